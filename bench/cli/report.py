@@ -6,8 +6,6 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from bench.cli.parameters import OptionalSuite, Suite, arg, command, one_of, opt, read_tasks
 from bench.export import EXPORT_FORMATS
 from bench.report import LEADERBOARD_FORMATS
@@ -66,7 +64,6 @@ def show(
 
 @command()
 def reproduce(
-    context: typer.Context,
     paper: Annotated[str, PAPER],
     table: Annotated[str, TABLE],
     row: Annotated[str, opt("A row, as printed, or a method.", "ROW")],
@@ -119,11 +116,7 @@ def reproduce(
         f"{configurations.dump(content)}"
     )
     if dry_run:
-        print(
-            f"# Write this file with:\n#   mkdir -p {suite} && "
-            f"python -m bench reproduce {shlex.join(context.obj)} > {file}\n{text}",
-            end="",
-        )
+        print(text, end="")
         return 0
     write_text(file, text)
     # A job asks for one GPU; without GPUs, cores are the limit.

@@ -191,10 +191,6 @@ def pinned(key: str) -> tuple[str | None, dict[str, str]]:
 
 def record(key: str, commit: str, sums: Mapping[str, str]) -> None:
     """Record the commit and the SHA-256 of downloaded files; they are enforced from now on."""
-    # Nothing is written if all of it is recorded: the cache may be read-only.
-    entry = _recorded().get(key, {})
-    if entry.get("revision") == commit and sums.items() <= entry["files"].items():
-        return
     with locked():
         recorded = _recorded()
         entry = recorded.get(key, {})
@@ -235,7 +231,7 @@ def _snapshot(key: str, patterns: Sequence[str], alternative: str) -> Path:
 
 def _fetch(key: str, patterns: Sequence[str], alternative: str) -> Path:
     """Return a folder with all files of these patterns, verified."""
-    digests, local = pinned(key)[1], local_model(key)
+    (revision, digests), local = pinned(key), local_model(key)
     folder = local or _snapshot(key, patterns, alternative)
     sums = {}
     for path in chain.from_iterable(map(folder.glob, patterns)):
@@ -254,7 +250,9 @@ def _fetch(key: str, patterns: Sequence[str], alternative: str) -> Path:
     missing = pin(key).get("files", {}).keys() & set(patterns) - sums.keys()
     if local and missing:
         raise UserError(f"{folder / min(missing)} does not exist; copy it from {key}")
-    if sums and not local:
+    # Nothing is written if all of it is known: the cache may be read-only.
+    is_known = folder.name == revision and sums.items() <= digests.items()
+    if sums and not local and not is_known:
         record(key, folder.name, sums)
     return folder
 

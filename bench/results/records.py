@@ -5,7 +5,7 @@ rounded to two decimals, as in SentEval, correlations with all digits. A file of
 object `{"provenance": {...}, "records": [...]}`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -125,6 +125,16 @@ class Provenance(_Written):
     encoder: str | None = None  # its identity
     contamination: dict[str, Counts] = {}  # by task
     seconds: float | None = None
+
+    def sums(self, corpus: str) -> Iterator[tuple[str, str]]:
+        """What was read, by name: splits of tasks, and the corpus of this name. A corpus given by
+        path is part of the identity of the run."""
+        for task, splits in self.tasks.items():
+            for split, digest in splits.items():
+                yield f"{task} {split}", digest
+        for read in self.corpora:
+            if read.name == corpus:
+                yield f"corpus {corpus}", read.sha256
 
 
 class Trained(_Written):
