@@ -194,8 +194,10 @@ def record(key: str, commit: str, sums: Mapping[str, str]) -> None:
     with locked():
         recorded = _recorded()
         entry = recorded.get(key, {})
-        known = entry["files"] if entry.get("revision") == commit else {}
-        recorded[key] = {"revision": commit, "files": dict(sorted({**known, **sums}.items()))}
+        files = dict(sums)
+        if entry.get("revision") == commit:
+            files = entry["files"] | files
+        recorded[key] = {"revision": commit, "files": dict(sorted(files.items()))}
         write_json(lock_file(), dict(sorted(recorded.items())))
 
 
@@ -205,9 +207,12 @@ def record(key: str, commit: str, sums: Mapping[str, str]) -> None:
 def local_model(key: str) -> Path | None:
     """The folder of a hub model in BENCH_MODELS: OWNER/NAME or, if it has a pin, NAME."""
     root = local_folder("BENCH_MODELS")
-    names = [key, key.rpartition("/")[2]] if pin(key) else [key]
-    folders = [root / name for name in names if root]
-    return next((folder for folder in folders if folder.is_dir()), None)
+    if root is None:
+        return None
+    folders = [root / key]
+    if pin(key):
+        folders.append(root / Path(key).name)
+    return next(filter(Path.is_dir, folders), None)
 
 
 def _snapshot(key: str, patterns: Sequence[str], alternative: str) -> Path:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from math import sqrt
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import pandas as pd
 import yaml
@@ -21,9 +21,12 @@ from bench.reported import COLUMNS, FOLDER, LABEL, SOURCES, prior_sd
 from bench.utils.errors import UserError, errors_of
 from bench.utils.validation import Model, validated
 
-Texts = Annotated[
-    list[str], BeforeValidator(lambda texts: [texts] if isinstance(texts, str) else texts)
-]
+
+def as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+Texts = Annotated[list[str], BeforeValidator(as_list)]  # one or several
 
 
 # Why a printed row is compared with no run.
