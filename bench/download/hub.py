@@ -135,7 +135,7 @@ def one_sentence(wanted: str, alternative: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        cause, status, kind = _cause(error), _status(error), UserError
+        cause, status, problem = _cause(error), _status(error), UserError
         names = {base.__name__ for base in type(cause).__mro__}
         marks = (mark for mark in _LASTING if mark in f"{names} {cause}")
         reason = _LASTING.get(next(marks, ""), "")
@@ -147,19 +147,20 @@ def one_sentence(wanted: str, alternative: str) -> Iterator[None]:
                 f"no answer from {constants.ENDPOINT} ({cause}); "
                 "check the connection and the proxy, if there is one, or try again later"
             )
-            kind = TransientError
+            problem = TransientError
         elif status and not reason:
             reason = f"the server answers with status {status}; check HF_ENDPOINT, {_TOKEN}"
         if not reason:
             raise
-        raise kind(f"cannot fetch {wanted}: {' '.join(reason.split())}, or {alternative}") from None
+        message = f"cannot fetch {wanted}: {' '.join(reason.split())}, or {alternative}"
+        raise problem(message) from None
 
 
 # --- pins
 
 
 def pin(name: str, table: str = "repositories") -> dict[str, Any]:
-    """What is known of a repository, or of a published corpus (table "corpora"), or nothing."""
+    """The pin of a repository, or of a published corpus (table "corpora"); empty if unknown."""
     pins: dict[str, dict[str, Any]] = read_json(PINS)[table]
     return pins.get(name, {})
 

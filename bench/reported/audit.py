@@ -4,7 +4,7 @@ findings.yaml the sentences."""
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from fractions import Fraction
 from itertools import combinations, pairwise, product
 from math import ceil
@@ -22,7 +22,7 @@ from bench.reported.rows import (
     FINDING_KINDS,
     Finding,
     PrintedRow,
-    Rows,
+    PrintedRows,
     cells_of,
     described,
     finding,
@@ -50,7 +50,7 @@ UNSAFE = ("average", "shift", "copy", "partial")
 # --- Within a row
 
 
-def averages(rows: Rows) -> Iterator[Finding]:
+def averages(rows: PrintedRows) -> Iterator[Finding]:
     """`average`, `rounding`: averages that are not the mean of their row."""
     boards = [{*board.tasks} for board in BOARDS.values()]
     for row in rows:
@@ -81,7 +81,7 @@ def attainable(value: Fraction, unit: Fraction, items: int, runs: int = 1) -> bo
     return above < value + unit + slack
 
 
-def scales(rows: Rows) -> Iterator[Finding]:
+def scales(rows: PrintedRows) -> Iterator[Finding]:
     """`range`: scores outside their scale; `chance`: accuracies of a constant prediction;
     `unattainable`, `runs`: accuracies that no whole number of correct items gives."""
     for row, task, value in cells_of(rows):
@@ -116,13 +116,13 @@ def is_quoted(row: PrintedRow) -> bool:
     return row.quoted_from not in ("", "unknown")
 
 
-def leading(rows: Rows) -> list[PrintedRow]:
+def leading(rows: PrintedRows) -> list[PrintedRow]:
     """The rows, first those whose numbers the fewest share, then those that quote nobody."""
     prints = Counter(row.figures for row in rows)
     return sorted(rows, key=lambda row: (prints[row.figures], is_quoted(row)))
 
 
-def copies(rows: Rows) -> Iterator[Finding]:
+def copies(rows: PrintedRows) -> Iterator[Finding]:
     """`copy`, `partial`, `shift`: rows of different labels with equal or shifted numbers."""
     prints: dict[Any, list[PrintedRow]] = defaultdict(list)
     for row in rows:
@@ -149,7 +149,7 @@ def copies(rows: Rows) -> Iterator[Finding]:
             yield from shared(lefts, rights)
 
 
-def shifted(lefts: Rows, rights: Rows) -> Iterator[Finding]:
+def shifted(lefts: PrintedRows, rights: PrintedRows) -> Iterator[Finding]:
     """`shift`: of the rows with two sets of figures of the same tasks."""
     gaps = {left - right for left, right in zip(lefts[0].figures, rights[0].figures, strict=True)}
     shift = gaps.pop()
@@ -175,7 +175,7 @@ def shifted(lefts: Rows, rights: Rows) -> Iterator[Finding]:
     )
 
 
-def shared(lefts: Rows, rights: Rows) -> Iterator[Finding]:
+def shared(lefts: PrintedRows, rights: PrintedRows) -> Iterator[Finding]:
     """`partial`: of the rows with two sets of figures of the same tasks."""
     left, right = lefts[0], rights[0]
     changed = [
@@ -206,7 +206,7 @@ def shared(lefts: Rows, rights: Rows) -> Iterator[Finding]:
     )
 
 
-def labels(tables: Rows) -> Iterator[Finding]:
+def labels(tables: PrintedRows) -> Iterator[Finding]:
     """`label`, `cells`, `untrained`: one label printed several times with different numbers."""
     groups = defaultdict(list)
     for row in tables:
@@ -232,20 +232,20 @@ def labels(tables: Rows) -> Iterator[Finding]:
             yield finding("cells", concerned, **facts)
         else:
             facts["count"] = f"{len(contested)} of {len(places)}"
-            between = rivals(concerned[0], [*places["Avg"]], tables)
+            between = rivals(concerned[0], places["Avg"], tables)
             yield finding("label", concerned, **facts, between=between)
 
 
-def rivals(first: PrintedRow, averages: Sequence[Fraction], tables: Rows) -> str:
+def rivals(first: PrintedRow, averages: Collection[Fraction], tables: PrintedRows) -> str:
     """The paper's own rows beside the first with averages between those printed, as a clause."""
+    low, high = min(averages, default=0), max(averages, default=0)
     between = [
         f"{row.method} ({shown(row.cells['Avg'])})"
         for row in tables
         if same(row, first, "place", "backbone", "metric", "split")
         and not row.quoted_from
         and first.words <= row.words
-        and any(value < row.cells.get("Avg", -100) for value in averages)
-        and any(value > row.cells.get("Avg", 100) for value in averages)
+        and low < row.cells.get("Avg", low) < high
     ]
     return f"; between them, in {first.place}: {listed(between)}" if between else ""
 
@@ -253,7 +253,7 @@ def rivals(first: PrintedRow, averages: Sequence[Fraction], tables: Rows) -> str
 # --- Between text and tables
 
 
-def comparable(claim: PrintedRow, method: str, rows: Rows) -> Rows:
+def comparable(claim: PrintedRow, method: str, rows: PrintedRows) -> PrintedRows:
     """The rows that a text may speak of; it may leave the split open."""
     return [
         row
@@ -264,7 +264,7 @@ def comparable(claim: PrintedRow, method: str, rows: Rows) -> Rows:
     ]
 
 
-def quotations(rows: Rows) -> Iterator[Finding]:
+def quotations(rows: PrintedRows) -> Iterator[Finding]:
     """`text`: scores in running text that differ from the paper's tables, or its other text."""
     for claim, task, value in cells_of(row for row in rows if row.in_text):
         # A text may speak of the STS tasks rather than of one.
@@ -284,7 +284,7 @@ def quotations(rows: Rows) -> Iterator[Finding]:
             yield finding("text", [claim, *others], **facts)
 
 
-def terms(claim: PrintedRow, task: str, tables: Rows) -> Rows:
+def terms(claim: PrintedRow, task: str, tables: PrintedRows) -> PrintedRows:
     """The two rows of a claimed difference "A minus B": of all that the text may mean, those that
     fit best; none if a side is in no table."""
     sides = []
@@ -300,7 +300,9 @@ def terms(claim: PrintedRow, task: str, tables: Rows) -> Rows:
     return min(product(*sides), key=misfit, default=())
 
 
-def differences(rows: Rows, tables: Rows, known: Sequence[Finding]) -> Iterator[Finding]:
+def differences(
+    rows: PrintedRows, tables: PrintedRows, known: Sequence[Finding]
+) -> Iterator[Finding]:
     """`difference`, `resting`: claimed differences that the `tables` do not give, or that use rows
     with `known` findings."""
     flaws = defaultdict(list)
@@ -332,7 +334,7 @@ def differences(rows: Rows, tables: Rows, known: Sequence[Finding]) -> Iterator[
             yield finding("resting", [claim, *pair], **facts)
 
 
-def statements(tables: Rows, claims: Sequence[dict[str, Any]]) -> Iterator[Finding]:
+def statements(tables: PrintedRows, claims: Sequence[dict[str, Any]]) -> Iterator[Finding]:
     """`statement`: statements in words that figures of their table contradict."""
     for claim in claims:
         place = f"{claim['source']} {claim['table']}"
@@ -353,7 +355,7 @@ def statements(tables: Rows, claims: Sequence[dict[str, Any]]) -> Iterator[Findi
 Comparison = tuple[PrintedRow, PrintedRow, str, str]
 
 
-def orders(claim: dict[str, Any], rows: Rows) -> Iterator[Comparison]:
+def orders(claim: dict[str, Any], rows: PrintedRows) -> Iterator[Comparison]:
     """Comparisons of methods, of which one is `above` another."""
     above = claim.get("above", {})
     for high, low in product(rows, repeat=2):
@@ -366,7 +368,7 @@ def orders(claim: dict[str, Any], rows: Rows) -> Iterator[Comparison]:
                 yield high, low, task, clause
 
 
-def sweeps(claim: dict[str, Any], rows: Rows) -> Iterator[Comparison]:
+def sweeps(claim: dict[str, Any], rows: PrintedRows) -> Iterator[Comparison]:
     """Comparisons of the averages along variants, which are `rising` or `falling`."""
     at = {row.variant: row for row in rows if claim.get("method", row.method) == row.method}
     for order in ("rising", "falling"):

@@ -127,7 +127,7 @@ class Number:
 
     @property
     def ranked_with(self) -> tuple[str, ...]:
-        """What the rows have in common that one ranks: table, backbone, split and metric."""
+        """The table, backbone, split and metric that ranked rows have in common."""
         return self.source, self.table, self.backbone, self.split, self.metric
 
     @property
@@ -198,7 +198,7 @@ BEYOND = 1.96 * sqrt(2)  # standard deviations of a run; 95 % of differences of 
 
 
 def printed_gains() -> pd.DataFrame:
-    """What each paper's own method gains over SimCSE on the STS average, by backbone.
+    """The gain of each paper's own method over SimCSE on the STS average, by backbone.
 
     Returns:
         Columns `method`, `backbone`, `gain` (points), `reach` (points that 95 % of the differences

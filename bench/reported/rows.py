@@ -89,15 +89,15 @@ class PrintedRow:
 
     @property
     def label(self) -> tuple[Any, ...]:
-        """What determines the numbers: a paper's own run of a trained method is distinct from
-        quoted numbers and from other papers' runs."""
+        """The fields that determine the numbers: a paper's own run of a trained method is distinct
+        from quoted numbers and from other papers' runs."""
         words, origin = self.words, "quoted" if self.quoted_from else self.paper
         if self.method in UNTRAINED:
             words, origin = frozenset(word for word in words if not TRAINING.match(word)), ""
         return words, origin, self.method, self.backbone, self.metric, self.split
 
 
-Rows = Sequence[PrintedRow]
+PrintedRows = Sequence[PrintedRow]
 
 
 @dataclass(frozen=True)
@@ -111,13 +111,13 @@ class Finding:
     text: str  # one sentence
 
 
-def finding(kind: str, rows: Rows, **facts: Any) -> Finding:
+def finding(kind: str, rows: PrintedRows, **facts: Any) -> Finding:
     names = tuple(dict.fromkeys(row.name for row in rows))
     text = _KINDS[kind]["text"].format(row=rows[0], **facts)
     return Finding(kind, rows[0].source, rows[0].table, names, text)
 
 
-def read(printed: pd.DataFrame) -> Rows:
+def read(printed: pd.DataFrame) -> PrintedRows:
     """The printed rows of scores and of their differences."""
     main = [name for name, metric in METRICS.items() if metric.is_main]
     scores = printed[printed["metric"].str.removesuffix(DIFFERENCE).isin(main)]
@@ -154,7 +154,7 @@ def nested(first: PrintedRow, second: PrintedRow) -> bool:
     return first.words <= second.words or second.words <= first.words
 
 
-def described(rows: Rows) -> str:
+def described(rows: PrintedRows) -> str:
     """Rows by label, each with its places: `BERT (cls), bert-base-uncased [sscl Table 2]`."""
     places = defaultdict(list)
     for row in rows:

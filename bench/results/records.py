@@ -70,7 +70,7 @@ class Code(_Written):
 
 
 class Device(_Written):
-    """What computed a result."""
+    """The device that computed a result."""
 
     kind: str = ""  # "cpu" or "cuda"
     name: str = ""
@@ -101,14 +101,14 @@ class Corpus(_Written):
 
 
 class Counts(_Written):
-    """Of a task the number of distinct test `sentences`, and of those `seen` in a corpus."""
+    """The number of distinct test `sentences` of a task, and of those `seen` in a corpus."""
 
     sentences: int
     seen: int
 
 
 class Provenance(_Written):
-    """What a result was computed from. Only that of a suite has a run and an outcome."""
+    """The origin of a result. Only that of a suite has a run and an outcome."""
 
     run: DescribedRun = DescribedRun()
     outcome: Outcome = Outcome(status="finished")
@@ -127,8 +127,8 @@ class Provenance(_Written):
     seconds: float | None = None
 
     def sums(self, corpus: str) -> Iterator[tuple[str, str]]:
-        """What was read, by name: splits of tasks, and the corpus of this name. A corpus given by
-        path is part of the identity of the run."""
+        """The checksums of inputs, by name: splits of tasks, and the corpus of this name. A corpus
+        given by path is part of the identity of the run."""
         for task, splits in self.tasks.items():
             for split, digest in splits.items():
                 yield f"{task} {split}", digest
