@@ -14,7 +14,14 @@ from filelock import FileLock
 from tenacity import retry, retry_if_exception, stop_after_attempt, wait_exponential
 
 from bench.utils.errors import TransientError, UserError, warn
-from bench.utils.files import atomic_file, disk_errors, read_json, sha256_file, write_json
+from bench.utils.files import (
+    atomic_file,
+    disk_errors,
+    read_json,
+    read_settings,
+    sha256_file,
+    write_json,
+)
 
 PINS = Path(__file__).with_name("pins.json")
 DATASET = "datasets/princeton-nlp/datasets-for-simcse"
@@ -170,17 +177,13 @@ def lock_file() -> Path:
     return cache_folder() / "pins.lock.json"
 
 
-def _recorded() -> dict[str, Any]:
-    return read_json(lock_file()) if lock_file().exists() else {}
-
-
 def pinned(key: str) -> tuple[str | None, dict[str, str]]:
     """Return the pinned revision of a repository, and the SHA-256 of its pinned files; the key of a
     data set begins with `datasets/`."""
     # `pins.json` goes before what the first download recorded, but a pull request that it names may
     # move, so the recorded commit goes before that.
     known = pin(key)
-    recorded = _recorded().get(key, {"revision": None, "files": {}})
+    recorded = read_settings(lock_file()).get(key, {"revision": None, "files": {}})
     revision, files = known.get("revision"), dict(recorded["files"])
     if not revision or revision.startswith("refs/"):
         revision = recorded["revision"] or revision
@@ -193,7 +196,7 @@ def pinned(key: str) -> tuple[str | None, dict[str, str]]:
 def record(key: str, commit: str, sums: Mapping[str, str]) -> None:
     """Record the commit and the SHA-256 of downloaded files; they are enforced from now on."""
     with locked():
-        recorded = _recorded()
+        recorded = read_settings(lock_file())
         entry = recorded.get(key, {})
         files = dict(sums)
         if entry.get("revision") == commit:
