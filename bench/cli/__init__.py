@@ -39,8 +39,9 @@ def main(words: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):  # of an encoding that may lack dashes and marks
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    continued = " to continue from what is finished" if RESUMABLE & {*words[:1]} else ""
-    again = f"run the same command again{continued}"
+    again = "run the same command again"
+    if RESUMABLE & {*words[:1]}:
+        again += " to continue from what is finished"
     try:
         from bench.cli.program import run
 
@@ -61,11 +62,11 @@ def main(words: Sequence[str] | None = None) -> int:
     except UserError as error:
         message = str(error)
     except OSError as error:
-        # Of a rename, the new name.
-        where = f"{error.filename2 or error.filename}: " if error.filename else ""
-        is_full = error.errno in DISK_FULL
-        remedy = f"free some space and {again}" if is_full else "name another file or folder"
-        message = f"{where}{error.strerror or error}; {remedy}"
+        message = f"{error.strerror or error}; name another file or folder"
+        if error.errno in DISK_FULL:
+            message = f"{error.strerror or error}; free some space and {again}"
+        if error.filename:  # of a rename, the new name
+            message = f"{error.filename2 or error.filename}: {message}"
     except (MemoryError, RuntimeError) as error:
         if not is_memory_full(error):
             raise

@@ -23,7 +23,6 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if ctx.resilient_parsing:  # in shell completion, where words are incomplete
             return super().parse_args(ctx, args)
-        ctx.obj = list(args)  # as typed, for what prints the command again
         options = [option for option in self.get_params(ctx) if isinstance(option, TyperOption)]
         lists = {name: option for option in options if option.multiple for name in option.opts}
         words: list[str] = []
@@ -55,16 +54,16 @@ command = partial(app.command, cls=Command)  # declares a function as a command
 
 def opt(text: str, metavar: str | None = None, name: str = "", **more: Any) -> Any:
     """An option of a command, with its help; its name is by default that of the parameter."""
-    return typer.Option(*filter(None, [name]), help=text, **({"metavar": metavar} | more))
+    return typer.Option(*filter(None, [name]), help=text, metavar=metavar, **more)
 
 
 def arg(text: str, metavar: str | None = None, **more: Any) -> Any:
     """An argument of a command, with its help."""
-    return typer.Argument(help=text, **({"metavar": metavar} | more))
+    return typer.Argument(help=text, metavar=metavar, **more)
 
 
 def one_of(values: Sequence[str]) -> dict[str, Any]:
-    """What typer.Option or typer.Argument needs to take one of these values, for shell completion
+    """Settings of an option or argument that takes one of these values, for shell completion
     too."""
 
     def parse(word: str) -> str:

@@ -4,14 +4,15 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
-
-import typer
+from typing import TYPE_CHECKING, Annotated
 
 from bench.cli.parameters import OptionalSuite, Suite, arg, command, one_of, opt, read_tasks
 from bench.export import EXPORT_FORMATS
 from bench.report import LEADERBOARD_FORMATS
 from bench.utils.errors import UserError
+
+if TYPE_CHECKING:
+    from bench.runs import config as configurations
 
 PAPER = arg("The paper, such as gs-infonce-v2.", "PAPER")
 TABLE = arg("Its table, as printed: 'Table 2'.", "TABLE")
@@ -66,7 +67,6 @@ def show(
 
 @command()
 def reproduce(
-    context: typer.Context,
     paper: Annotated[str, PAPER],
     table: Annotated[str, TABLE],
     row: Annotated[str, opt("A row, as printed, or a method.", "ROW")],
@@ -88,8 +88,6 @@ def reproduce(
     from bench.judge.stage import read_suite
     from bench.report.printed_table import printed_table
     from bench.reported.address import address, find_paper, find_rows, find_table
-    from bench.runs import config as configurations
-    from bench.stages.cost import by_plan
     from bench.stages.workflow import run_workflow
     from bench.utils.files import write_text
 
@@ -99,31 +97,11 @@ def reproduce(
     content = row_config(rows, seeds, read_tasks(tasks or []))
     suite = Path("results", content.suite)
     file = suite / "config.yaml"
-    command = f"python -m bench run {file}"
-    work = [
-        (run, stage, 1.0)
-        for run in configurations.planned(content)  # raises before a file is written
-        for stage in run.stages
-        if stage != "analyse" and not run.skip
-    ]
     show_again = f"python -m bench show {shlex.join([source, name])} --suite {suite}"
-    text = (
-        f"# {source}, {name}: {row}. As {file} it runs with:\n"
-        f"#   {command} --cores {cores}\n"
-        "# and through SLURM (docs/cluster.md) with:\n"
-        "#   pip install snakemake-executor-plugin-slurm\n"
-        f"#   {command} --profile {shlex.quote(str(configurations.SLURM))}\n"
-        "# Afterwards, this shows the row:\n"
-        f"#   {show_again}\n"
-        f"# Hours, estimated from the plan: {by_plan(work, content.mode)}\n"
-        f"{configurations.dump(content)}"
-    )
+    title = f"{source}, {name}: {row}"
+    text = _explained(content, title, file, cores, show_again)
     if dry_run:
-        print(
-            f"# Write this file with:\n#   mkdir -p {suite} && "
-            f"python -m bench reproduce {shlex.join(context.obj)} > {file}\n{text}",
-            end="",
-        )
+        print(text, end="")
         return 0
     write_text(file, text)
     # A job asks for one GPU; without GPUs, cores are the limit.
@@ -135,6 +113,36 @@ def reproduce(
     print(printed_table(read_suite(suite), source, name, addresses))
     print(f"\nPage: {suite}/report/index.html\nShow the table again: {show_again}")
     return 0
+
+
+def _explained(
+    content: "configurations.Suite", title: str, file: Path, cores: int, show_again: str
+) -> str:
+    """A configuration below comments: how it is run, its hours, and how its results are shown.
+
+    `UserError` if it cannot be planned.
+    """
+    from bench.runs import config as configurations
+    from bench.stages.cost import by_plan
+
+    start = f"python -m bench run {file}"
+    work = [
+        (run, stage, 1.0)
+        for run in configurations.planned(content)
+        for stage in run.stages
+        if stage != "analyse" and not run.skip
+    ]
+    return (
+        f"# {title}. As {file} it runs with:\n"
+        f"#   {start} --cores {cores}\n"
+        "# and through SLURM (docs/cluster.md) with:\n"
+        "#   pip install snakemake-executor-plugin-slurm\n"
+        f"#   {start} --profile {shlex.quote(str(configurations.SLURM))}\n"
+        "# Afterwards, this shows the row:\n"
+        f"#   {show_again}\n"
+        f"# Hours, estimated from the plan: {by_plan(work, content.mode)}\n"
+        f"{configurations.dump(content)}"
+    )
 
 
 @command()

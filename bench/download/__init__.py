@@ -35,8 +35,12 @@ def local_corpus(name: str, folder: Path | None) -> Path | None:
     # A name without `/` is never a path: a run is identified by the name of its corpus, or by the
     # bytes at its path.
     file = CORPORA.get(name, f"{name}.txt")
-    paths = [folder / file, folder / f"{file}.gz"] if folder else []
-    return next(filter(Path.is_file, [Path(name)] if "/" in name else paths), None)
+    paths = []
+    if "/" in name:
+        paths = [Path(name)]
+    elif folder:
+        paths = [folder / file, folder / f"{file}.gz"]
+    return next(filter(Path.is_file, paths), None)
 
 
 def corpus_path(name: str, folder: Path) -> Path:

@@ -14,7 +14,14 @@ from filelock import FileLock
 from tenacity import retry, retry_if_exception, stop_after_attempt, wait_exponential
 
 from bench.utils.errors import TransientError, UserError, warn
-from bench.utils.files import atomic_file, disk_errors, read_json, sha256_file, write_json
+from bench.utils.files import (
+    atomic_file,
+    disk_errors,
+    read_json,
+    read_settings,
+    sha256_file,
+    write_json,
+)
 
 PINS = Path(__file__).with_name("pins.json")
 DATASET = "datasets/princeton-nlp/datasets-for-simcse"
@@ -135,7 +142,7 @@ def one_sentence(wanted: str, alternative: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        cause, status, kind = _cause(error), _status(error), UserError
+        cause, status, problem = _cause(error), _status(error), UserError
         names = {base.__name__ for base in type(cause).__mro__}
         marks = (mark for mark in _LASTING if mark in f"{names} {cause}")
         reason = _LASTING.get(next(marks, ""), "")
@@ -147,19 +154,20 @@ def one_sentence(wanted: str, alternative: str) -> Iterator[None]:
                 f"no answer from {constants.ENDPOINT} ({cause}); "
                 "check the connection and the proxy, if there is one, or try again later"
             )
-            kind = TransientError
+            problem = TransientError
         elif status and not reason:
             reason = f"the server answers with status {status}; check HF_ENDPOINT, {_TOKEN}"
         if not reason:
             raise
-        raise kind(f"cannot fetch {wanted}: {' '.join(reason.split())}, or {alternative}") from None
+        message = f"cannot fetch {wanted}: {' '.join(reason.split())}, or {alternative}"
+        raise problem(message) from None
 
 
 # --- pins
 
 
 def pin(name: str, table: str = "repositories") -> dict[str, Any]:
-    """What is known of a repository, or of a published corpus (table "corpora"), or nothing."""
+    """The pin of a repository, or of a published corpus (table "corpora"); empty if unknown."""
     pins: dict[str, dict[str, Any]] = read_json(PINS)[table]
     return pins.get(name, {})
 
@@ -169,17 +177,13 @@ def lock_file() -> Path:
     return cache_folder() / "pins.lock.json"
 
 
-def _recorded() -> dict[str, Any]:
-    return read_json(lock_file()) if lock_file().exists() else {}
-
-
 def pinned(key: str) -> tuple[str | None, dict[str, str]]:
     """Return the pinned revision of a repository, and the SHA-256 of its pinned files; the key of a
     data set begins with `datasets/`."""
     # `pins.json` goes before what the first download recorded, but a pull request that it names may
     # move, so the recorded commit goes before that.
     known = pin(key)
-    recorded = _recorded().get(key, {"revision": None, "files": {}})
+    recorded = read_settings(lock_file()).get(key, {"revision": None, "files": {}})
     revision, files = known.get("revision"), dict(recorded["files"])
     if not revision or revision.startswith("refs/"):
         revision = recorded["revision"] or revision
@@ -191,15 +195,13 @@ def pinned(key: str) -> tuple[str | None, dict[str, str]]:
 
 def record(key: str, commit: str, sums: Mapping[str, str]) -> None:
     """Record the commit and the SHA-256 of downloaded files; they are enforced from now on."""
-    # Nothing is written if all of it is recorded: the cache may be read-only.
-    entry = _recorded().get(key, {})
-    if entry.get("revision") == commit and sums.items() <= entry["files"].items():
-        return
     with locked():
-        recorded = _recorded()
+        recorded = read_settings(lock_file())
         entry = recorded.get(key, {})
-        known = entry["files"] if entry.get("revision") == commit else {}
-        recorded[key] = {"revision": commit, "files": dict(sorted({**known, **sums}.items()))}
+        files = dict(sums)
+        if entry.get("revision") == commit:
+            files = entry["files"] | files
+        recorded[key] = {"revision": commit, "files": dict(sorted(files.items()))}
         write_json(lock_file(), dict(sorted(recorded.items())))
 
 
@@ -209,9 +211,12 @@ def record(key: str, commit: str, sums: Mapping[str, str]) -> None:
 def local_model(key: str) -> Path | None:
     """The folder of a hub model in BENCH_MODELS: OWNER/NAME or, if it has a pin, NAME."""
     root = local_folder("BENCH_MODELS")
-    names = [key, key.rpartition("/")[2]] if pin(key) else [key]
-    folders = [root / name for name in names if root]
-    return next((folder for folder in folders if folder.is_dir()), None)
+    if root is None:
+        return None
+    folders = [root / key]
+    if pin(key):
+        folders.append(root / Path(key).name)
+    return next(filter(Path.is_dir, folders), None)
 
 
 def _snapshot(key: str, patterns: Sequence[str], alternative: str) -> Path:
@@ -235,7 +240,7 @@ def _snapshot(key: str, patterns: Sequence[str], alternative: str) -> Path:
 
 def _fetch(key: str, patterns: Sequence[str], alternative: str) -> Path:
     """Return a folder with all files of these patterns, verified."""
-    digests, local = pinned(key)[1], local_model(key)
+    (revision, digests), local = pinned(key), local_model(key)
     folder = local or _snapshot(key, patterns, alternative)
     sums = {}
     for path in chain.from_iterable(map(folder.glob, patterns)):
@@ -254,7 +259,9 @@ def _fetch(key: str, patterns: Sequence[str], alternative: str) -> Path:
     missing = pin(key).get("files", {}).keys() & set(patterns) - sums.keys()
     if local and missing:
         raise UserError(f"{folder / min(missing)} does not exist; copy it from {key}")
-    if sums and not local:
+    # Nothing is written if all of it is known: the cache may be read-only.
+    is_known = folder.name == revision and sums.items() <= digests.items()
+    if sums and not local and not is_known:
         record(key, folder.name, sums)
     return folder
 

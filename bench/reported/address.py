@@ -30,6 +30,12 @@ def row_name(method: str, variant: str) -> str:
     return f"{method} ({variant})" if variant else method
 
 
+def _labels(source: str, table: str) -> list[tuple[str, ...]]:
+    """The rows of a table by `LABEL`, in the order of print."""
+    labels = dict.fromkeys(number.label for number in numbers())
+    return [label for label in labels if label[:2] == (source, table)]
+
+
 @cache
 def printed_names() -> dict[tuple[str, ...], str]:
     """The names of rows as printed, by `LABEL`; not of tables whose labels are enough."""
@@ -37,9 +43,7 @@ def printed_names() -> dict[tuple[str, ...], str]:
     content = yaml.safe_load((FOLDER / "names.yaml").read_text(encoding="utf-8"))
     for source, tables in content.items():
         for table, rows in tables.items():
-            of_table = (number for number in numbers() if number.label[:2] == (source, table))
-            labels = dict.fromkeys(number.label for number in of_table)
-            names |= zip(labels, rows, strict=True)
+            names |= zip(_labels(source, table), rows, strict=True)
     return names
 
 
@@ -66,28 +70,28 @@ def find_rows(source: str, table: str, row: str, backbone: str | None = None) ->
 
     `row` is the name of a row, as printed or as `row_name`, or a method, which means all its rows.
     """
-    of_table = [number for number in numbers() if number.label[:2] == (source, table)]
-    labels = list(dict.fromkeys(number.label for number in of_table))
+    named, of_method, alike, known = [], [], [], set()
+    for label in _labels(source, table):
+        name = row_name(label[2], label[4])
+        names = {name, printed_names().get(label, name)}
+        if row.lower() in map(str.lower, names):
+            named.append(label)
+        if row.lower() == label[2].lower():
+            of_method.append(label)
+        if stem(row) in map(stem, names):
+            alike.append(label)
+        known |= {*names, label[2]}
     # IS-CSE prints a row `DCLR` and a row `+ DCLR`, so a name that differs in signs counts only if
     # no row and no method has just this name.
-    matching = [label for label in labels if row.lower() in map(str.lower, _names(label))]
-    matching = matching or [label for label in labels if row.lower() == label[2].lower()]
-    matching = matching or [label for label in labels if stem(row) in map(stem, _names(label))]
+    matching = named or of_method or alike
     if not matching:
-        known = {name for label in labels for name in (*_names(label), label[2])}
         raise UserError(f"{source}, {table} has no row '{row}'{did_you_mean(row, known)}")
     backbones = {label[3] for label in matching}
     if backbone is not None and backbone not in backbones:
         problem = f"{source}, {table} prints no '{row}' on '{backbone}'"
         raise UserError(f"{problem}{did_you_mean(backbone, backbones)}")
     chosen = [label for label in matching if backbone in (None, label[3])]
-    return [number for number in of_table if number.label in chosen]
-
-
-def _names(label: tuple[str, ...]) -> list[str]:
-    """The names of a printed row, by its fields `LABEL`."""
-    names = [row_name(label[2], label[4]), printed_names().get(label, "")]
-    return list(filter(None, names))
+    return [number for number in numbers() if number.label in chosen]
 
 
 def reproduce_command(number: Any) -> str:

@@ -2,8 +2,9 @@
 the test sets, and with what the papers say of them. docs/audit.md has the rules and their reasons,
 findings.yaml the sentences."""
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Sequence
 from fractions import Fraction
 from itertools import combinations, pairwise, product
 from math import ceil
@@ -20,13 +21,12 @@ from bench.reported.rows import (
     DIFFERENCE,
     FINDING_KINDS,
     Finding,
-    Row,
-    Rows,
+    PrintedRow,
+    PrintedRows,
     cells_of,
     described,
     finding,
     last_place,
-    misfit,
     nested,
     read,
     same,
@@ -50,13 +50,14 @@ UNSAFE = ("average", "shift", "copy", "partial")
 # --- Within a row
 
 
-def averages(rows: Rows) -> Iterator[Finding]:
+def averages(rows: PrintedRows) -> Iterator[Finding]:
     """`average`, `rounding`: averages that are not the mean of their row."""
-    boards = [{*board.tasks} for board in BOARDS.values() if len(board.tasks) > 1]
+    boards = [{*board.tasks} for board in BOARDS.values()]
     for row in rows:
-        if "Avg" in row.cells and {*row.tasks} in boards and abs(misfit(row)) > row.unit / 2:
-            kind = "average" if abs(misfit(row)) > row.unit * 3 / 2 else "rounding"
-            facts = {"mean": float(mean(row.figures)), "gap": float(misfit(row))}
+        gap = row.misfit
+        if {*row.tasks} in boards and abs(gap) > row.unit / 2:
+            kind = "average" if abs(gap) > row.unit * 3 / 2 else "rounding"
+            facts = {"mean": float(mean(row.figures)), "gap": float(gap)}
             yield finding(kind, [row], printed=shown(row.cells["Avg"]), **facts)
 
 
@@ -80,7 +81,7 @@ def attainable(value: Fraction, unit: Fraction, items: int, runs: int = 1) -> bo
     return above < value + unit + slack
 
 
-def scales(rows: Rows) -> Iterator[Finding]:
+def scales(rows: PrintedRows) -> Iterator[Finding]:
     """`range`: scores outside their scale; `chance`: accuracies of a constant prediction;
     `unattainable`, `runs`: accuracies that no whole number of correct items gives."""
     for row, task, value in cells_of(rows):
@@ -95,128 +96,164 @@ def scales(rows: Rows) -> Iterator[Finding]:
             yield finding("chance", [row], **facts, relation=relation, constant=shown(constant))
         items = SIZES.get(task, {}).get("test")  # cross-validated tasks have no test set
         if items and row.split == "test" and not attainable(value, row.unit, items):
-            correct = value * items // 100
-            near = [shown(Fraction(100 * count, items)) for count in (correct, correct + 1)]
-            able = {runs: attainable(value, row.unit, items, runs) for runs in (3, 5)}
-            means = [f"the mean of {k} {'can' if able[k] else 'cannot'} give it" for k in able]
-            facts |= {"items": items, "near": " or ".join(near), "means": ", ".join(means)}
-            yield finding("runs" if any(able.values()) else "unattainable", [row], **facts)
+            below = value * items // 100
+            low, high = (shown(Fraction(100 * count, items)) for count in (below, below + 1))
+            kind, means = "unattainable", []
+            for runs in (3, 5):
+                can = "cannot"
+                if attainable(value, row.unit, items, runs):
+                    kind, can = "runs", "can"
+                means.append(f"the mean of {runs} {can} give it")
+            yield finding(
+                kind, [row], **facts, items=items, near=f"{low} or {high}", means=", ".join(means)
+            )
 
 
 # --- Between rows
 
 
-def leading(rows: Rows) -> list[Row]:
-    """The rows, first one whose numbers the fewest share and that, if possible, quotes nobody."""
-    figures = [row.figures for row in rows]
-    ranks = [(figures.count(row.figures), row.quoted_from not in ("", "unknown")) for row in rows]
-    first = rows[ranks.index(min(ranks))]
-    return [first, *(row for row in rows if row is not first)]
+def is_quoted(row: PrintedRow) -> bool:
+    return row.quoted_from not in ("", "unknown")
 
 
-def copies(rows: Rows) -> Iterator[Finding]:
+def leading(rows: PrintedRows) -> list[PrintedRow]:
+    """The rows, first those whose numbers the fewest share, then those that quote nobody."""
+    prints = Counter(row.figures for row in rows)
+    return sorted(rows, key=lambda row: (prints[row.figures], is_quoted(row)))
+
+
+def copies(rows: PrintedRows) -> Iterator[Finding]:
     """`copy`, `partial`, `shift`: rows of different labels with equal or shifted numbers."""
-    prints: dict[Any, list[Row]] = defaultdict(list)
+    prints: dict[Any, list[PrintedRow]] = defaultdict(list)
     for row in rows:
         if len(row.tasks) >= FEWEST:
             prints[row.metric, row.split, row.tasks, row.figures].append(row)
-    for equal in map(leading, prints.values()):
+    groups = [*map(leading, prints.values())]
+    for equal in groups:
         # A row that quotes the paper of another row may use another label.
-        papers = {row.paper for row in equal}
-        independent = [
-            row for row in equal if not any(name in row.quoted_from.lower() for name in papers)
-        ]
-        if len({(row.method, row.backbone) for row in independent}) > 1:
-            facts = {"labels": described(equal), "count": len(equal[0].tasks)}
-            are_averages_equal = len({row.cells.get("Avg", row.name) for row in equal}) == 1
-            average = " and the same average" if are_averages_equal else ""
-            yield finding("copy", equal, **facts, average=average)
-    for first, second in combinations(prints.values(), 2):
-        if same(first[0], second[0], "metric", "split", "tasks"):
-            is_in_order = leading(first + second)[0] in first
-            yield from likeness(*((first, second) if is_in_order else (second, first)))
+        papers = "|".join(row.paper for row in equal)
+        models = {
+            (row.method, row.backbone)
+            for row in equal
+            if not re.search(papers, row.quoted_from.lower())
+        }
+        if len(models) > 1:
+            facts = {"labels": described(equal), "count": len(equal[0].tasks), "average": ""}
+            if len({row.cells.get("Avg", row.name) for row in equal}) == 1:
+                facts["average"] = " and the same average"
+            yield finding("copy", equal, **facts)
+    groups.sort(key=lambda rows: (len(rows), is_quoted(rows[0])))
+    for lefts, rights in combinations(groups, 2):
+        if same(lefts[0], rights[0], "metric", "split", "tasks"):
+            yield from shifted(lefts, rights)
+            yield from shared(lefts, rights)
 
 
-def likeness(lefts: Rows, rights: Rows) -> Iterator[Finding]:
-    """`partial`, `shift`: of the rows with two sets of figures of the same tasks."""
+def shifted(lefts: PrintedRows, rights: PrintedRows) -> Iterator[Finding]:
+    """`shift`: of the rows with two sets of figures of the same tasks."""
+    gaps = {left - right for left, right in zip(lefts[0].figures, rights[0].figures, strict=True)}
+    shift = gaps.pop()
+    if gaps:
+        return
+    averages = {
+        left.cells["Avg"] - right.cells["Avg"]
+        for left, right in product(lefts, rights)
+        if "Avg" in left.cells and "Avg" in right.cells
+    }
+    average = ""
+    if shift in averages:
+        average = ", and so is the average"
+        average += " in one print of several" if len(averages) > 1 else ""
+    yield finding(
+        "shift",
+        [*lefts, *rights],
+        count=len(lefts[0].tasks),
+        labels=described(lefts),
+        others=described(rights),
+        shift=f"{shown(abs(shift))} {'above' if shift > 0 else 'below'}",
+        average=average,
+    )
+
+
+def shared(lefts: PrintedRows, rights: PrintedRows) -> Iterator[Finding]:
+    """`partial`: of the rows with two sets of figures of the same tasks."""
     left, right = lefts[0], rights[0]
-    gaps = {task: left.cells[task] - right.cells[task] for task in left.tasks}
-    differing = [task for task in gaps if gaps[task]]
-    equal, average = len(gaps) - len(differing), ""
-    share_label = {row.label for row in lefts} & {row.label for row in rights}
-    facts = {"count": len(gaps), "labels": described(lefts), "others": described(rights)}
-    if len({*gaps.values()}) == 1:
-        shift = gaps[left.tasks[0]]
-        pairs = [(a.cells, b.cells) for a, b in product(lefts, rights)]
-        shifts = {a["Avg"] - b["Avg"] for a, b in pairs if "Avg" in a and "Avg" in b}
-        if shift in shifts:
-            several = " in one print of several" if len(shifts) > 1 else ""
-            average = f", and so is the average{several}"
-        facts["shift"] = f"{shown(abs(shift))} {'above' if shift > 0 else 'below'}"
-        yield finding("shift", [*lefts, *rights], **facts, average=average)
+    changed = [
+        f"{task} ({shown(left.cells[task])}, there {shown(right.cells[task])})"
+        for task in left.tasks
+        if left.cells[task] != right.cells[task]
+    ]
+    count = len(left.tasks)
+    equal = count - len(changed)
     # Rows of one label are left to `labels`.
-    elif FEWEST <= equal > len(differing) and not share_label:
-        facts["changed"] = listed(
-            f"{task} ({shown(left.cells[task])}, there {shown(right.cells[task])})"
-            for task in differing
-        )
-        if "Avg" in left.cells and left.cells["Avg"] == right.cells.get("Avg"):
-            average = f"; the average, {shown(left.cells['Avg'])}, is the same"
-            fitting = [row for row in (left, right) if abs(misfit(row)) <= row.unit * 3 / 2]
-            average += f" and fits {fitting[0].place} alone" if len(fitting) == 1 else ""
-        yield finding("partial", [*lefts, *rights], **facts, equal=equal, average=average)
+    share_label = {row.label for row in lefts} & {row.label for row in rights}
+    if equal < FEWEST or equal <= count / 2 or share_label:
+        return
+    average = ""
+    if "Avg" in left.cells and left.cells["Avg"] == right.cells.get("Avg"):
+        average = f"; the average, {shown(left.cells['Avg'])}, is the same"
+        fitting = [row for row in (left, right) if abs(row.misfit) <= row.unit * 3 / 2]
+        average += f" and fits {fitting[0].place} alone" if len(fitting) == 1 else ""
+    yield finding(
+        "partial",
+        [*lefts, *rights],
+        count=count,
+        labels=described(lefts),
+        others=described(rights),
+        changed=listed(changed),
+        equal=equal,
+        average=average,
+    )
 
 
-def labels(tables: Rows) -> Iterator[Finding]:
+def labels(tables: PrintedRows) -> Iterator[Finding]:
     """`label`, `cells`, `untrained`: one label printed several times with different numbers."""
     groups = defaultdict(list)
     for row in tables:
         groups[row.label].append(row)
     for (words, *_), group in groups.items():
-        prints: dict[str, dict[Fraction, list[str]]] = defaultdict(lambda: defaultdict(list))
+        places: dict[str, dict[Fraction, list[str]]] = defaultdict(lambda: defaultdict(list))
         for row, task, value in cells_of(group):
-            prints[task][value].append(row.place)
-        contested = [task for task, values in prints.items() if len(values) > 1]
+            places[task][value].append(row.place)
+        contested = [task for task, values in places.items() if len(values) > 1]
         if not contested:
             continue
         concerned = leading([row for row in group if row.cells.keys() & {*contested}])
-        trained = [row for row in concerned if row.words != words]
-        kind = "label"
-        if len({row.figures for row in trained}) > 1:
-            kind = "untrained"
-        elif contested == ["Avg"] and all(len(row.tasks) >= FEWEST for row in concerned):
-            kind = "cells"
-            # Reported for the average that fits its row worse.
-            concerned.sort(key=lambda row: abs(misfit(row)), reverse=True)
-        # Of many tasks, one is given as an example.
         example = "Avg" if "Avg" in contested else contested[0]
-        values = []
-        for task in contested if len(contested) <= 2 else [example]:
-            printed = [f"{shown(value)} [{listed(at)}]" for value, at in prints[task].items()]
-            values.append(f"{task} is {listed(printed)}")
-        first, average = concerned[0], prints.get("Avg", {Fraction(0)})
-        between = [
-            f"{row.method} ({shown(row.cells['Avg'])})"
-            for row in tables
-            if same(row, first, "place", "backbone", "metric", "split")
-            and not row.quoted_from
-            and first.words <= row.words
-            and min(average) < row.cells.get("Avg", 0) < max(average)
-        ]
-        yield finding(
-            kind,
-            concerned,
-            count=f"{len(contested)} of {len(prints)}",
-            settings=listed(sorted(word for row in trained for word in row.words - words) or [""]),
-            values="; ".join(values),
-            between=f"; between them, in {first.place}: {listed(between)}" if between else "",
-        )
+        values = listed(f"{shown(v)} [{listed(at)}]" for v, at in places[example].items())
+        facts = {"values": f"{example} is {values}"}
+        trained = [row for row in concerned if row.words != words]
+        if len({row.figures for row in trained}) > 1:
+            settings = frozenset().union(*(row.words for row in trained)) - words
+            yield finding("untrained", concerned, **facts, settings=listed(sorted(settings)))
+        elif contested == ["Avg"] and all(len(row.tasks) >= FEWEST for row in concerned):
+            # Reported for the average that fits its row worse.
+            concerned.sort(key=lambda row: abs(row.misfit), reverse=True)
+            yield finding("cells", concerned, **facts)
+        else:
+            facts["count"] = f"{len(contested)} of {len(places)}"
+            between = rivals(concerned[0], places["Avg"], tables)
+            yield finding("label", concerned, **facts, between=between)
+
+
+def rivals(first: PrintedRow, averages: Collection[Fraction], tables: PrintedRows) -> str:
+    """The paper's own rows beside the first with averages between those printed, as a clause."""
+    low, high = min(averages, default=0), max(averages, default=0)
+    between = [
+        f"{row.method} ({shown(row.cells['Avg'])})"
+        for row in tables
+        if same(row, first, "place", "backbone", "metric", "split")
+        and not row.quoted_from
+        and first.words <= row.words
+        and low < row.cells.get("Avg", low) < high
+    ]
+    return f"; between them, in {first.place}: {listed(between)}" if between else ""
 
 
 # --- Between text and tables
 
 
-def comparable(claim: Row, method: str, rows: Rows) -> Rows:
+def comparable(claim: PrintedRow, method: str, rows: PrintedRows) -> PrintedRows:
     """The rows that a text may speak of; it may leave the split open."""
     return [
         row
@@ -227,7 +264,7 @@ def comparable(claim: Row, method: str, rows: Rows) -> Rows:
     ]
 
 
-def quotations(rows: Rows) -> Iterator[Finding]:
+def quotations(rows: PrintedRows) -> Iterator[Finding]:
     """`text`: scores in running text that differ from the paper's tables, or its other text."""
     for claim, task, value in cells_of(row for row in rows if row.in_text):
         # A text may speak of the STS tasks rather than of one.
@@ -241,78 +278,106 @@ def quotations(rows: Rows) -> Iterator[Finding]:
         # The text may round or truncate the table's number.
         unit = last_place(value)
         if cells and not any(-unit / 2 <= cell - value < unit for _, cell in cells):
-            facts = {"task": task, "printed": shown(value)}
-            facts["tables"] = listed(row.table for row, _ in cells)
-            facts["values"] = listed(shown(cell) for _, cell in cells)
-            yield finding("text", [claim, *(row for row, _ in cells)], **facts)
+            others, values = zip(*cells, strict=True)
+            facts = {"task": task, "printed": shown(value), "values": listed(map(shown, values))}
+            facts["tables"] = listed(row.table for row in others)
+            yield finding("text", [claim, *others], **facts)
 
 
-def differences(rows: Rows, tables: Rows, known: Sequence[Finding]) -> Iterator[Finding]:
+def terms(claim: PrintedRow, task: str, tables: PrintedRows) -> PrintedRows:
+    """The two rows of a claimed difference "A minus B": of all that the text may mean, those that
+    fit best; none if a side is in no table."""
+    sides = []
+    for method in claim.method.split(" minus "):
+        like = [row for row in comparable(claim, method, tables) if task in row.cells]
+        exactly = [row for row in like if row.words == claim.words]
+        sides.append(exactly or [row for row in like if nested(row, claim)])
+    claimed = claim.cells[task]
+
+    def misfit(pair: Sequence[PrintedRow]) -> Fraction:
+        return abs(pair[0].cells[task] - pair[1].cells[task] - claimed)
+
+    return min(product(*sides), key=misfit, default=())
+
+
+def differences(
+    rows: PrintedRows, tables: PrintedRows, known: Sequence[Finding]
+) -> Iterator[Finding]:
     """`difference`, `resting`: claimed differences that the `tables` do not give, or that use rows
     with `known` findings."""
     flaws = defaultdict(list)
     for flaw in known:
-        for name in flaw.rows if flaw.kind in UNSAFE else ():
-            flaws[name].append(flaw.kind)
+        if flaw.kind in UNSAFE:
+            for name in flaw.rows:
+                flaws[name].append(flaw.kind)
     for claim, task, value in cells_of(row for row in rows if " minus " in row.method):
-        sides = []
-        for method in claim.method.split(" minus "):
-            like = [row for row in comparable(claim, method, tables) if task in row.cells]
-            exactly = [row for row in like if row.words == claim.words]
-            sides.append(exactly or [row for row in like if nested(row, claim)])
-        gaps = [(a.cells[task] - b.cells[task], a, b) for a, b in product(*sides)]
-        if not gaps:
+        pair = terms(claim, task, tables)
+        if not pair:
             continue
-        gap, *pair = min(gaps, key=lambda entry: abs(entry[0] - value))
+        high, low = pair
         facts = {"task": task, "printed": shown(value)}
+        gap = high.cells[task] - low.cells[task]
         # Both sides and the claim are rounded.
-        if abs(gap - value) >= max(row.unit for row in pair) + last_place(value):
-            facts["terms"] = " - ".join(shown(row.cells[task]) for row in pair)
-            facts |= {"gap": shown(gap), "tables": listed(row.table for row in pair)}
-            yield finding("difference", [claim, *pair], **facts)
-        flawed = [row.name for row in pair if row.name in flaws]
-        unsafe = [f"{name} (see: {', '.join(flaws[name])})" for name in flawed]
+        if abs(gap - value) >= max(high.unit, low.unit) + last_place(value):
+            clause = f"{shown(high.cells[task])} - {shown(low.cells[task])}"
+            where = listed([high.table, low.table])
+            yield finding(
+                "difference", [claim, *pair], **facts, terms=clause, gap=shown(gap), tables=where
+            )
+        unsafe = {row.name: flaws[row.name] for row in pair if row.name in flaws}
         if unsafe:
-            means = ""
-            if task == "Avg" and any("average" in flaws[name] for name in flawed):
-                gap = mean(pair[0].figures) - mean(pair[1].figures)
-                means = f"; between the means of the rows it is {shown(gap)}"
-            yield finding("resting", [claim, *pair], **facts, unsafe=listed(unsafe), means=means)
+            facts["unsafe"] = listed(f"{name} (see: {', '.join(unsafe[name])})" for name in unsafe)
+            facts["means"] = ""
+            if task == "Avg" and any("average" in kinds for kinds in unsafe.values()):
+                gap = mean(high.figures) - mean(low.figures)
+                facts["means"] = f"; between the means of the rows it is {shown(gap)}"
+            yield finding("resting", [claim, *pair], **facts)
 
 
-def comparisons(claim: dict[str, Any], rows: Rows) -> Iterator[tuple[bool, str, Row, Row]]:
-    """What a statement compares: whether it is as it says, the figures as a clause, and the rows,
-    first the one that it says is higher."""
+def statements(tables: PrintedRows, claims: Sequence[dict[str, Any]]) -> Iterator[Finding]:
+    """`statement`: statements in words that figures of their table contradict."""
+    for claim in claims:
+        place = f"{claim['source']} {claim['table']}"
+        rows = [row for row in tables if row.place == place]
+        count, clauses, concerned = 0, [], []
+        for high, low, task, clause in [*orders(claim, rows), *sweeps(claim, rows)]:
+            count += 1
+            if high.cells[task] <= low.cells[task]:
+                clauses.append(clause)
+                concerned += [high, low]
+        if clauses:
+            facts = {"where": claim["where"], "quote": claim["quote"], "count": count}
+            facts |= {"against": len(clauses), "clauses": "; ".join(clauses)}
+            yield finding("statement", concerned, **facts)
+
+
+# The row that a statement says is higher, the other one, the task, and their figures as a clause.
+Comparison = tuple[PrintedRow, PrintedRow, str, str]
+
+
+def orders(claim: dict[str, Any], rows: PrintedRows) -> Iterator[Comparison]:
+    """Comparisons of methods, of which one is `above` another."""
+    above = claim.get("above", {})
     for high, low in product(rows, repeat=2):
-        are_named = claim.get("above", {}).get(high.method) == low.method
+        is_named = above.get(high.method) == low.method
         # GS-InfoNCE has a variant that SimCSE cannot have; SSCL-BERT (avg) is not BERT (cls).
-        if are_named and same(high, low, "backbone", "metric", "split") and nested(high, low):
+        if is_named and same(high, low, "backbone", "metric", "split") and nested(high, low):
             for task in high.tasks:
                 clause = f"{task} is {shown(high.cells[task])} for {high.who}"
                 clause += f" and {shown(low.cells[task])} for {low.method}"
-                yield high.cells[task] > low.cells[task], clause, high, low
+                yield high, low, task, clause
+
+
+def sweeps(claim: dict[str, Any], rows: PrintedRows) -> Iterator[Comparison]:
+    """Comparisons of the averages along variants, which are `rising` or `falling`."""
     at = {row.variant: row for row in rows if claim.get("method", row.method) == row.method}
     for order in ("rising", "falling"):
-        swept = [at[variant] for variant in claim.get(order, []) if variant in at]
-        for pair in pairwise(swept):
-            figures = [f"{shown(row.cells['Avg'])} at {row.variant}" for row in pair]
-            high, low = pair if order == "falling" else pair[::-1]
-            is_so = high.cells["Avg"] > low.cells["Avg"]
-            yield is_so, f"Avg is {' and '.join(figures)}", high, low
-
-
-def statements(tables: Rows, claims: Sequence[dict[str, Any]]) -> Iterator[Finding]:
-    """`statement`: statements in words that figures of their table contradict."""
-    for claim in claims:
-        place = claim["source"], claim["table"]
-        rows = [row for row in tables if (row.source, row.table) == place]
-        compared = [*comparisons(claim, rows)]
-        against = [entry for entry in compared if not entry[0]]
-        if against:
-            facts = {"where": claim["where"], "quote": claim["quote"], "count": len(compared)}
-            facts |= {"against": len(against), "clauses": "; ".join(entry[1] for entry in against)}
-            concerned = [row for entry in against for row in entry[2:]]
-            yield finding("statement", concerned, **facts)
+        for names in pairwise(claim.get(order, [])):
+            first, second = at[names[0]], at[names[1]]
+            clause = f"Avg is {shown(first.cells['Avg'])} at {first.variant}"
+            clause += f" and {shown(second.cells['Avg'])} at {second.variant}"
+            high, low = (first, second) if order == "falling" else (second, first)
+            yield high, low, "Avg", clause
 
 
 def findings(

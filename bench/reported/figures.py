@@ -1,12 +1,13 @@
 """The papers' figures as figures.yaml describes them."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import yaml
-from pydantic import BeforeValidator, field_validator
+from pydantic import field_validator
 
 from bench.reported import FOLDER, paper_name
+from bench.reported.number import Texts, as_list
 from bench.utils.files import stem
 from bench.utils.validation import Model, validated
 
@@ -24,26 +25,19 @@ FigureKind = Literal[
 ]
 
 
-def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
-
-
-# A run as in recipes.yaml, or several, of which the first that the suite has is drawn.
-Runs = Annotated[list[str], BeforeValidator(_as_list)]
-
-
 class PaperSeries(Model):
     """One line of a figure, or one kind of mark."""
 
     label: str  # as in the legend; series that differ only in the backbone share it
     backbone: str  # as printed
-    run: Runs | None = None  # of all kinds but sweeps
-    runs: dict[float, Runs] = {}  # of a sweep, by x
+    # A run as in recipes.yaml, or several, of which the first that the suite has is drawn.
+    run: Texts = []  # of all kinds but sweeps
+    runs: dict[float, Texts] = {}  # of a sweep, by x
 
     @property
     def points(self) -> list[tuple[float | None, list[str]]]:
         """The runs at each x of a sweep; else a single pair with None for x."""
-        return list(self.runs.items()) or [(None, self.run or [])]
+        return list(self.runs.items()) or [(None, self.run)]
 
 
 class PaperFigure(Model):
@@ -67,7 +61,7 @@ class PaperFigure(Model):
         return [
             entry | {"backbone": backbone}
             for entry in entries
-            for backbone in _as_list(entry.get("backbone"))
+            for backbone in as_list(entry.get("backbone"))
         ]
 
     @property

@@ -8,22 +8,25 @@ from dataclasses import dataclass
 from functools import cache
 from math import sqrt
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import pandas as pd
 import yaml
-from pydantic import BeforeValidator, ValidationError, model_validator
+from pydantic import BeforeValidator, model_validator
 from scipy.spatial.distance import pdist
 
 from bench.datasets.metrics import AGGREGATIONS, METRICS, PRINTED, Metric, Printed, aggregated
 from bench.datasets.tasks import WITH_SUBSETS
 from bench.reported import COLUMNS, FOLDER, LABEL, SOURCES, prior_sd
-from bench.utils.errors import UserError
-from bench.utils.validation import Model, explain
+from bench.utils.errors import UserError, errors_of
+from bench.utils.validation import Model, validated
 
-Texts = Annotated[
-    list[str], BeforeValidator(lambda texts: [texts] if isinstance(texts, str) else texts)
-]
+
+def as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+Texts = Annotated[list[str], BeforeValidator(as_list)]  # one or several
 
 
 # Why a printed row is compared with no run.
@@ -34,7 +37,7 @@ REASONS = (
 )
 
 
-class Recipe(Model):
+class Entry(Model):
     """An entry of recipes.yaml: the run that printed rows are compared with, or why there is
     none."""
 
@@ -56,7 +59,7 @@ class Recipe(Model):
     aggregation: Literal["", *AGGREGATIONS] = ""  # type: ignore[valid-type]
 
     @model_validator(mode="after")
-    def _run_or_reason(self) -> Recipe:
+    def _run_or_reason(self) -> Entry:
         if bool(self.run) == bool(self.reason):
             raise ValueError("an entry must have either 'run' or 'reason'")
         return self
@@ -78,20 +81,18 @@ class Recipes(Model):
 
     checkpoints: list[dict[str, str]] = []  # anchors of the entries
     sweeps: list[Sweep] = []
-    entries: list[Recipe]
+    entries: list[Entry]
 
 
 def load_recipes(path: Path = FOLDER / "recipes.yaml") -> Recipes:
     """Read recipes.yaml."""
-    try:
-        return Recipes.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
-    except ValidationError as error:
-        raise UserError(f"{path.name}: {explain(error)}") from None
+    with errors_of(path.name):
+        return validated(Recipes, yaml.safe_load(path.read_text(encoding="utf-8")))
 
 
 @dataclass(frozen=True)
 class Number:
-    """A printed number. Its fields are `bench.reported.COLUMNS`, and those of its `Recipe`."""
+    """A printed number. Its fields are `bench.reported.COLUMNS`, and those of its `Entry`."""
 
     source: str
     table: str
@@ -126,7 +127,7 @@ class Number:
 
     @property
     def ranked_with(self) -> tuple[str, ...]:
-        """What the rows have in common that one ranks: table, backbone, split and metric."""
+        """The table, backbone, split and metric that ranked rows have in common."""
         return self.source, self.table, self.backbone, self.split, self.metric
 
     @property
@@ -163,14 +164,14 @@ def numbers() -> tuple[Number, ...]:
             raise UserError(
                 f"recipes.yaml: {len(matches)} entries match {label}; exactly one must match"
             )
-        recipe = matches[0].model_dump(exclude={*LABEL, "suite_backbone", "suite_split"})
-        recipe["our_backbone"] = matches[0].suite_backbone or row["backbone"]
-        recipe["our_split"] = matches[0].suite_split or row["split"]
-        recipe["checkpoint"] = recipe["checkpoint"].get(row["backbone"], "")
+        (entry,) = matches
+        row |= entry.model_dump(exclude={*LABEL, "suite_backbone", "suite_split"})
+        row["our_backbone"] = entry.suite_backbone or row["backbone"]
+        row["our_split"] = entry.suite_split or row["split"]
+        row["checkpoint"] = entry.checkpoint.get(row["backbone"], "")
         if row["task"] not in (*WITH_SUBSETS, "Avg"):
-            recipe["aggregation"] = ""
-        row |= {"text": row["value"], "value": float(row["value"])}
-        rows.append(Number(**row, **recipe))
+            row["aggregation"] = ""
+        rows.append(Number(**row | {"text": row["value"], "value": float(row["value"])}))
     return tuple(rows)
 
 
@@ -197,7 +198,7 @@ BEYOND = 1.96 * sqrt(2)  # standard deviations of a run; 95 % of differences of 
 
 
 def printed_gains() -> pd.DataFrame:
-    """What each paper's own method gains over SimCSE on the STS average, by backbone.
+    """The gain of each paper's own method over SimCSE on the STS average, by backbone.
 
     Returns:
         Columns `method`, `backbone`, `gain` (points), `reach` (points that 95 % of the differences

@@ -2,9 +2,10 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from statistics import mean
 from typing import Any
 
@@ -12,7 +13,7 @@ import pandas as pd
 import yaml
 
 from bench.datasets.metrics import METRICS
-from bench.reported import COLUMNS, FOLDER
+from bench.reported import FOLDER, LABEL
 from bench.reported.address import row_name
 from bench.utils.errors import listed
 
@@ -25,8 +26,78 @@ UNTRAINED = ("GloVe", "BERT", "RoBERTa")
 TRAINING = re.compile("(bs|batch_size|lr|learning_rate|tau|temperature|epochs|steps|seed)=")
 
 
-Row = Any  # of `read`
-Rows = Sequence[Row]
+@dataclass(eq=False)
+class PrintedRow:
+    """A printed row of scores or of their differences, with its points by task."""
+
+    cells: dict[str, Fraction]
+    source: str
+    table: str
+    method: str
+    backbone: str
+    variant: str
+    split: str
+    metric: str
+    quoted_from: str
+
+    @cached_property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks without their average, if there are others."""
+        return tuple(sorted(self.cells.keys() - {"Avg"})) or ("Avg",)
+
+    @cached_property
+    def figures(self) -> tuple[Fraction, ...]:
+        """The points of `tasks`."""
+        return tuple(map(self.cells.__getitem__, self.tasks))
+
+    @property
+    def misfit(self) -> Fraction:
+        """How far the printed average is above the mean of the row; 0 without an average."""
+        average = mean(self.figures)
+        return self.cells.get("Avg", average) - average
+
+    @cached_property
+    def unit(self) -> Fraction:
+        """The last decimal place of all tasks, because single numbers may end in a zero."""
+        return min(map(last_place, self.figures))
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """The parts of the variant, such as `bs=64` and `cls`."""
+        return frozenset(re.findall(r"[^,\s](?:[^,]*[^,\s])?", self.variant.strip("()")))
+
+    @property
+    def who(self) -> str:
+        return f"{row_name(self.method, self.variant)}, {self.backbone}"
+
+    @property
+    def place(self) -> str:
+        return f"{self.source} {self.table}"
+
+    @property
+    def name(self) -> str:
+        return f"{self.place}: {self.who}"
+
+    @property
+    def paper(self) -> str:
+        """The source without its version."""
+        return re.sub(r"-v\d+$", "", self.source)
+
+    @property
+    def in_text(self) -> bool:
+        return not re.fullmatch(r"(Table|Figure) \w+", self.table)
+
+    @property
+    def label(self) -> tuple[Any, ...]:
+        """The fields that determine the numbers: a paper's own run of a trained method is distinct
+        from quoted numbers and from other papers' runs."""
+        words, origin = self.words, "quoted" if self.quoted_from else self.paper
+        if self.method in UNTRAINED:
+            words, origin = frozenset(word for word in words if not TRAINING.match(word)), ""
+        return words, origin, self.method, self.backbone, self.metric, self.split
+
+
+PrintedRows = Sequence[PrintedRow]
 
 
 @dataclass(frozen=True)
@@ -40,51 +111,22 @@ class Finding:
     text: str  # one sentence
 
 
-def finding(kind: str, rows: Rows, **facts: Any) -> Finding:
+def finding(kind: str, rows: PrintedRows, **facts: Any) -> Finding:
     names = tuple(dict.fromkeys(row.name for row in rows))
     text = _KINDS[kind]["text"].format(row=rows[0], **facts)
     return Finding(kind, rows[0].source, rows[0].table, names, text)
 
 
-def read(printed: pd.DataFrame) -> Rows:
-    """The printed rows of scores and of their differences, with their points by task in `cells`."""
+def read(printed: pd.DataFrame) -> PrintedRows:
+    """The printed rows of scores and of their differences."""
     main = [name for name, metric in METRICS.items() if metric.is_main]
     scores = printed[printed["metric"].str.removesuffix(DIFFERENCE).isin(main)]
-    fields = [name for name in COLUMNS if name not in ("task", "value")]
-    labels, groups = zip(*scores.groupby(fields, sort=False), strict=True)
-    rows = pd.DataFrame(labels, columns=fields)
-    # The decimal number that is printed, rather than the nearest binary fraction.
-    rows["cells"] = [
-        {cell.task: Fraction(repr(cell.value)) for cell in group.itertuples()} for group in groups
-    ]
-    rows["tasks"] = [tuple(sorted(cells.keys() - {"Avg"})) or ("Avg",) for cells in rows["cells"]]
-    rows["figures"] = [tuple(row.cells[task] for task in row.tasks) for row in rows.itertuples()]
-    # The unit of a row is that of all its tasks, because single numbers may end in a zero.
-    rows["unit"] = [min(map(last_place, figures)) for figures in rows["figures"]]
-    variants = rows["variant"].str.strip("()").str.split(",")  # such as `bs=64, cls`
-    rows["words"] = [frozenset(map(str.strip, words)) - {""} for words in variants]
-    names = map(row_name, rows["method"], rows["variant"])
-    rows["who"] = [f"{name}, {on}" for name, on in zip(names, rows["backbone"], strict=True)]
-    rows["place"] = rows["source"] + " " + rows["table"]
-    rows["name"] = rows["place"] + ": " + rows["who"]
-    rows["paper"] = rows["source"].str.replace(r"-v\d+$", "", regex=True)
-    rows["in_text"] = ~rows["table"].str.fullmatch(r"(Table|Figure) \w+")
-    rows["label"] = [label(row) for row in rows.itertuples()]
-    return [*rows.itertuples()]
-
-
-def label(row: Row) -> tuple[Any, ...]:
-    """What determines a row's numbers: a paper's own run of a trained method is distinct from
-    quoted numbers and from other papers' runs."""
-    words, origin = row.words, "quoted" if row.quoted_from else row.paper
-    if row.method in UNTRAINED:
-        words, origin = frozenset(word for word in words if not TRAINING.match(word)), ""
-    return words, origin, row.method, row.backbone, row.metric, row.split
-
-
-def misfit(row: Row) -> Fraction:
-    """How far the printed average is above the mean of the row."""
-    return row.cells["Avg"] - mean(row.figures)
+    rows = []
+    for texts, group in scores.groupby([*LABEL, "split", "metric", "quoted_from"], sort=False):
+        # The decimal number that is printed, rather than the nearest binary fraction.
+        values = map(Fraction, map(str, group["value"]))
+        rows.append(PrintedRow(dict(zip(group["task"], values, strict=True)), *texts))
+    return rows
 
 
 def last_place(value: Fraction) -> Fraction:
@@ -96,20 +138,23 @@ def shown(value: Fraction) -> str:
     return f"{float(value):.2f}"
 
 
-def cells_of(rows: Iterable[Row]) -> list[tuple[Row, str, Fraction]]:
-    return [(row, task, value) for row in rows for task, value in row.cells.items()]
+def cells_of(rows: Iterable[PrintedRow]) -> Iterator[tuple[PrintedRow, str, Fraction]]:
+    """Every cell: its row, task and points."""
+    for row in rows:
+        for task, value in row.cells.items():
+            yield row, task, value
 
 
-def same(first: Row, second: Row, *fields: str) -> bool:
+def same(first: PrintedRow, second: PrintedRow, *fields: str) -> bool:
     return all(getattr(first, field) == getattr(second, field) for field in fields)
 
 
-def nested(first: Row, second: Row) -> bool:
+def nested(first: PrintedRow, second: PrintedRow) -> bool:
     """Whether one variant abbreviates the other."""
     return first.words <= second.words or second.words <= first.words
 
 
-def described(rows: Rows) -> str:
+def described(rows: PrintedRows) -> str:
     """Rows by label, each with its places: `BERT (cls), bert-base-uncased [sscl Table 2]`."""
     places = defaultdict(list)
     for row in rows:

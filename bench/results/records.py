@@ -5,7 +5,7 @@ rounded to two decimals, as in SentEval, correlations with all digits. A file of
 object `{"provenance": {...}, "records": [...]}`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -70,7 +70,7 @@ class Code(_Written):
 
 
 class Device(_Written):
-    """What computed a result."""
+    """The device that computed a result."""
 
     kind: str = ""  # "cpu" or "cuda"
     name: str = ""
@@ -101,14 +101,14 @@ class Corpus(_Written):
 
 
 class Counts(_Written):
-    """Of a task the number of distinct test `sentences`, and of those `seen` in a corpus."""
+    """The number of distinct test `sentences` of a task, and of those `seen` in a corpus."""
 
     sentences: int
     seen: int
 
 
 class Provenance(_Written):
-    """What a result was computed from. Only that of a suite has a run and an outcome."""
+    """The origin of a result. Only that of a suite has a run and an outcome."""
 
     run: DescribedRun = DescribedRun()
     outcome: Outcome = Outcome(status="finished")
@@ -125,6 +125,16 @@ class Provenance(_Written):
     encoder: str | None = None  # its identity
     contamination: dict[str, Counts] = {}  # by task
     seconds: float | None = None
+
+    def sums(self, corpus: str) -> Iterator[tuple[str, str]]:
+        """The checksums of inputs, by name: splits of tasks, and the corpus of this name. A corpus
+        given by path is part of the identity of the run."""
+        for task, splits in self.tasks.items():
+            for split, digest in splits.items():
+                yield f"{task} {split}", digest
+        for read in self.corpora:
+            if read.name == corpus:
+                yield f"corpus {corpus}", read.sha256
 
 
 class Trained(_Written):

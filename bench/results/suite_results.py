@@ -97,10 +97,12 @@ def deviations(runs: Iterable[PlannedRun]) -> list[str]:
     trained = [run for run in runs if run.seed is not None]
     corpora = {run.corpus for run in trained if not run.own_corpus} - {"wiki1m"}
     changed = {key for run in trained for key in run.recipe_changes} - NEUTRAL_CHANGES
-    return [
-        *([f"trained on {listed(sorted(corpora))}"] if corpora else []),
-        *([f"recipe changed ({', '.join(sorted(changed))})"] if changed else []),
-    ]
+    clauses = []
+    if corpora:
+        clauses.append(f"trained on {listed(sorted(corpora))}")
+    if changed:
+        clauses.append(f"recipe changed ({', '.join(sorted(changed))})")
+    return clauses
 
 
 def diverged(runs: Iterable[RunResults], whose: str = "") -> str:
@@ -124,19 +126,7 @@ class SuiteResults:
         for run, kind in product(self.runs, ("scores", "analyses")):
             provenance = run.provenance if kind == "scores" else run.analysed
             result = f"the {kind} of {run.run.id} ({provenance.date})"
-            sums = {
-                f"{task} {split}": digest
-                for task, splits in provenance.tasks.items()
-                for split, digest in splits.items()
-            }
-            # Of corpora only the run's own, by name: one given by path is part of the run's
-            # identity.
-            sums |= {
-                f"corpus {corpus.name}": corpus.sha256
-                for corpus in provenance.corpora
-                if corpus.name == run.run.corpus
-            }
-            for part, digest in sums.items():
+            for part, digest in provenance.sums(run.run.corpus):
                 first, earlier = seen.setdefault(part, (digest, result))
                 if first != digest:
                     raise UserError(

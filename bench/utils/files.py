@@ -267,7 +267,7 @@ def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:
                 yield line.decode(encoding)
     except FileNotFoundError:
         raise UserError(
-            f"{path} does not exist; set the data folder with --data or BENCH_DATA"
+            f"{path} does not exist; name another data folder, or set BENCH_DATA"
         ) from None
     except UnicodeDecodeError as error:
         raise UserError(

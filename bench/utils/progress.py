@@ -34,4 +34,4 @@ class Progress:
         each = (now - self._started) / (self.done - self._before)
         left = timedelta(seconds=round(each * max(self.total - self.done, 0)))
         line = f"{self.title}: {min(self.done / self.total, 1):.0%}, {left} left"
-        warn(f"{line}, {note}" if note else line)
+        warn(", ".join(filter(None, [line, note])))

@@ -69,17 +69,17 @@ def explain(error: ValidationError) -> str:
     """Return the outermost error of a validation as one sentence without an end."""
     first, *others = sorted(error.errors(include_url=False), key=lambda item: len(item["loc"]))
     place = ".".join(map(str, first["loc"]))
-    kind, message, value = first["type"], first["msg"], first["input"]
-    if kind == "missing":
+    fault, message, value = first["type"], first["msg"], first["input"]
+    if fault == "missing":
         also = [
             f", {'.'.join(map(str, item['loc']))}: {item['msg']}"
             for item in others
             if item["type"] == "unknown_field"
         ]
         return f"'{place}' is missing{''.join(also)}"
-    if kind == "extra_forbidden":
+    if fault == "extra_forbidden":
         return f"unknown key '{place}'"
-    if kind in ("unknown_field", "value_error"):
+    if fault in ("unknown_field", "value_error"):
         message = message.removeprefix("Value error, ")
         return f"{place}: {message}" if place else message
     # pydantic writes "Input should be greater than 0", or "Input should be a valid integer, unable
@@ -88,6 +88,6 @@ def explain(error: ValidationError) -> str:
     expected = f"{subject} should{message.partition('should')[2].partition(', unable')[0]}"
     if isinstance(value, str | int | float) or value is None:
         expected += f", not {value!r}"
-    if kind == "literal_error":
+    if fault == "literal_error":
         expected += suggestion(str(value), re.findall("'([^']+)'", first["ctx"]["expected"]))
     return expected

@@ -98,7 +98,7 @@ FULL = RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has")
 @pytest.mark.parametrize(
     ("command", "error", "status", "said"),
     [
-        ("job", Stopped("SIGTERM"), 75, f"stopped by SIGTERM; {RESUMES}"),
+        ("reproduce", Stopped("SIGTERM"), 75, f"stopped by SIGTERM; {RESUMES}"),
         ("render", Stopped("SIGTERM"), 75, f"stopped by SIGTERM; {AGAIN}"),
         ("evaluate", OSError(errno.ENOSPC, "No space left on device"), 2,
          f"error: No space left on device; free some space and {RESUMES}"),

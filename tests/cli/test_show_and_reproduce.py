@@ -13,7 +13,6 @@ from bench.reported import SOURCES
 from bench.reported.address import find_paper, find_table
 from bench.runs import config
 from bench.stages import workflow
-from bench.utils.interrupts import Stopped
 from tests.support.printed_numbers import printed
 from tests.support.synthetic_suite import seeds, write_suite
 
@@ -115,14 +114,7 @@ def test_the_workflow_runs_the_configuration_and_the_row_is_shown(tmp_path, monk
     assert "roberta" not in out
 
 
-def test_a_stopped_or_failed_workflow_says_so(monkeypatch, capsys):
+def test_the_status_is_that_of_the_workflow(monkeypatch, capsys):
     monkeypatch.setattr(workflow, "run_workflow", lambda *_: 1)
     assert main(ROW) == 1
     assert capsys.readouterr().out == ""
-
-    def stopped(*_):
-        raise Stopped("SIGTERM")
-
-    monkeypatch.setattr(workflow, "run_workflow", stopped)
-    assert main(ROW) == 75
-    assert "run the same command again to continue" in capsys.readouterr().err

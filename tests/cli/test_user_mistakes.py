@@ -74,6 +74,10 @@ COMMANDS = [
     (["show", "gs-infonce-v3", "Table 2"], "unknown paper", "did you mean 'gs-infonce-v2'?"),
     (["show", "gs-infonce-v2", "Tabel 2"], "has no table 'Tabel 2'; did you mean 'Table 2'?"),
     (["reproduce", *ROW, "SimCES", "--dry-run"], "has no row 'SimCES'; did you mean 'SimCSE'?"),
+    (
+        ["reproduce", *ROW, "SimCSE", "--backbone", "bert-base"],
+        "prints no 'SimCSE' on 'bert-base'; did you mean 'bert-base-uncased'? (known:",
+    ),
     (["check-method", "missing.py"], "missing.py does not exist or is no .py file; give a file"),
 ]
 

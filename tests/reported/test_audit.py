@@ -60,20 +60,21 @@ def kinds_of(rows, **changes):
     return {one.kind for one in findings(table_of(rows).assign(**changes), [])}
 
 
+RISING = {task: 70.0 + place for place, task in enumerate(STS_TASKS)}
+
+
 def test_rows_of_two_models_may_share_three_figures_of_seven_and_no_more():
-    first = {task: 70.0 + place for place, task in enumerate(STS_TASKS)}
     second = {task: 80.0 - 2 * place**2 / 7 for place, task in enumerate(STS_TASKS)}
     for shared, kinds in ((3, set()), (4, {"partial"}), (7, {"copy"})):
-        rows = {"A": first, "B": second | {task: first[task] for task in STS_TASKS[:shared]}}
+        rows = {"A": RISING, "B": second | {task: RISING[task] for task in STS_TASKS[:shared]}}
         lines = (("x", m, task, round(v, 2), "") for m in rows for task, v in rows[m].items())
         assert kinds_of(lines) == kinds
 
 
 @pytest.mark.parametrize(("by", "kinds"), [("", {"copy"}), ("Somebody 2021 (first)", set())])
 def test_a_row_that_quotes_a_paper_may_use_another_label(by, kinds):
-    values = {task: 70.0 + place for place, task in enumerate(STS_TASKS)}
-    rows = [("first", "Own", task, value, "") for task, value in values.items()]
-    rows += [("second", "First's", task, value, by) for task, value in values.items()]
+    rows = [("first", "Own", task, value, "") for task, value in RISING.items()]
+    rows += [("second", "First's", task, value, by) for task, value in RISING.items()]
     assert kinds_of(rows) == kinds
 
 

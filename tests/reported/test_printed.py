@@ -69,22 +69,19 @@ SWEEPS = {
 }
 
 
-def test_the_lines_of_sweeps():
-    found = {}
+def test_the_lines_of_sweeps_have_three_values_of_a_variant():
+    found = defaultdict(lambda: defaultdict(set))
     for number, line in sweep_lines().items():
-        found.setdefault(number.label[:2], {})[line] = None
-    assert {place: list(lines) for place, lines in found.items()} == SWEEPS
+        found[number.label[:2]][line].add(number.variant)
+    assert {place: [*lines] for place, lines in found.items()} == SWEEPS
+    for lines in found.values():
+        assert all(len(variants) > 2 and "" not in variants for variants in lines.values())
 
 
-def test_a_sweep_has_three_values_of_a_variant_and_one_or_two_tasks():
-    of_line = defaultdict(set)
-    for number, line in sweep_lines().items():
-        of_line[number.label[:2], line].add(number.variant)
-    assert min(map(len, of_line.values())) > 2
-    assert "" not in set().union(*of_line.values())
+def test_a_sweep_has_one_metric_and_one_or_two_tasks():
     tables = mapped().groupby(["source", "table"])
-    for source, table in SWEEPS:
-        rows = tables.get_group((source, table))
+    for place in SWEEPS:
+        rows = tables.get_group(place)
         assert 1 <= rows["task"].nunique() <= 2
         assert rows["metric"].nunique() == 1
 

@@ -166,30 +166,12 @@ def test_what_a_living_process_writes_is_left_alone(tmp_path):
     assert os.listdir(tmp_path) == ["x"]
 
 
-def refusing(number):
-    def call(*_):
-        raise OSError(number, os.strerror(number))
-
-    return call
-
-
-def test_a_refused_call_is_told_once(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(files, "_refused", set())
-    for call in ("chmod", "fsync"):
-        monkeypatch.setattr(os, call, refusing(errno.EPERM))
-    for name in "ab":
-        with atomic_folder(tmp_path / name) as folder:
-            (folder / "file").touch()
-    chmod, fsync = capsys.readouterr().err.splitlines()
-    reason = "on this file system (Operation not permitted); the work goes on"
-    assert chmod == f"{tmp_path / 'a'}: no chmod {reason}"
-    assert fsync.startswith(str(tmp_path))
-    assert fsync.endswith(f": no fsync {reason}")
-
-
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
 def test_a_refusal_that_loses_content_is_an_error(tmp_path, monkeypatch, number):
-    monkeypatch.setattr(os, "fsync", refusing(number))
+    def refuse(_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", refuse)
     with pytest.raises((OSError, TransientError), match=f"{tmp_path}/x"):
         write_text(tmp_path / "x", "")
     assert os.listdir(tmp_path) == []
