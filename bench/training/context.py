@@ -4,7 +4,7 @@ import contextlib
 import copy
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -312,7 +312,7 @@ class RunContext:
 
         vectors, count = at_layer(len(states) - 1), len(views)
         remaining = iter(vectors[count:])
-        by_name = {name: [next(remaining) for _ in lists] for name, lists in named.items()}
+        by_name = {name: list(islice(remaining, len(lists))) for name, lists in named.items()}
         return Views(vectors[:count], lambda layer: at_layer(layer)[:count], by_name, states)
 
     @property
