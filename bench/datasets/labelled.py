@@ -50,7 +50,7 @@ class LabelledTask:
         """The test samples; with nested cross-validation all are."""
         return self.splits["all" if self.protocol == NESTED else "test"]
 
-    def test_items(self) -> list[tuple[str, ...]]:
+    def items(self) -> list[tuple[str, ...]]:
         """Return the sentence or pair of each test sample."""
         return list(zip(*self.test.columns, strict=True))
 

@@ -144,8 +144,6 @@ class Dropout:
             drawn = torch.rand(shape, generator=self.on_device, device=device)
             return (drawn >= self.rates) / self.keep
         draws = {labels: self._draw(count, labels) for labels in dict.fromkeys(classes)}
-        if len(draws) == 1:
-            return draws[classes[0]].unsqueeze(0)
         return torch.stack([draws[labels] for labels in classes])
 
     def _draw(self, count: int, classes: int) -> Tensor:
@@ -332,19 +330,12 @@ class _Cohort:
     def _draw(self, folds: Sequence[Fold]) -> None:
         """Draw the initial weights; SentEval's dropout masks follow in the same generator."""
         width, hidden = self.inputs.shape[1] - 1, max(head.hidden for head in self.heads)
-        drawn = {
-            classes: [initial(width, classes, head.hidden) for head in self.heads]
-            for classes in dict.fromkeys(fold.classes for fold in folds)
-        }
-        first = [
-            pad(layers, len(self.one_hot), hidden)
-            for fold in folds
-            for layers, _ in drawn[fold.classes]
-        ]
+        first, generators = [], {}
+        for fold in folds:
+            drawn = [initial(width, fold.classes, head.hidden) for head in self.heads]
+            generators[fold.classes] = [generator for _, generator in drawn]
+            first += [pad(layers, len(self.one_hot), hidden) for layers, _ in drawn]
         self.weights = [torch.stack(layer).to(self.inputs) for layer in zip(*first, strict=True)]
-        generators = {
-            classes: [generator for _, generator in heads] for classes, heads in drawn.items()
-        }
         self.dropout = Dropout(self.inputs, self.heads, generators) if hidden else None
 
     def train(self, is_stopped: Callable[[], bool]) -> Iterator[tuple[_Part, list[Fitted]]]:

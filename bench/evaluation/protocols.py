@@ -138,8 +138,11 @@ def _folds(labels: np.ndarray, count: int) -> list[tuple[np.ndarray, np.ndarray]
 
 def _means(fitted: Sequence[Sequence[Fitted]]) -> list[float]:
     """Accuracy of each head in points, averaged over folds and rounded."""
-    accuracies = [[head.accuracy for head in fold] for fold in fitted]
-    return [float(np.round(100 * np.mean(values), 2)) for values in zip(*accuracies, strict=True)]
+    means = []
+    for heads in zip(*fitted, strict=True):
+        accuracies = [head.accuracy for head in heads]
+        means.append(float(np.round(100 * np.mean(accuracies), 2)))
+    return means
 
 
 def _accuracy(predicted: np.ndarray, labels: np.ndarray) -> float:

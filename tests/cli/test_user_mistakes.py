@@ -68,7 +68,7 @@ COMMANDS = [
     (["evaluate", "./nosuch", "--out", "o"], "model folder ./nosuch does not exist; give a"),
     ([*EVALUATE, "--pooler", "mean"], "unknown pooler 'mean'; did you mean 'avg'?"),
     ([*EVALUATE, "--pooler", "men"], "unknown pooler 'men' (known: avg, "),
-    ([*EVALUATE, "--pooler", "avg", "--tasks", ","], "--tasks names no task"),
+    ([*EVALUATE, "--pooler", "avg", "--tasks", ","], "no task is named; give sts"),
     ([*EVALUATE, "--pooler", "avg", "--tasks", "STS17"], "unknown task 'STS17'; did you mean"),
     ([*EVALUATE, "--pooler", "avg"], "mydata/manifest.json is not a manifest ('name' is missing)"),
     (["show", "gs-infonce-v3", "Table 2"], "unknown paper", "did you mean 'gs-infonce-v2'?"),
