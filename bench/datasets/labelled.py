@@ -98,7 +98,8 @@ def read_scored(name: str, data: Path) -> list[StsTask | LabelledTask]:
     """Read what is scored of a task: a labelled one, or the test and dev splits of a set of
     pairs."""
     if task_of(name).protocol == PAIRS:
-        return [sts.read(name, data, split) for split in sts.scored_splits(name, data)]
+        splits = listed_task(name, data).splits
+        return [sts.read(name, data, split) for split in ("test", "dev") if split in splits]
     return [read(name, data)]
 
 

@@ -62,11 +62,11 @@ class StsTask:
     def target(self) -> Iterable[str]:
         """Return all sentences of all splits of the set (docs/methods.md#bert-whitening), pair by
         pair, with duplicates."""
-        known = [self.split]
+        tasks = [self]
         if self.data:
-            known = [split for split in SPLITS if split in listed_task(self.name, self.data).splits]
-        for split in known:
-            task = self if split == self.split else read(self.name, self.data or Path(), split)
+            known = listed_task(self.name, self.data).splits
+            tasks = [read(self.name, self.data, split) for split in SPLITS if split in known]
+        for task in tasks:
             yield from chain.from_iterable(task.items())
 
 
@@ -78,17 +78,12 @@ def read(name: str, data: Path, split: str = "test") -> StsTask:
         raise UserError(
             f"the manifest of {data} has no {name} {split}; choose another task or data set"
         )
-    parts = read_parts(task, data, task.sizes if task.has_subsets else [split])
-    subsets = [
-        _subset(part if task.has_subsets else name, lines, *task.range)
-        for part, lines in parts.items()
-    ]
+    if task.has_subsets:
+        parts = read_parts(task, data, task.sizes)
+    else:
+        parts = {name: read_parts(task, data, [split])[split]}
+    subsets = [_subset(part, lines, *task.range) for part, lines in parts.items()]
     return StsTask(name, split, tuple(subsets), data)
-
-
-def scored_splits(name: str, data: Path) -> list[str]:
-    """Return the splits of a task that are scored: test, and dev if there is one."""
-    return [split for split in ("test", "dev") if split in listed_task(name, data).splits]
 
 
 def _subset(name: str, lines: Sequence[Line], least: float, most: float) -> Subset:

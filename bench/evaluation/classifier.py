@@ -252,15 +252,15 @@ def fit(
     folds: Sequence[Fold],
     settings: Settings,
     *,
-    padded: bool | None = None,
+    padded: bool = False,
 ) -> list[list[Fitted]]:
     """Train all heads of all folds, on the device and in the dtype of `features`, (n, d); labels
-    are int64 (n,). Heads of unlike shapes share a loop if `padded`, by default on a GPU."""
+    are int64 (n,). Heads of unlike shapes share a loop if `padded`, and on a GPU."""
     inputs, on_gpu = with_ones(features), features.is_cuda
     block = BLOCK["cuda" if on_gpu else "cpu"]
     cohorts = [
         _Cohort(inputs, labels, group[start : start + block], settings)
-        for group in _groups(folds, on_gpu if padded is None else padded)
+        for group in _groups(folds, padded or on_gpu)
         for start in range(0, len(group), block)
     ]
     trained: list[dict[int, Fitted]] = [{} for _ in folds]

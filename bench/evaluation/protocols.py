@@ -45,7 +45,9 @@ def fewest_steps(sizes: Mapping[str, int], settings: Settings, device: str, netw
     of a loop counting once; probing has `networks`, too."""
     on_cpu = device == "cpu"
     if "dev" in sizes:  # a processor trains each size of network by itself
-        groups = 1 + (len(HIDDEN) if on_cpu else 1) * networks
+        groups = 1
+        if networks:
+            groups += len(HIDDEN) if on_cpu else 1
     else:
         folds = (settings.folds, 1) if "train" in sizes else (settings.folds**2, settings.folds)
         block = BLOCK["cpu" if on_cpu else "cuda"]

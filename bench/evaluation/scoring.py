@@ -160,12 +160,16 @@ def sentences(tasks: Sequence[Task], adapt: Adaptation | None = None) -> list[st
     return list(dict.fromkeys(chain.from_iterable(texts)))
 
 
-def encoded(encoder: Encoder, tasks: Sequence[Task]) -> Vectors:
-    """Encode each distinct sentence of tasks once, in memory. Returns a lookup by text."""
-    distinct = sentences(tasks, adaptation(encoder))
-    rows = {sentence: row for row, sentence in enumerate(distinct)}
-    vectors = encoder.encode(distinct)
+def vectors_of(encoder: Encoder, texts: Sequence[str], *report: Callable[[int], object]) -> Vectors:
+    """Encode each distinct sentence once, in memory. Returns a lookup by text."""
+    rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
+    vectors = encoder.encode(list(rows), *report)
     return lambda texts: vectors[[rows[text] for text in texts]]
+
+
+def encoded(encoder: Encoder, tasks: Sequence[Task]) -> Vectors:
+    """The vectors of all sentences of tasks."""
+    return vectors_of(encoder, sentences(tasks, adaptation(encoder)))
 
 
 def score_tasks(

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from bench.datasets import corpora
 from bench.datasets.word_vectors import load_words
+from bench.evaluation.scoring import vectors_of
 from bench.models.encoder import Encoder, TransformerEncoder, tokenized
 from bench.models.float32 import ELSEWHERE, TRAINING, float32_products
 from bench.models.fused_forward import FusedLayers, is_fused
@@ -376,12 +377,10 @@ class RunContext:
 
     def encode(self, encoder: Encoder, sentences: Sequence[str]) -> np.ndarray:
         """Return float32 numpy (n, d); each distinct sentence is encoded once."""
-        rows = {sentence: row for row, sentence in enumerate(dict.fromkeys(sentences))}
+        report = []
         if isinstance(encoder, TransformerEncoder):
-            vectors = encoder.encode(list(rows), Progress(len(rows), "encode").advance)
-        else:
-            vectors = encoder.encode(list(rows))
-        return vectors[[rows[sentence] for sentence in sentences]]
+            report = [Progress(len(set(sentences)), "encode").advance]
+        return vectors_of(encoder, sentences, *report)(sentences)
 
     def encode_tokens(self, encoder: Any, tokens: Tokens) -> np.ndarray:
         """Return float32 numpy (n, d) of token sequences; the encoder is one of `encoder`."""

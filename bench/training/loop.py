@@ -296,8 +296,11 @@ class Training:
                 records = score_tasks(encoder, self.dev, vectors)
             except UserError as error:  # vectors that are not finite, or all equal
                 raise Diverged(str(error), row["step"], batch) from None
-            kept = [record for record in records if record["aggregation"] == "all"]
-            scores = {record["task"]: record["value"] for record in kept}
+            scores = {
+                record["task"]: record["value"]
+                for record in records
+                if record["aggregation"] == "all"
+            }
             value = sum(scores.values()) / len(scores)
             row["dev" if place == 0 else f"dev_{place + 1}"] = scores
             if not state.best or value > state.best["dev"]:

@@ -146,7 +146,7 @@ def test_tasks_and_networks_that_share_a_loop_are_trained_as_if_alone(mode):
     folds = [cut(place, 2 + 2 * place, GRID + NETWORKS, 60 * place) for place in range(2)]
     features, labels = map(torch.cat, zip(*tasks, strict=True))
     together = fit(features, labels, folds, MODES[mode], padded=True)
-    apart = [fit(features, labels, [fold], MODES[mode], padded=False)[0] for fold in folds]
+    apart = [fit(features, labels, [fold], MODES[mode])[0] for fold in folds]
     # A step is gradient / sqrt(mean square): of a gradient near 0 it makes 1e-8 out of roundings.
     same(together, apart, rtol=1e-5, atol=1e-6)
     groups = {padded: classifier._groups(folds, padded) for padded in (True, False)}
