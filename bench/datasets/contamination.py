@@ -12,7 +12,7 @@ from bench.datasets.sts import StsTask
 
 @cache
 def _letter(char: str) -> str:
-    """What a character counts as: a letter, mark or number, nothing, or a space."""
+    """A character as it counts: a letter, mark or number, nothing, or a space."""
     kind = unicodedata.category(char)
     if kind == "Cf" or char == "\u0640":  # joins, or stretches
         return ""

@@ -98,7 +98,7 @@ def kfold(train: Part, test: Part, classes: int, settings: Settings) -> Result:
 def best_on_dev(
     tasks: Sequence[Split], grids: Sequence[tuple[Head, ...]], settings: Settings
 ) -> list[list[Result]]:
-    """Of each task and grid, the result of the head that is best on dev (docs/protocol.md#probing).
+    """The result of the head that is best on dev, by task and grid (docs/protocol.md#probing).
 
     SentEval retrains the best, which gives the same classifier. The tasks have equally many
     training samples.

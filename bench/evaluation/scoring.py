@@ -324,8 +324,8 @@ def _classified(
 
 
 def _usual_work(task: LabelledTask, settings: Settings) -> float:
-    """What the passes of a task's classifiers report (see `Settings`), if they are as many as those
-    of wiki-minilm on transfer tasks."""
+    """The work of a task's classifiers (see `Settings.report`), if their passes are as many as
+    those of wiki-minilm on transfer tasks."""
     rows = max(len(samples.labels) for samples in task.splits.values())
     folds = {NESTED: settings.folds**2, KFOLD: settings.folds}.get(task.protocol, 1)
     units = FIXED * ceil(folds / BLOCK["cpu"]) + folds * len(protocols.GRID) * task.classes

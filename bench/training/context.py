@@ -109,7 +109,7 @@ def first_layers(model: Any, count: int) -> Any:
 
 
 class RunContext:
-    """What a method may use of a run (docs/your-method.md#the-context), and what the loop does
+    """The inputs and the backbone of a run: `methods.contract.Context`, and what the loop needs
     beside. Large inputs are read on first use."""
 
     def __init__(self, run: Run, suite: Path, device: str) -> None:
