@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from types import NoneType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, Protocol, get_args
 
 import numpy as np
 import torch
@@ -178,12 +178,84 @@ class Views:
         return [self] if count == 1 else [part(rows) for rows in rows.chunk(count)]
 
 
-# What a method may use of a run (docs/your-method.md#the-context). It is a name for type checkers
-# alone: methods import nothing of `bench`.
-if TYPE_CHECKING:
-    from bench.training.context import RunContext as Context
-else:
-    Context = Any
+class Context(Protocol):
+    """The inputs and the backbone of a run, as far as a method may use them
+    (docs/your-method.md#the-context). `bench.training.context` has them."""
+
+    seed: int
+    shape: Shape
+    device: str
+
+    @property
+    def backbone(self) -> Any:
+        """The transformer, or an object with `words` (a list) and `vectors` (float32 numpy)."""
+
+    @property
+    def tokenizer(self) -> Any:
+        """The backbone's tokenizer, of transformers."""
+
+    def sentences(self, corpus: str | None = None) -> Sequence[str]:
+        """Return the training corpus, or another one."""
+
+    def documents(self) -> Sequence[range]:
+        """Return the documents of the training corpus, as ranges of its sentences."""
+
+    def triples(self) -> Sequence[Sequence[int]]:
+        """Return the rows of premise, entailment and contradiction of each labelled triple."""
+
+    def tokens(self) -> Tokens:
+        """Return the token ids of the training corpus."""
+
+    def tokenize(self, sentences: Sequence[str], max_length: int | None = None) -> Tokens:
+        """Return token ids with special tokens."""
+
+    def embed(
+        self,
+        views: Sequence[Tokens],
+        extras: Mapping[str, Sequence[Tokens]] | None = None,
+        model: nn.Module | None = None,
+        whole: bool = False,
+        dropout: bool = True,
+    ) -> Views:
+        """Encode lists of n token sequences in one forward pass, with pooler and head."""
+
+    def states(
+        self, tokens: Tokens, model: nn.Module | None = None, **inputs: Any
+    ) -> tuple[Any, Tensor]:
+        """Return the states (n, length, width) of the embeddings and all layers, and the mask."""
+
+    def head(self, vectors: Tensor) -> Tensor:
+        """Apply the training head to vectors (n, d)."""
+
+    def start_from(self, model: str) -> None:
+        """Take the weights of another checkpoint."""
+
+    def copy_backbone(self, fresh: str | None = None) -> Any:
+        """Return a copy, or a transformer with new weights from the random stream `fresh`."""
+
+    def masked_language_head(self) -> nn.Module:
+        """Return the checkpoint's map from last states (..., width) to vocabulary logits."""
+
+    def load_masked_language_model(self, model: str) -> nn.Module:
+        """Load a masked language model, frozen."""
+
+    def guesses(self, model: nn.Module, tokens: Tokens) -> Tensor:
+        """Return the most likely tokens under a masked language model, int64 (n, length)."""
+
+    def encoder(self, pooler: str | None = None) -> Any:
+        """Return an Encoder of the backbone."""
+
+    def load_encoder(self, model: str, pooler: str | None = None, **options: Any) -> Any:
+        """Load another, frozen Encoder."""
+
+    def encode(self, encoder: Any, sentences: Sequence[str]) -> np.ndarray:
+        """Return float32 numpy (n, d)."""
+
+    def encode_tokens(self, encoder: Any, tokens: Tokens) -> np.ndarray:
+        """Return float32 numpy (n, d) of token sequences."""
+
+    def neighbours(self, vectors: np.ndarray, count: int) -> np.ndarray:
+        """Return the nearest other rows by cosine, nearest first: int64 numpy (n, count)."""
 
 
 class HyperParameters(BaseModel):

@@ -12,7 +12,7 @@ from bench.datasets.sts import StsTask
 
 @cache
 def _letter(char: str) -> str:
-    """What a character counts as: a letter, mark or number, nothing, or a space."""
+    """A character as it counts: a letter, mark or number, nothing, or a space."""
     kind = unicodedata.category(char)
     if kind == "Cf" or char == "\u0640":  # joins, or stretches
         return ""
@@ -47,9 +47,7 @@ def contamination(
     Returns the test sentences that stand in one, and by task the number of its distinct test
     sentences, `sentences`, and how many of them do, `seen`.
     """
-    by_task = {
-        task.name: set(chain.from_iterable(task.test_items())) for task in tasks if task.has_test
-    }
+    by_task = {task.name: set(chain.from_iterable(task.items())) for task in tasks if task.has_test}
     seen = in_corpora(set().union(*by_task.values()), corpora)
     counts = {
         name: {"sentences": len(sentences), "seen": len(sentences & seen)}

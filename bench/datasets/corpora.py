@@ -81,12 +81,16 @@ def read_triples(path: Path, sentences: Sequence[str]) -> list[tuple[int, ...]]:
     that have another or an empty sentence."""
     check_structure(str(path), "triples")
     places = {sentence: row for row, sentence in enumerate(sentences)}
-    triples = [row for row in _table_rows(path) if all(text in places for text in row)]
+    triples = [
+        tuple(map(places.__getitem__, row))
+        for row in _table_rows(path)
+        if places.keys() >= set(row)
+    ]
     if not triples:
         raise UserError(
             f"{path} has no triple among its first {len(sentences)} sentences; use more sentences"
         )
-    return [tuple(places[text] for text in row) for row in triples]
+    return triples
 
 
 def sts_sentences(data: Path) -> list[str]:
@@ -107,8 +111,7 @@ def sts_sentences(data: Path) -> list[str]:
 def cnsd_sentences(data: Path) -> list[str]:
     """Return both sentences of each training pair of Chinese STS-B: the corpus "cnsd"
     (docs/methods.md#word-noise)."""
-    (pairs,) = sts.read("CNSD-STS-B", data, "train").subsets
-    return [*chain.from_iterable(zip(pairs.first, pairs.second, strict=True))]
+    return [*chain.from_iterable(sts.read("CNSD-STS-B", data, "train").items())]
 
 
 # Corpora extracted from the tasks of a data folder.

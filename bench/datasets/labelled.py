@@ -50,7 +50,7 @@ class LabelledTask:
         """The test samples; with nested cross-validation all are."""
         return self.splits["all" if self.protocol == NESTED else "test"]
 
-    def test_items(self) -> list[tuple[str, ...]]:
+    def items(self) -> list[tuple[str, ...]]:
         """Return the sentence or pair of each test sample."""
         return list(zip(*self.test.columns, strict=True))
 
@@ -98,7 +98,8 @@ def read_scored(name: str, data: Path) -> list[StsTask | LabelledTask]:
     """Read what is scored of a task: a labelled one, or the test and dev splits of a set of
     pairs."""
     if task_of(name).protocol == PAIRS:
-        return [sts.read(name, data, split) for split in sts.scored_splits(name, data)]
+        splits = listed_task(name, data).splits
+        return [sts.read(name, data, split) for split in ("test", "dev") if split in splits]
     return [read(name, data)]
 
 

@@ -80,7 +80,8 @@ class Metric:
     tolerance: Tolerance | None = None
 
 
-def _spearman(gold: np.ndarray, predicted: np.ndarray) -> float:
+def spearman(gold: np.ndarray, predicted: np.ndarray) -> float:
+    """Spearman's correlation of two arrays (n,) whose values are not all equal."""
     from scipy.stats import spearmanr
 
     return float(spearmanr(predicted, gold).statistic)
@@ -139,7 +140,7 @@ METRICS = {
         {"spearman": Printed("Spearman x 100"),
          "spearman_delta": Printed("differences of Spearman x 100")},
         title="Spearman x 100", axis="STS average (Spearman x 100)", is_main=True,
-        mteb="cosine_spearman", tasks=("pairs",), average="sts", least=0.01, formula=_spearman,
+        mteb="cosine_spearman", tasks=("pairs",), average="sts", least=0.01, formula=spearman,
     ),
     "accuracy": Metric(
         SHARE,
@@ -250,6 +251,15 @@ UNSEEN = "unseen"
 def aggregated(metric: str, aggregation: str) -> str:
     """The name of a metric with an aggregation; with "all" or none the metric itself."""
     return metric if aggregation in ("all", "") else f"{metric}_{aggregation}"
+
+
+def score_record(
+    task: str, split: str, metric: str, value: float, aggregation: str = "all"
+) -> dict[str, Any]:
+    """A score, in points, as `bench.results.records` has it."""
+    return {
+        "task": task, "split": split, "metric": metric, "aggregation": aggregation, "value": value,
+    }  # fmt: skip
 
 
 def metric_of(name: str) -> Metric:

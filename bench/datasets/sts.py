@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from bench.datasets.manifest import Line, Vectors, bad, listed_task, look_up, read_parts
-from bench.datasets.metrics import Metric, metrics_of
+from bench.datasets.metrics import Metric, metrics_of, score_record
 from bench.datasets.tasks import OWN_STS, PAIRS, SPLITS
 from bench.utils.errors import UserError
 
@@ -52,22 +52,22 @@ class StsTask:
         """Whether this is the split that is reported."""
         return self.split == "test"
 
-    def test_items(self) -> list[tuple[str, ...]]:
+    def items(self) -> list[tuple[str, ...]]:
         """Return the pairs of all subsets, in order."""
-        return [
-            pair
-            for subset in self.subsets
-            for pair in zip(subset.first, subset.second, strict=True)
-        ]
+        pairs: list[tuple[str, ...]] = []
+        for subset in self.subsets:
+            pairs += zip(subset.first, subset.second, strict=True)
+        return pairs
 
     def target(self) -> Iterable[str]:
         """Return all sentences of all splits of the set (docs/methods.md#bert-whitening), pair by
         pair, with duplicates."""
-        known = listed_task(self.name, self.data).splits if self.data else [self.split]
-        for split in [split for split in SPLITS if split in known]:
-            task = self if split == self.split else read(self.name, self.data or Path(), split)
-            for subset in task.subsets:
-                yield from chain.from_iterable(zip(subset.first, subset.second, strict=True))
+        tasks = [self]
+        if self.data:
+            known = listed_task(self.name, self.data).splits
+            tasks = [read(self.name, self.data, split) for split in SPLITS if split in known]
+        for task in tasks:
+            yield from chain.from_iterable(task.items())
 
 
 def read(name: str, data: Path, split: str = "test") -> StsTask:
@@ -78,17 +78,12 @@ def read(name: str, data: Path, split: str = "test") -> StsTask:
         raise UserError(
             f"the manifest of {data} has no {name} {split}; choose another task or data set"
         )
-    parts = read_parts(task, data, task.sizes if task.has_subsets else [split])
-    subsets = [
-        _subset(part if task.has_subsets else name, lines, *task.range)
-        for part, lines in parts.items()
-    ]
+    if task.has_subsets:
+        parts = read_parts(task, data, task.sizes)
+    else:
+        parts = {name: read_parts(task, data, [split])[split]}
+    subsets = [_subset(part, lines, *task.range) for part, lines in parts.items()]
     return StsTask(name, split, tuple(subsets), data)
-
-
-def scored_splits(name: str, data: Path) -> list[str]:
-    """Return the splits of a task that are scored: test, and dev if there is one."""
-    return [split for split in ("test", "dev") if split in listed_task(name, data).splits]
 
 
 def _subset(name: str, lines: Sequence[Line], least: float, most: float) -> Subset:
@@ -134,21 +129,19 @@ def score(task: StsTask, predicted: Sequence[np.ndarray]) -> list[dict[str, Any]
     """Score the `similarities` of one task. Returns a record for each metric of pairs and each
     aggregation, with its value in points (x 100), unrounded."""
     golds = [subset.gold for subset in task.subsets]
-    titles = [_title(task, subset) for subset in task.subsets]
     records = []
     for name, metric in metrics_of(PAIRS, task.name).items():
-        pooled = np.concatenate(predicted), np.concatenate(golds)
-        values = {"all": _correlation(metric, task.name, *pooled)}
+        pooled = _correlation(metric, task.name, np.concatenate(predicted), np.concatenate(golds))
+        values = {"all": pooled}
         if len(golds) > 1:
-            parts = zip(titles, predicted, golds, strict=True)
-            each = [_correlation(metric, *subset) for subset in parts]
+            each = [
+                _correlation(metric, _title(task, subset), values, subset.gold)
+                for subset, values in zip(task.subsets, predicted, strict=True)
+            ]
             values["mean"] = float(np.mean(each))
-            values["wmean"] = float(np.average(each, weights=[len(gold) for gold in golds]))
-        common = {"task": task.name, "split": task.split, "metric": name}
-        records += [
-            common | {"aggregation": aggregation, "value": 100 * value}
-            for aggregation, value in values.items()
-        ]
+            values["wmean"] = float(np.average(each, weights=list(map(len, golds))))
+        for aggregation, value in values.items():
+            records.append(score_record(task.name, task.split, name, 100 * value, aggregation))
     return records
 
 

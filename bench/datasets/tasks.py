@@ -70,7 +70,7 @@ class Task:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """Of a set of pairs."""
+        """The splits of a set of pairs."""
         return ("test",) if self.has_subsets else tuple(self.sizes)
 
     def file(self, part: str) -> str:

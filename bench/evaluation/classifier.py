@@ -144,8 +144,6 @@ class Dropout:
             drawn = torch.rand(shape, generator=self.on_device, device=device)
             return (drawn >= self.rates) / self.keep
         draws = {labels: self._draw(count, labels) for labels in dict.fromkeys(classes)}
-        if len(draws) == 1:
-            return draws[classes[0]].unsqueeze(0)
         return torch.stack([draws[labels] for labels in classes])
 
     def _draw(self, count: int, classes: int) -> Tensor:
@@ -254,15 +252,15 @@ def fit(
     folds: Sequence[Fold],
     settings: Settings,
     *,
-    padded: bool | None = None,
+    padded: bool = False,
 ) -> list[list[Fitted]]:
     """Train all heads of all folds, on the device and in the dtype of `features`, (n, d); labels
-    are int64 (n,). Heads of unlike shapes share a loop if `padded`, by default on a GPU."""
+    are int64 (n,). Heads of unlike shapes share a loop if `padded`, and on a GPU."""
     inputs, on_gpu = with_ones(features), features.is_cuda
     block = BLOCK["cuda" if on_gpu else "cpu"]
     cohorts = [
         _Cohort(inputs, labels, group[start : start + block], settings)
-        for group in _groups(folds, on_gpu if padded is None else padded)
+        for group in _groups(folds, padded or on_gpu)
         for start in range(0, len(group), block)
     ]
     trained: list[dict[int, Fitted]] = [{} for _ in folds]
@@ -332,19 +330,12 @@ class _Cohort:
     def _draw(self, folds: Sequence[Fold]) -> None:
         """Draw the initial weights; SentEval's dropout masks follow in the same generator."""
         width, hidden = self.inputs.shape[1] - 1, max(head.hidden for head in self.heads)
-        drawn = {
-            classes: [initial(width, classes, head.hidden) for head in self.heads]
-            for classes in dict.fromkeys(fold.classes for fold in folds)
-        }
-        first = [
-            pad(layers, len(self.one_hot), hidden)
-            for fold in folds
-            for layers, _ in drawn[fold.classes]
-        ]
+        first, generators = [], {}
+        for fold in folds:
+            drawn = [initial(width, fold.classes, head.hidden) for head in self.heads]
+            generators[fold.classes] = [generator for _, generator in drawn]
+            first += [pad(layers, len(self.one_hot), hidden) for layers, _ in drawn]
         self.weights = [torch.stack(layer).to(self.inputs) for layer in zip(*first, strict=True)]
-        generators = {
-            classes: [generator for _, generator in heads] for classes, heads in drawn.items()
-        }
         self.dropout = Dropout(self.inputs, self.heads, generators) if hidden else None
 
     def train(self, is_stopped: Callable[[], bool]) -> Iterator[tuple[_Part, list[Fitted]]]:

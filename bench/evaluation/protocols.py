@@ -45,7 +45,9 @@ def fewest_steps(sizes: Mapping[str, int], settings: Settings, device: str, netw
     of a loop counting once; probing has `networks`, too."""
     on_cpu = device == "cpu"
     if "dev" in sizes:  # a processor trains each size of network by itself
-        groups = 1 + (len(HIDDEN) if on_cpu else 1) * networks
+        groups = 1
+        if networks:
+            groups += len(HIDDEN) if on_cpu else 1
     else:
         folds = (settings.folds, 1) if "train" in sizes else (settings.folds**2, settings.folds)
         block = BLOCK["cpu" if on_cpu else "cuda"]
@@ -96,7 +98,7 @@ def kfold(train: Part, test: Part, classes: int, settings: Settings) -> Result:
 def best_on_dev(
     tasks: Sequence[Split], grids: Sequence[tuple[Head, ...]], settings: Settings
 ) -> list[list[Result]]:
-    """Of each task and grid, the result of the head that is best on dev (docs/protocol.md#probing).
+    """The result of the head that is best on dev, by task and grid (docs/protocol.md#probing).
 
     SentEval retrains the best, which gives the same classifier. The tasks have equally many
     training samples.
@@ -138,8 +140,11 @@ def _folds(labels: np.ndarray, count: int) -> list[tuple[np.ndarray, np.ndarray]
 
 def _means(fitted: Sequence[Sequence[Fitted]]) -> list[float]:
     """Accuracy of each head in points, averaged over folds and rounded."""
-    accuracies = [[head.accuracy for head in fold] for fold in fitted]
-    return [float(np.round(100 * np.mean(values), 2)) for values in zip(*accuracies, strict=True)]
+    means = []
+    for heads in zip(*fitted, strict=True):
+        accuracies = [head.accuracy for head in heads]
+        means.append(float(np.round(100 * np.mean(accuracies), 2)))
+    return means
 
 
 def _accuracy(predicted: np.ndarray, labels: np.ndarray) -> float:

@@ -1,7 +1,7 @@
 """Score an encoder on tasks, which share the vectors of their distinct sentences."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import closing
 from dataclasses import replace
@@ -19,7 +19,7 @@ from bench.datasets import sts
 from bench.datasets.contamination import normalised
 from bench.datasets.labelled import LabelledTask, read_scored, task_sums
 from bench.datasets.manifest import Vectors, check_vectors
-from bench.datasets.metrics import METRICS, UNSEEN, metrics_of
+from bench.datasets.metrics import UNSEEN, metrics_of, score_record, spearman
 from bench.datasets.tasks import (
     GROUPS,
     KFOLD,
@@ -52,30 +52,35 @@ def _key(sentence: str) -> bytes:
 class VectorStore:
     """A folder with vectors of one encoder, float32 (n, d), looked up by the hash of the sentence.
 
-    `vectors.f32` and `keys` are appended in this order, so a crash loses at most the last chunk.
+    A row of the file `vectors` is a hash and a vector, so a crash loses at most the last chunk.
     """
 
     def __init__(self, folder: Path, encoder: Encoder) -> None:
         """Open or create a store. Vectors of another encoder are discarded."""
-        self.folder, self.encoder, self.identity = Path(folder), encoder, encoder.identity
-        self._description = self.folder / "encoder.json"
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self._keys: BinaryIO = open(self.folder / "keys", "a+b")  # noqa: SIM115 (held open, for its lock)
-        self._vectors: BinaryIO = open(self.folder / "vectors.f32", "a+b")  # noqa: SIM115
-        if not lock_descriptor(self._keys.fileno(), blocking=False):
+        self.encoder, self.identity = encoder, encoder.identity
+        self._description, self._file = folder / "encoder.json", folder / "vectors"
+        folder.mkdir(parents=True, exist_ok=True)
+        self._stream: BinaryIO = open(self._file, "a+b")  # noqa: SIM115 (held open, for its lock)
+        if not lock_descriptor(self._stream.fileno(), blocking=False):
             raise UserError(
-                f"{self.folder} is in use by another process; wait for it or write elsewhere"
+                f"{folder} is in use by another process; wait for it or write elsewhere"
             )
         stored = read_json(self._description) if self._description.is_file() else {}
-        # Of another encoder the width is 0, too, so that its files are emptied.
-        self.width: int = stored["width"] if stored.get("encoder") == self.identity else 0
-        self._keys.seek(0)
-        content = self._keys.read()
-        written = self._vectors.seek(0, 2) // (4 * self.width) if self.width else 0
-        count = min(len(content) // KEY, written)
-        self._keys.truncate(count * KEY)
-        self._vectors.truncate(count * self.width * 4)
-        self._rows = {content[i * KEY : (i + 1) * KEY]: i for i in range(count)}
+        self.width = count = 0  # unless they are of this encoder
+        if stored.get("encoder") == self.identity:
+            self.width = stored["width"]
+            count = self._stream.seek(0, 2) // self._row.itemsize
+        self._stream.truncate(count * self._row.itemsize)
+        self._rows: dict[bytes, int] = {}
+        if count:
+            self._rows = {key: row for row, key in enumerate(self._mapped()["key"].tolist())}
+
+    @property
+    def _row(self) -> np.dtype[np.void]:
+        return np.dtype([("key", np.void, KEY), ("vector", np.float32, self.width)])
+
+    def _mapped(self) -> np.ndarray:
+        return np.memmap(self._file, self._row, "r")
 
     def add(
         self, sentences: Sequence[str], device: str = "cpu", tokens: Path | None = None
@@ -109,26 +114,26 @@ class VectorStore:
         if not self.width:
             self.width = vectors.shape[1]
             write_json(self._description, {"encoder": self.identity, "width": self.width})
+        rows = np.empty(len(sentences), self._row)
         keys = [_key(text) for text in sentences]
-        for stream, content in ((self._vectors, vectors.tobytes()), (self._keys, b"".join(keys))):
-            stream.write(content)
-            stream.flush()
+        rows["key"] = np.frombuffer(b"".join(keys), rows["key"].dtype)
+        rows["vector"] = vectors
+        self._stream.write(rows.tobytes())
+        self._stream.flush()
         self._rows |= {key: row for row, key in enumerate(keys, start=len(self._rows))}
 
     def __call__(self, sentences: Sequence[str]) -> np.ndarray:
         """Vectors of sentences that were added, float32 (n, d)."""
-        shape = (len(self._rows), self.width)
-        mapped = np.memmap(self.folder / "vectors.f32", np.float32, "r", shape=shape)
-        return mapped[[self._rows[_key(text)] for text in sentences]]
+        return self._mapped()["vector"][[self._rows[_key(text)] for text in sentences]]
 
     def close(self) -> None:
-        self._vectors.close()
-        self._keys.close()
+        self._stream.close()
 
 
 Task = sts.StsTask | LabelledTask
 Record = dict[str, Any]  # as in `bench.results.records`
 Adaptation = Callable[[Sequence[str], Vectors], Vectors]  # see `bench.models.encoder.adaptation`
+Columns = dict[str, np.ndarray]
 Classified = tuple[list[Record], list[bool]]  # records, and which test samples are right
 
 
@@ -136,9 +141,9 @@ class EncoderScores(NamedTuple):
     """The scores of an encoder."""
 
     records: list[Record]
-    # What each test item contributes, by task: arrays (n,) with the fields `key`, equal for equal
-    # texts, and of pairs `gold` and `similarity`, of samples `right`. In the order of `test_items`.
-    items: dict[str, np.ndarray]
+    # By task, the arrays (n,) of what each test item contributes: of pairs `gold` and
+    # `similarity`, of samples `right`. In the order of `items`.
+    items: dict[str, Columns]
 
 
 def read_tasks(names: Sequence[str], data: Path) -> list[Task]:
@@ -149,19 +154,22 @@ def read_tasks(names: Sequence[str], data: Path) -> list[Task]:
 
 
 def sentences(tasks: Sequence[Task], adapt: Adaptation | None = None) -> list[str]:
-    """The distinct sentences of tasks, in order of first appearance; with `adapt` those that it is
-    fitted on, too."""
-    texts = chain.from_iterable(task.sentences() for task in tasks)
-    targets = chain.from_iterable(task.target() for task in tasks) if adapt else ()
-    return list(dict.fromkeys(chain(texts, targets)))
+    """The distinct sentences of tasks, in order of first appearance; with `adapt` all those that
+    it is fitted on."""
+    texts = [task.target() if adapt else task.sentences() for task in tasks]
+    return list(dict.fromkeys(chain.from_iterable(texts)))
+
+
+def vectors_of(encoder: Encoder, texts: Sequence[str], *report: Callable[[int], object]) -> Vectors:
+    """Encode each distinct sentence once, in memory. Returns a lookup by text."""
+    rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
+    vectors = encoder.encode(list(rows), *report)
+    return lambda texts: vectors[[rows[text] for text in texts]]
 
 
 def encoded(encoder: Encoder, tasks: Sequence[Task]) -> Vectors:
-    """Encode each distinct sentence of tasks once, in memory. Returns a lookup by text."""
-    distinct = sentences(tasks, adaptation(encoder))
-    rows = {sentence: row for row, sentence in enumerate(distinct)}
-    vectors = encoder.encode(distinct)
-    return lambda texts: vectors[[rows[text] for text in texts]]
+    """The vectors of all sentences of tasks."""
+    return vectors_of(encoder, sentences(tasks, adaptation(encoder)))
 
 
 def score_tasks(
@@ -212,14 +220,7 @@ def score(
     averages unrounded, accuracies and F1 with two decimals (docs/protocol.md).
     """
     records: list[Record] = []
-    items: dict[str, np.ndarray] = {}
-    classification = [task for task in tasks if isinstance(task, LabelledTask)]
-    files = {
-        task.name: finished / f"{task.name}-{mode}-{sha256_text(str(task_sums([task])))[:16]}.json"
-        for task in classification
-        if finished
-    }
-    classified = {name: read_json(file) for name, file in files.items() if file.is_file()}
+    items: dict[str, Columns] = {}
 
     @lru_cache(maxsize=1)  # the splits of a task, one after the other, share one map
     def mapped(target: tuple[str, ...]) -> Vectors:
@@ -229,83 +230,102 @@ def score(
     def final(task: Task) -> Vectors:
         return mapped(tuple(task.target())) if adapt else vectors
 
-    work = {task.name: _usual_work(task, MODES[mode]) for task in classification}
-    progress = Progress(
-        sum(work.values()),
-        f"classify {counted(len(work), 'task')}",
-        sum(work[name] for name in classified),
-    )
-    settings = replace(MODES[mode], report=progress.advance)
+    labelled = [task for task in tasks if isinstance(task, LabelledTask)]
+    classified = _classified(labelled, final, mode, device, finished)
     for task in tasks:
-        if isinstance(task, sts.StsTask):
+        if isinstance(task, LabelledTask):
+            of_task, right = next(classified)
+            records += of_task
+            items[task.name] = {"right": np.array(right, dtype=bool)}
+        else:
             similarities = sts.similarities(task, final(task))
             records += sts.score(task, similarities)
             if task.has_test:
                 gold = np.concatenate([subset.gold for subset in task.subsets])
-                similarity = np.concatenate(similarities)
-                items[task.name] = _items(task, gold=gold, similarity=similarity)
-                records += _on_unseen(task, items[task.name], seen)
-            continue
-        if task.name not in classified:
-            waiting = [item for item in classification if item.name not in classified]
-            together = _trained_together(task, waiting, device)
-            scored = _score_labelled(together, list(map(final, together)), settings, device)
-            for item, result in zip(together, scored, strict=True):
-                classified[item.name] = result
-                if item.name in files:
-                    write_json(files[item.name], result)
-            progress.done = sum(work[name] for name in classified)
-        of_task, right = classified[task.name]
-        items[task.name] = _items(task, right=np.array(right, dtype=bool))
-        records += [*of_task, *_on_unseen(task, items[task.name], seen)]
+                items[task.name] = {"gold": gold, "similarity": np.concatenate(similarities)}
+        if task.has_test and seen:
+            records += _on_unseen(task, items[task.name], seen)
     scores = {
         (record["task"], "test", record["metric"]): record["value"]
         for record in records
         if (record["split"], record["aggregation"]) == ("test", "all")
     }
-    means = [_record(*cell, value) for cell, value in averages(scores).items()]
+    means = [score_record(*cell, value) for cell, value in averages(scores).items()]
     return EncoderScores(records + means, items)
 
 
-def _record(task: str, split: str, metric: str, value: float, aggregation: str = "all") -> Record:
-    return {
-        "task": task, "split": split, "metric": metric, "aggregation": aggregation, "value": value,
-    }  # fmt: skip
+def with_keys(tasks: Sequence[Task], items: Mapping[str, Columns]) -> dict[str, np.ndarray]:
+    """The test items of a scoring by task: arrays (n,) with a field for each of their columns, and
+    `key`, which is equal for equal texts."""
+    keyed = {}
+    for task in tasks:
+        if task.has_test:
+            columns = {"key": _item_keys(task), **items[task.name]}
+            keyed[task.name] = np.rec.fromarrays([*columns.values()], names=[*columns])  # type: ignore[call-overload]
+    return keyed
 
 
-def _items(task: Task, **columns: np.ndarray) -> np.ndarray:
-    """The test items of a task with these columns; see `EncoderScores`."""
+def _item_keys(task: Task) -> np.ndarray:
     keys = []
-    for item in task.test_items():
+    for item in task.items():
         # A text without words, such as an emoji, is itself.
         text = "\n".join(sorted(normalised(text) or text for text in item))
         keys.append(int.from_bytes(_key(text)[:8]))
-    return np.rec.fromarrays(  # type: ignore[call-overload]
-        [np.array(keys, np.uint64), *columns.values()], names=["key", *columns]
-    )
+    return np.array(keys, np.uint64)
 
 
-def _on_unseen(task: Task, items: np.ndarray, seen: AbstractSet[str]) -> list[Record]:
+def _on_unseen(task: Task, items: Columns, seen: AbstractSet[str]) -> list[Record]:
     """The record of the test items without seen sentences; none if no item has any, or if the
     others have no score."""
-    unseen = np.array([seen.isdisjoint(texts) for texts in task.test_items()])
-    rest = items[unseen]
-    if unseen.all() or not len(rest):
+    unseen = np.array([seen.isdisjoint(texts) for texts in task.items()])
+    if unseen.all() or not unseen.any():
         return []
     if isinstance(task, LabelledTask):
-        accuracy = round(100 * float(rest["right"].mean()), 2)
-        return [_record(task.name, "test", "accuracy", accuracy, UNSEEN)]
-    gold, similarity = rest["gold"], rest["similarity"]
+        accuracy = round(100 * float(items["right"][unseen].mean()), 2)
+        return [score_record(task.name, "test", "accuracy", accuracy, UNSEEN)]
+    gold, similarity = items["gold"][unseen], items["similarity"][unseen]
     if not (np.ptp(gold) and np.ptp(similarity)):  # equal values have no ranks
         return []
-    formula = METRICS["spearman"].formula
-    assert formula
-    return [_record(task.name, "test", "spearman", 100 * formula(gold, similarity), UNSEEN)]
+    return [score_record(task.name, "test", "spearman", 100 * spearman(gold, similarity), UNSEEN)]
+
+
+def _classified(
+    tasks: Sequence[LabelledTask],
+    final: Callable[[Task], Vectors],
+    mode: str,
+    device: str,
+    finished: Path | None,
+) -> Iterator[Classified]:
+    """Yield the results of each task; those in the folder `finished` are read, others written."""
+    files = {
+        task.name: finished / f"{task.name}-{mode}-{sha256_text(str(task_sums([task])))[:16]}.json"
+        for task in tasks
+        if finished
+    }
+    known = {name: read_json(file) for name, file in files.items() if file.is_file()}
+    work = {task.name: _usual_work(task, MODES[mode]) for task in tasks}
+    progress = Progress(
+        sum(work.values()),
+        f"classify {counted(len(work), 'task')}",
+        sum(work[name] for name in known),
+    )
+    settings = replace(MODES[mode], report=progress.advance)
+    for task in tasks:
+        if task.name not in known:
+            waiting = [item for item in tasks if item.name not in known]
+            together = _trained_together(task, waiting, device)
+            scored = _score_labelled(together, list(map(final, together)), settings, device)
+            for item, result in zip(together, scored, strict=True):
+                known[item.name] = result
+                if item.name in files:
+                    write_json(files[item.name], result)
+            progress.done = sum(work[name] for name in known)
+        yield known[task.name]
 
 
 def _usual_work(task: LabelledTask, settings: Settings) -> float:
-    """What the passes of a task's classifiers report (see `Settings`), if they are as many as those
-    of wiki-minilm on transfer tasks."""
+    """The work of a task's classifiers (see `Settings.report`), if their passes are as many as
+    those of wiki-minilm on transfer tasks."""
     rows = max(len(samples.labels) for samples in task.splits.values())
     folds = {NESTED: settings.folds**2, KFOLD: settings.folds}.get(task.protocol, 1)
     units = FIXED * ceil(folds / BLOCK["cpu"]) + folds * len(protocols.GRID) * task.classes
@@ -348,21 +368,21 @@ def _score_labelled(
     else:
         grids = [protocols.GRID, protocols.NETWORKS] if protocol == PROBING else [protocols.GRID]
         results = protocols.best_on_dev(splits, grids, settings)
-    return [_classified(task, of_task) for task, of_task in zip(tasks, results, strict=True)]
+    return [_result(task, of_task) for task, of_task in zip(tasks, results, strict=True)]
 
 
-def _classified(task: LabelledTask, results: Sequence[protocols.Result]) -> Classified:
+def _result(task: LabelledTask, results: Sequence[protocols.Result]) -> Classified:
     """The records of logistic regression and, of a probing task, of the networks; and which test
     samples the former gets right."""
     records = []
     for metric, result in zip(("accuracy", "accuracy_mlp"), results, strict=False):
         records += [
-            _record(task.name, "test", metric, result.test),
-            _record(task.name, "dev", metric, result.dev),
+            score_record(task.name, "test", metric, result.test),
+            score_record(task.name, "dev", metric, result.dev),
         ]
     labels, predicted = task.test.labels, results[0].predicted
     for name, described in metrics_of(task.protocol, task.name).items():
         if described.formula:
             value = described.formula(labels, predicted)
-            records.append(_record(task.name, "test", name, round(100 * value, 2)))
+            records.append(score_record(task.name, "test", name, round(100 * value, 2)))
     return records, (predicted == labels).tolist()

@@ -15,7 +15,7 @@ from bench.datasets.corpora import corpus_identity, read_sentences
 from bench.datasets.labelled import task_sums
 from bench.datasets.manifest import manifest
 from bench.download.hub import pinned
-from bench.evaluation.scoring import Task, read_tasks, score_encoder, sentences
+from bench.evaluation.scoring import Task, read_tasks, score_encoder, sentences, with_keys
 from bench.models.defaults import torch_defaults
 from bench.models.encoder import Encoder, adaptation
 from bench.models.float32 import ELSEWHERE, float32_products
@@ -114,7 +114,7 @@ def score_run(
         "setting": run.setting, "seed": run.seed,
     }  # fmt: skip
     if run.seed is None:
-        write_items(paths.items_file(suite, run.id), items)
+        write_items(paths.items_file(suite, run.id), with_keys(read, items))
     write_scores(out, described, [common | record for record in records])
     shutil.rmtree(work, ignore_errors=True)
 

@@ -1,4 +1,4 @@
-"""What a training keeps on disk: its state, in checkpoints that verify themselves, and its log.
+"""Files of a training: its state, in checkpoints that verify themselves, and its log.
 
 A checkpoint is named STEP-SUM.safetensors, where SUM is the SHA-256 of its bytes, so a truncated or
 corrupted file is recognised by its name. Tensors are stored as such; everything else is JSON in the

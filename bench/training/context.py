@@ -4,7 +4,7 @@ import contextlib
 import copy
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from bench.datasets import corpora
 from bench.datasets.word_vectors import load_words
+from bench.evaluation.scoring import vectors_of
 from bench.models.encoder import Encoder, TransformerEncoder, tokenized
 from bench.models.float32 import ELSEWHERE, TRAINING, float32_products
 from bench.models.fused_forward import FusedLayers, is_fused
@@ -108,7 +109,7 @@ def first_layers(model: Any, count: int) -> Any:
 
 
 class RunContext:
-    """What a method may use of a run (docs/your-method.md#the-context), and what the loop does
+    """The inputs and the backbone of a run: `methods.contract.Context`, and what the loop needs
     beside. Large inputs are read on first use."""
 
     def __init__(self, run: Run, suite: Path, device: str) -> None:
@@ -312,7 +313,7 @@ class RunContext:
 
         vectors, count = at_layer(len(states) - 1), len(views)
         remaining = iter(vectors[count:])
-        by_name = {name: [next(remaining) for _ in lists] for name, lists in named.items()}
+        by_name = {name: list(islice(remaining, len(lists))) for name, lists in named.items()}
         return Views(vectors[:count], lambda layer: at_layer(layer)[:count], by_name, states)
 
     @property
@@ -376,12 +377,10 @@ class RunContext:
 
     def encode(self, encoder: Encoder, sentences: Sequence[str]) -> np.ndarray:
         """Return float32 numpy (n, d); each distinct sentence is encoded once."""
-        rows = {sentence: row for row, sentence in enumerate(dict.fromkeys(sentences))}
+        report = []
         if isinstance(encoder, TransformerEncoder):
-            vectors = encoder.encode(list(rows), Progress(len(rows), "encode").advance)
-        else:
-            vectors = encoder.encode(list(rows))
-        return vectors[[rows[sentence] for sentence in sentences]]
+            report = [Progress(len(set(sentences)), "encode").advance]
+        return vectors_of(encoder, sentences, *report)(sentences)
 
     def encode_tokens(self, encoder: Any, tokens: Tokens) -> np.ndarray:
         """Return float32 numpy (n, d) of token sequences; the encoder is one of `encoder`."""

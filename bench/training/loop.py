@@ -11,7 +11,7 @@ import math
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from bench.datasets import corpora, sts
 from bench.datasets.labelled import task_sums
+from bench.datasets.manifest import Vectors
 from bench.evaluation.geometry import alignment, uniformity
 from bench.evaluation.scoring import encoded, score_tasks, sentences
 from bench.models.defaults import computing, torch_defaults
@@ -286,7 +287,7 @@ class Training:
     def _select(self, row: dict[str, Any], batch: Sequence[int]) -> None:
         """Score the method's Encoders on dev, and keep the best, of equal ones the earliest
         (docs/methods.md#selection)."""
-        state, device = self.state, self.context.device
+        state = self.state
         state.since_best += 1
         for place, encoder in enumerate(self.method.encoders(self.context)):
             with float32_products(SELECTION):
@@ -295,8 +296,11 @@ class Training:
                 records = score_tasks(encoder, self.dev, vectors)
             except UserError as error:  # vectors that are not finite, or all equal
                 raise Diverged(str(error), row["step"], batch) from None
-            kept = [record for record in records if record["aggregation"] == "all"]
-            scores = {record["task"]: record["value"] for record in kept}
+            scores = {
+                record["task"]: record["value"]
+                for record in records
+                if record["aggregation"] == "all"
+            }
             value = sum(scores.values()) / len(scores)
             row["dev" if place == 0 else f"dev_{place + 1}"] = scores
             if not state.best or value > state.best["dev"]:
@@ -306,18 +310,19 @@ class Training:
                 state.since_best = 0
             if place > 0:
                 continue
-            # Alignment and uniformity of the dev pairs, for figures.
-            pairs = [subset for task in self.dev for subset in task.subsets]
-            first = np.concatenate([vectors(subset.first) for subset in pairs])
-            second = np.concatenate([vectors(subset.second) for subset in pairs])
-            gold = np.concatenate([subset.gold for subset in pairs])
-            sides = torch.from_numpy(first).to(device), torch.from_numpy(second).to(device)
-            geometry = {
-                "alignment": alignment(*sides, torch.from_numpy(gold).to(device)),
-                "uniformity": uniformity(torch.cat(sides)),
-            }
+            geometry = self._geometry(vectors)
             row |= geometry
             state.curve.append({"step": row["step"], "loss": row["loss"], "dev": value, **geometry})
+
+    def _geometry(self, vectors: Vectors) -> dict[str, float | None]:
+        """Alignment and uniformity of the dev pairs, for figures."""
+        pairs = zip(*chain.from_iterable(task.items() for task in self.dev), strict=True)
+        first, second = (torch.from_numpy(vectors(side)).to(self.context.device) for side in pairs)
+        gold = np.concatenate([subset.gold for task in self.dev for subset in task.subsets])
+        return {
+            "alignment": alignment(first, second, torch.from_numpy(gold).to(self.context.device)),
+            "uniformity": uniformity(torch.cat([first, second])),
+        }
 
     def finish(self, folder: Path) -> dict[str, Any]:
         """Write the best Encoder to a folder and return the `outcome` of `train`."""

@@ -15,7 +15,7 @@ from bench.datasets import sts
 from bench.datasets.contamination import contamination, in_corpora, normalised
 from bench.datasets.corpora import read_sentences
 from bench.datasets.labelled import LabelledTask, Samples
-from bench.evaluation.scoring import _items, read_tasks, score
+from bench.evaluation.scoring import read_tasks, score, with_keys
 
 
 def test_case_punctuation_and_spaces_make_no_difference():
@@ -117,7 +117,7 @@ def test_distinct_test_sentences_are_counted_by_task():
 
 def test_all_samples_are_test_samples_with_nested_cross_validation():
     task = LabelledTask("MR", "nested", 2, {"all": Samples((("a", "b"),), np.arange(2))})
-    assert task.test_items() == [("a",), ("b",)]
+    assert task.items() == [("a",), ("b",)]
 
 
 def test_pairs_with_a_seen_sentence_are_left_out():
@@ -139,7 +139,8 @@ def test_pairs_of_equal_words_have_equal_keys_in_all_tasks():
     task, first, second = pair_task(), ("F.", "B", "x"), ("a", " g", "y")
     subset = sts.Subset("STS12", first, second, np.array([1.0, 2.0, 3.0]))
     vectors = lambda texts: np.array([[1.0, ord(text.strip()[0]) % 7] for text in texts])  # noqa: E731
-    _, items = score([task, sts.StsTask("STS12", "test", (subset,))], vectors)
+    tasks = [task, sts.StsTask("STS12", "test", (subset,))]
+    items = with_keys(tasks, score(tasks, vectors).items)
     keys, others = items["STS-B"]["key"].tolist(), items["STS12"]["key"].tolist()
     assert others[:2] == keys[:2]
     assert others[2] not in keys
@@ -150,7 +151,7 @@ def test_texts_without_words_are_items_of_their_own():
     texts = ("😀", "😡", "...", "😀")
     samples = Samples((texts,), np.arange(4))
     task = LabelledTask("MR", "nested", 4, {"all": samples})
-    smile, frown, dots, again = _items(task, right=np.ones(4))["key"]
+    smile, frown, dots, again = with_keys([task], {"MR": {}})["MR"]["key"]
     assert smile == again
     assert len({smile, frown, dots}) == 3
 

@@ -76,6 +76,15 @@ def test_it_is_in_no_other_group_and_in_no_average(folder):
     assert found == [*chinese, ("sts:german", "test", "all")]
 
 
+def describe(folder, **form):
+    """Describe the German set in the manifest, and read its test pairs."""
+    content = {"name": "own", "sts": {"sts:german": {"test": 2}}}
+    content["sts_files"] = {"sts:german": GERMAN | form}
+    write_json(folder / "manifest.json", content)
+    (german,) = sts.read("sts:german", folder).subsets
+    return german
+
+
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
@@ -99,22 +108,15 @@ def test_a_wrong_description_is_named(change, problem, folder):
         sts.read("sts:german", folder)
 
 
-def ranged(folder, *bounds):
-    """The German set, whose gold scores are 0.5 and 4, in a range."""
-    content = {"name": "own", "sts": {"sts:german": {"test": 2}}}
-    content["sts_files"] = {"sts:german": GERMAN | {"range": bounds}}
-    write_json(folder / "manifest.json", content)
-    return sts.read("sts:german", folder).subsets[0].gold.tolist()
-
-
 def test_gold_scores_of_any_range_are_scaled_to_that_of_all_sets(folder):
     """Pairs above 4 of 5 are positive in alignment and figures; ranks stay."""
-    assert ranged(folder, 0, 5) == [0.5, 4]
-    assert ranged(folder, -3, 4) == [2.5, 5]
-    assert ranged(folder, 0.5, 10.5) == [0, 1.75]
+    for bounds, expected in (
+        [(0, 5), [0.5, 4]], [(-3, 4), [2.5, 5]], [(0.5, 10.5), [0, 1.75]],
+    ):  # fmt: skip
+        assert describe(folder, range=bounds).gold.tolist() == expected
     said = "'0.5' is not a number from 1 to 10, the 'range' of the set in manifest.json"
     with pytest.raises(UserError, match=said):
-        ranged(folder, 1, 10)
+        describe(folder, range=(1, 10))
 
 
 def test_fields_may_stand_in_quotes(folder):
@@ -130,10 +132,7 @@ def test_quotes_that_are_text_are_told_and_can_be_read(folder):
     put_rows(folder, "german/test/pairs.tsv", [*GERMAN_ROWS[:2], '4\t"Haus" sagt er\t"'])
     with pytest.raises(UserError, match=r'line 3: .*set "quoted": false in manifest\.json'):
         sts.read("sts:german", folder)
-    content = {"name": "own", "sts": {"sts:german": {"test": 2}}}
-    content["sts_files"] = {"sts:german": GERMAN | {"quoted": False}}
-    write_json(folder / "manifest.json", content)
-    (german,) = sts.read("sts:german", folder).subsets
+    german = describe(folder, quoted=False)
     assert (german.first[1], german.second[1]) == ('"Haus" sagt er', '"')
 
 

@@ -110,47 +110,52 @@ def test_tasks_of_one_part_are_ordered(task, texts, labels, folder):
     assert rows(read.splits["all"]) == list(zip(texts.split("|"), labels, strict=True))
 
 
-def test_sst_has_three_splits(folder):
-    read = labelled.read("SST2", folder)
-    assert described(read) == ("SST2", "split", 2, "train dev test")
-    assert rows(read.splits["train"]) == [("so bad", 0), ("no café", 1), ("a fine film", 1)]
-    assert rows(read.splits["dev"]) == [("a b", 0), ("b a", 1)]
-    assert rows(read.splits["test"]) == [("c", 0), ("d", 1)]
+SST2_ROWS = {
+    "train": [("so bad", 0), ("no café", 1), ("a fine film", 1)],
+    "dev": [("a b", 0), ("b a", 1)],
+    "test": [("c", 0), ("d", 1)],
+}
+# Coarse classes are numbered by the alphabet.
+TREC_ROWS = {
+    "train": [("Café ?", 3), *(("what is it ?", label) for label in range(6))],
+    "test": [("Where ?", 4), ("What : this ?", 0)],
+}
+# Ordered by both sentences, then label. The header goes, quotes are no quoting, and the byte-order
+# mark is no part of anything.
+MRPC_ROWS = {
+    "train": [("j", "k l m n", 1), ("f g", "h i", 0), ("o p", "q r s", 0), ("a b", "c d e", 1)],
+    "test": [("c", "d", 0), ('"a', "b", 1)],
+}
+# Labels 10, 5, 9 are names; in every split the numbers are those of training.
+DEPTH_ROWS = {
+    "train": [("h", 1), ("a b", 0), ("z y", 0), ("c d", 2)],
+    "dev": [("e", 0), ("j k", 1)],
+    "test": [("f g", 1), ("é i", 2)],
+}
+# The sentence is the last column.
+INVERSION_ROWS = {"train": [("b", 0), ("slept", 1)], "dev": [("c", 0)], "test": [("d", 1)]}
+# Cross-validated on the validation part.
+XPROBE_ROWS = {"train": [("d e", 0), ("f g", 1), ("a b c", 1)], "test": [("i", 0), ("h", 1)]}
 
 
-def test_trec_numbers_its_coarse_classes_by_the_alphabet(folder):
-    read = labelled.read("TREC", folder)
-    assert described(read) == ("TREC", "kfold", 6, "train test")
-    assert rows(read.splits["train"]) == [("Café ?", 3), *(("what is it ?", i) for i in range(6))]
-    assert rows(read.splits["test"]) == [("Where ?", 4), ("What : this ?", 0)]
+@pytest.mark.parametrize(
+    ("task", "protocol", "classes", "expected"),
+    [
+        ("SST2", "split", 2, SST2_ROWS),
+        ("TREC", "kfold", 6, TREC_ROWS),
+        ("MRPC", "kfold", 2, MRPC_ROWS),
+        ("Depth", "probing", 3, DEPTH_ROWS),
+        ("CoordinationInversion", "probing", 2, INVERSION_ROWS),
+        ("xprobe-Length", "kfold", 2, XPROBE_ROWS),
+    ],
+)
+def test_tasks_of_several_parts_are_ordered(task, protocol, classes, expected, folder):
+    read = labelled.read(task, folder)
+    assert described(read) == (task, protocol, classes, " ".join(expected))
+    assert {split: rows(samples) for split, samples in read.splits.items()} == expected
 
 
-def test_mrpc_is_ordered_by_both_sentences_then_label(folder):
-    """The header goes, quotes are no quoting, and the byte-order mark is no part of anything."""
-    read = labelled.read("MRPC", folder)
-    assert described(read) == ("MRPC", "kfold", 2, "train test")
-    train = [("j", "k l m n", 1), ("f g", "h i", 0), ("o p", "q r s", 0), ("a b", "c d e", 1)]
-    assert rows(read.splits["train"]) == train
-    assert rows(read.splits["test"]) == [("c", "d", 0), ('"a', "b", 1)]
-
-
-def test_labels_are_numbered_in_the_order_of_their_names(folder):
-    """10, 5, 9: they are names, and in every split the numbers are those of training."""
-    read = labelled.read("Depth", folder)
-    assert described(read) == ("Depth", "probing", 3, "train dev test")
-    assert rows(read.splits["train"]) == [("h", 1), ("a b", 0), ("z y", 0), ("c d", 2)]
-    assert rows(read.splits["dev"]) == [("e", 0), ("j k", 1)]
-    assert rows(read.splits["test"]) == [("f g", 1), ("é i", 2)]
-    # The sentence is the last column.
-    read = labelled.read("CoordinationInversion", folder)
-    assert rows(read.splits["train"]) == [("b", 0), ("slept", 1)]
-
-
-def test_xprobe_is_cross_validated_on_its_validation_part(folder):
-    read = labelled.read("xprobe-Length", folder)
-    assert described(read) == ("xprobe-Length", "kfold", 2, "train test")
-    assert rows(read.splits["train"]) == [("d e", 0), ("f g", 1), ("a b c", 1)]
-    assert rows(read.splits["test"]) == [("i", 0), ("h", 1)]
+def test_xprobe_is_in_no_other_group():
     assert not set(XPROBE_TASKS) & set(GROUPS["all"])
 
 

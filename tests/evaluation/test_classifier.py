@@ -139,14 +139,14 @@ NETWORKS = tuple(Head(1e-9, hidden, dropout) for hidden in (3, 5, 9) for dropout
 
 @pytest.mark.parametrize("mode", MODES)
 def test_tasks_and_networks_that_share_a_loop_are_trained_as_if_alone(mode):
-    """Of unlike labels and sizes, so that layers are padded: padding learns nothing, is never
+    """Labels and sizes are unlike, so that layers are padded: padding learns nothing, is never
     predicted, and shifts no mask. This catches a smaller `ABSENT` (-3), masks drawn in the padded
     shape, and weights of padding in what is returned."""
     tasks = [doubles(*data(seed, 60, 7, classes)) for seed, classes in ((1, 2), (2, 4))]
     folds = [cut(place, 2 + 2 * place, GRID + NETWORKS, 60 * place) for place in range(2)]
     features, labels = map(torch.cat, zip(*tasks, strict=True))
     together = fit(features, labels, folds, MODES[mode], padded=True)
-    apart = [fit(features, labels, [fold], MODES[mode], padded=False)[0] for fold in folds]
+    apart = [fit(features, labels, [fold], MODES[mode])[0] for fold in folds]
     # A step is gradient / sqrt(mean square): of a gradient near 0 it makes 1e-8 out of roundings.
     same(together, apart, rtol=1e-5, atol=1e-6)
     groups = {padded: classifier._groups(folds, padded) for padded in (True, False)}
@@ -167,7 +167,7 @@ def test_threads_and_blocks_do_not_matter(monkeypatch, global_state):
 
 
 def test_an_error_in_one_loop_ends_the_others(monkeypatch, global_state):
-    """Of two endless loops, which end with their pass."""
+    """Two endless loops, which end with their pass."""
     monkeypatch.setitem(classifier.BLOCK, "cpu", 1)
     endless = replace(MODES["test"], tenacity=10**9, max_epoch=10**9)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
@@ -186,7 +186,7 @@ def test_an_error_in_one_loop_ends_the_others(monkeypatch, global_state):
 
 
 def test_fused_adam_is_adam():
-    """What a GPU runs, here on a processor: equal but for rounding."""
+    """The code of a GPU, here on a processor: equal but for rounding."""
     draw = torch.Generator().manual_seed(0)
     shapes, decays = ((3, 4, 8), (3, 2, 5)), torch.tensor([1e-5, 1e-3, 0.1])
     weights = [torch.randn(shape, generator=draw) for shape in shapes]

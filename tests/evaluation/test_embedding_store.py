@@ -16,6 +16,7 @@ from bench.models.load import load_encoder
 from bench.utils.errors import UserError
 
 CHUNK, WIDTH = 2, 3
+ROW = KEY + 4 * WIDTH  # bytes
 TEXTS = ["a", "", "cc cc", "été \u2028 .", "a b c d", "bb", "zz"]
 # Equally long ones by the alphabet.
 LONGEST_FIRST = ["a b c d", "été \u2028 .", "cc cc", "bb", "zz", "a", ""]
@@ -101,16 +102,16 @@ def test_an_interruption_loses_at_most_one_chunk(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "size", "rows"),
+    ("size", "rows"),
     [
-        ("vectors.f32", 5 * 4 * WIDTH + 6, 5),  # in the middle of a number
-        ("vectors.f32", 0, 0),
-        ("keys", 3 * KEY + 7, 3),
+        (5 * ROW + KEY + 6, 5),  # in the middle of a number
+        (3 * ROW + 7, 3),  # of a key
+        (0, 0),
     ],
 )
-def test_a_truncated_store_is_a_shorter_store(name, size, rows, tmp_path):
+def test_a_truncated_store_is_a_shorter_store(size, rows, tmp_path):
     fill(tmp_path)
-    os.truncate(tmp_path / name, size)
+    os.truncate(tmp_path / "vectors", size)
     encoder = Fake()
     with store_in(tmp_path, encoder) as store:
         store.add(TEXTS)
@@ -145,7 +146,7 @@ def test_the_store_of_another_encoder_is_replaced(width, tmp_path):
         store.add(TEXTS[:3])
         assert sorted(chain(*encoder.asked)) == sorted(TEXTS[:3])
         check(store, TEXTS[:3], width)
-    assert (tmp_path / "vectors.f32").stat().st_size == 3 * 4 * width
+    assert (tmp_path / "vectors").stat().st_size == 3 * (KEY + 4 * width)
 
 
 @pytest.mark.parametrize(

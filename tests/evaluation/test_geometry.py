@@ -31,7 +31,7 @@ def norm(vector):
 
 
 def squared_distance(left, right):
-    """Of the two directions."""
+    """The distance of the two directions."""
     a, b = norm(left), norm(right)
     return math.fsum((x / a - y / b) ** 2 for x, y in zip(left, right, strict=True))
 

@@ -64,7 +64,7 @@ def fit(run, folder):
 
 
 def left(folder):
-    """What a training leaves: its log, its encoder, and its outcome without what time decides."""
+    """The log and the encoder of a training, and its outcome without times."""
     inside = sorted(path for path in (folder / "encoder").rglob("*") if path.is_file())
     files = [folder / "log.jsonl", *inside]
     outcome = json.loads((folder / "outcome.json").read_text())["outcome"]
@@ -74,7 +74,7 @@ def left(folder):
 
 @pytest.fixture(scope="module")
 def unstopped(tmp_path_factory):
-    """What a training leaves that nobody stopped; equal runs share one."""
+    """The files of a training that nobody stopped; equal runs share one."""
     known = {}
 
     def look_up(run):

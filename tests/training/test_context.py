@@ -1,4 +1,4 @@
-"""What a method is given: vectors of a batch's views, a head, second backbones, a corpus, and
+"""The context of a method: vectors of a batch's views, a head, second backbones, a corpus, and
 nearest rows."""
 
 import numpy as np

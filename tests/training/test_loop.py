@@ -84,7 +84,7 @@ def test_a_setting_makes_a_difference(train_tiny, change):
 
 
 class Seen:
-    """What a method had embedded, and what came of it, step by step."""
+    """Tokens that a method had embedded, and their vectors, step by step."""
 
     def __init__(self, patch):
         self.tokens, self.vectors, self.heads = [], [], []
@@ -327,7 +327,7 @@ def test_a_loss_that_is_not_finite_stops_and_is_recorded(train_tiny, monkeypatch
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_determinism_ends_with_the_training(train_tiny, monkeypatch, fails):
-    """What a process scores after it does not depend on whether it has trained."""
+    """Later scores of a process do not depend on whether it has trained."""
     torch.use_deterministic_algorithms(False)
     seen, plain = [], bench.training.loop.Training.finish
 

@@ -1,6 +1,8 @@
 """Encoders that stand on another one: saved, loaded and scored; per-task maps are fitted on all
 splits of a task."""
 
+from itertools import chain
+
 import numpy as np
 import pytest
 from scipy.stats import spearmanr
@@ -77,8 +79,7 @@ def test_target_whitening_by_hand(name, count, encoder_of, tiny_data):
     white = (rows - rows.mean(0)) @ (directions / np.sqrt(values))[:, ::-1][:, :5]
     unit = white / np.linalg.norm(white, axis=1, keepdims=True)
     table = dict(zip(texts, unit, strict=True))
-    pairs = [pair for part in task.subsets for pair in zip(part.first, part.second, strict=True)]
-    cosines = [table[first] @ table[second] for first, second in pairs]
+    cosines = [table[first] @ table[second] for first, second in task.items()]
     gold = np.concatenate([subset.gold for subset in task.subsets])
     found = score_tasks(encoder_of(WHITENED), [task])[0]
     assert (found["metric"], found["aggregation"]) == ("spearman", "all")
@@ -115,9 +116,8 @@ def labelled():
 
 
 def pairs_of(*tasks):
-    subsets = [subset for task in tasks for subset in task.subsets]
-    pairs = [pair for part in subsets for pair in zip(part.first, part.second, strict=True)]
-    return [text for pair in pairs for text in pair]
+    pairs = chain.from_iterable(task.items() for task in tasks)
+    return list(chain.from_iterable(pairs))
 
 
 def test_every_task_is_mapped_once_and_whole_and_each_sentence_encoded_once(
