@@ -26,9 +26,8 @@ from pydantic.fields import FieldInfo
 from bench.datasets.tasks import STS_TASKS
 from bench.judge import stage
 from bench.judge.pairs import seeds_to_show
-from bench.judge.statistics import known, mean_and_sd
 from bench.judge.world import RUN, SCORES, SEEDS
-from bench.judged.rows import Judged, PairRow, SystemRow
+from bench.judged.rows import Judged, PairRow, Scores, SystemRow
 from bench.judged.words import LEVEL
 from bench.registry.methods import format_value, method_classes
 from bench.report.formats import score_text
@@ -382,8 +381,8 @@ def world_table() -> pd.DataFrame:
         short = re.sub(r"\[.{50,}\]", "[...]", run)
         row = {"backbone": backbone, "run": f"`{short}`"}
         for title, metric in (("STS", "spearman"), ("transfer", "accuracy")):
-            mean, sd = mean_and_sd(scores[metric])
-            row[title] = score_text(known(mean), known(sd))
+            points = Scores(scores=scores[metric])
+            row[title] = score_text(points.mean, points.sd)
         table.append((places.index(backbone), -fmean(scores["spearman"]), row))
     return pd.DataFrame(row for *_, row in sorted(table, key=lambda entry: entry[:2]))
 

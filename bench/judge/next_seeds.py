@@ -156,9 +156,7 @@ def _decisive(
 ) -> dict[Cell, Runs]:
     """The runs that decide each cell, with those that they need and that were not made; without
     cells that no number of seeds decides."""
-    made = {
-        (_experiment(run.plan), run.plan.seed) for run in suite.runs if run.status != "missing"
-    }
+    made = {(_experiment(run.plan), run.plan.seed) for run in suite.runs if run.status != "missing"}
     decisive: dict[Cell, Runs] = {}
     for cell in cells:
         if cell.ours.verdict.seeds is not None:
@@ -190,8 +188,8 @@ def report(growth: Growth) -> str:
     lines = ["Verdicts    Hours  Runs"]
     for step in growth.steps:
         runs = []
-        for (method, backbone), seeds in _seeds(step.runs).items():
-            runs.append(f"{method} on {backbone}, seed {', '.join(map(str, seeds))}")
+        for (method, name), seeds in _seeds(step.runs).items():
+            runs.append(f"{method} on {name}, seed {', '.join(map(str, seeds))}")
         lines.append(f"{step.verdicts:8}  {step.hours:7.2f}  {' and '.join(runs)}")
     count = sum(len(step.runs) for step in growth.steps)
     hours = sum(step.hours for step in growth.steps)

@@ -5,14 +5,15 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from statistics import fmean
 from typing import Any
 
 from bench.datasets.metrics import METRICS, SHARE, Tolerance, metric_of
 from bench.datasets.tasks import Key, expand_tasks, scored_cells
 from bench.judge.pairs import matched
-from bench.judge.statistics import coefficient_of_variation, expected_best, known, mean_and_sd
+from bench.judge.statistics import coefficient_of_variation, expected_best
 from bench.judge.verdict import TOLERANCES, VerdictInput, tolerance, verdicts
-from bench.judged.rows import Measured, NumberRow, Scored, Verdict
+from bench.judged.rows import NumberRow, RunScores, SideRow, Verdict
 from bench.judged.words import AT_LEAST, FEWEST_SEEDS
 from bench.registry.backbones import NO_BACKBONE
 from bench.reported import SOURCES, paper_name, prior_sd
@@ -98,16 +99,12 @@ class Side:
         return {run.plan.seed: run.scores[key] for run in runs if key in run.scores}
 
     @property
-    def row(self) -> Measured:
-        mean, sd = mean_and_sd(self.scores)
-        return Measured(
+    def row(self) -> SideRow:
+        return SideRow(
             run=self.text,
-            setting=self.text.partition("@")[2],
             measured_on=self.measured_on,
             deterministic=self.deterministic,
             scores=self.scores,
-            mean=known(mean),
-            sd=known(sd),
             verdict=self.verdict,
         )
 
@@ -231,11 +228,13 @@ def judge_numbers(suite: SuiteResults) -> list[Cell]:
             if side and asked.setdefault(side.question, side) is side:
                 families[cell.number.source, name].append(side)
     for family in families.values():
+        tested = []
         for side in family:
             settled = side.verdict_without_test()
             if settled:
                 side.verdict = settled
-        tested = [side for side in family if not hasattr(side, "verdict")]
+            else:
+                tested.append(side)
         inputs = [side.verdict_input() for side in tested]
         for side, verdict in zip(tested, verdicts(inputs), strict=True):
             side.verdict = verdict
@@ -277,23 +276,18 @@ def number_rows(suite: SuiteResults, cells: Iterable[Cell]) -> list[NumberRow]:
     for cell in cells:
         number = cell.number
         is_only = len(tasks[number.ranked_with]) == 1
-        sides = [
-            [
-                run
-                for run in runs_of(text, number.our_backbone)
-                if number.key in planned[run.plan.id]
-            ]
-            for text in (number.run, number.minus)
-            if text
-        ]
+        is_planned = bool(number.run)
+        for text in filter(None, (number.run, number.minus)):
+            runs = runs_of(text, number.our_backbone)
+            is_planned &= any(number.key in planned[run.plan.id] for run in runs)
         rows.append(
             NumberRow(
                 **_printed(number, lines),
                 **_beside_print(cell),
                 place=places[number],
                 ranks=number.is_score and (number.task == "Avg" or is_only),
-                planned=bool(sides) and all(sides),
-                sides=_scored(cell, runs_of),
+                planned=is_planned,
+                runs=_scored(cell, runs_of),
             )
         )
     return rows
@@ -325,19 +319,18 @@ def _beside_print(cell: Cell) -> dict[str, Any]:
     compared with print."""
     value, ours = cell.number.value, cell.ours
     scores = ours.scores if ours.verdict.is_comparable else ()
-    cv = None if cell.number.minus else known(coefficient_of_variation([value, *scores]))
     return {
         "ours": ours.row,
         "other": cell.other.row if cell.other else None,
         "checkpoint": cell.checkpoint.row if cell.checkpoint else None,
-        "difference": known(mean_and_sd(scores)[0] - value),
+        "difference": fmean(scores) - value if scores else None,
         "rank": 1 + sum(score > value for score in scores) if len(scores) > 1 else None,
-        "best_of_five": known(expected_best(scores, 5)),
-        "cv": cv,
+        "best_of_five": expected_best(scores, 5),
+        "cv": None if cell.number.minus else coefficient_of_variation([value, *scores]),
     }
 
 
-def _scored(cell: Cell, runs_of: Select) -> tuple[Scored, ...]:
+def _scored(cell: Cell, runs_of: Select) -> tuple[RunScores, ...]:
     """The runs behind a printed number: those compared, those subtracted, both in the other
     setting, and the published checkpoint."""
     number = cell.number
@@ -356,7 +349,7 @@ def _scored(cell: Cell, runs_of: Select) -> tuple[Scored, ...]:
             name = text if measured_on == NO_BACKBONE.name else f"{text} on {measured_on}"
             ids = tuple(run.plan.id for run in runs)
             scores = tuple(run.scores.get(number.key) for run in runs)
-            scored.append(Scored(name=name, runs=ids, scores=scores))
+            scored.append(RunScores(name=name, runs=ids, scores=scores))
     return tuple(scored)
 
 

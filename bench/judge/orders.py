@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import kendalltau
 
-from bench.judge.statistics import known
 from bench.judged.rows import BoardRow, NumberRow, OrderRow, grouped
 from bench.judged.words import FEWEST_SEEDS, LEVEL
 
@@ -127,9 +126,9 @@ def _order(place: Mapping[str, str], group: Sequence[NumberRow]) -> OrderRow | N
         split=rows[0].split,
         metric=rows[0].metric,
         rows=len(rows),
-        tau=known(tau),
-        low=known(low),
-        high=known(high),
-        expected=known(expected),
+        tau=tau,
+        low=low,
+        high=high,
+        expected=expected,
         seeds=fewest,
     )

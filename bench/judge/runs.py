@@ -29,7 +29,6 @@ def run_row(run: RunResults) -> RunRow:
         trained=plan.trained,
         status=run.status,
         reason=run.reason,
-        scored=run.status != "missing",
         date=provenance.date,
         steps=outcome.steps,
         best_step=outcome.best_step,

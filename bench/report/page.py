@@ -213,7 +213,7 @@ def _entry(table: ShownTable, row: ShownRow, number: NumberRow) -> Json:
         "title": title,
         "address": number.address,
         "facts": facts(number),
-        "sides": [_side(side.name, side.runs, side.scores) for side in number.sides],
+        "sides": [_side(side.name, side.runs, side.scores) for side in number.runs],
     }
     return entry | {"command": number.command} if number.command else entry
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bench.datasets.metrics import AGGREGATIONS
-from bench.judged.rows import Heading, Judged, Measured, NumberRow, grouped
+from bench.judged.rows import Heading, Judged, NumberRow, SideRow, grouped
 from bench.judged.words import FEWEST_SEEDS, VERDICT_MEANINGS, VERDICT_SYMBOLS, Kind
 from bench.report.formats import Bold, TextTable, plain, score_text, seeds_text, templates
 from bench.report.hyperparameters import CAPTION, note, shown_hyperparameters
@@ -127,7 +127,7 @@ def _cells(numbers: Sequence[NumberRow]) -> dict[int, ShownCell]:
     return shown
 
 
-def _shown_mean(ours: Measured) -> float | None:
+def _shown_mean(ours: SideRow) -> float | None:
     """Our mean as it is shown; none over the seeds that did not diverge."""
     if ours.mean is None or ours.verdict.kind == "diverged":
         return None
@@ -248,7 +248,7 @@ def metrics_of(numbers: Sequence[NumberRow]) -> str:
 
 def symbols(numbers: Sequence[NumberRow]) -> str:
     """What the symbols of a printed table mean."""
-    seen = {side.verdict.kind for number in numbers for side in number.measured}
+    seen = {side.verdict.kind for number in numbers for side in number.sides}
     kinds = [kind for kind in VERDICT_SYMBOLS if kind in seen]
     return f"{'; '.join(f'{_stated(kind)}: {VERDICT_MEANINGS[kind]}' for kind in kinds)}."
 

@@ -425,11 +425,11 @@ def test_a_row_names_the_runs_behind_it(tmp_path):
     """Both sides of a difference, in both settings, and the checkpoint that print quotes."""
     runs = [*SIMCSE, *IS_CSE, *seeds("is-cse", [78.0], setting="paper"), checkpoint(0.05)]
     write_suite(tmp_path, runs)
-    sides = {side.name: side.scores for side in cell(tmp_path, DELTA).sides}
-    assert sides == {
+    behind = {of.name: of.scores for of in cell(tmp_path, DELTA).runs}
+    assert behind == {
         f"is-cse@official on {BASE}": (78.0, 79.0, 80.0),
         f"simcse@official on {BASE}": (75.0, 76.0, 77.0),
         f"is-cse@paper on {BASE}": (78.0,),
     }
-    quoted = cell(tmp_path).sides[-1]
+    quoted = cell(tmp_path).runs[-1]
     assert (quoted.name, quoted.scores) == ("published@paper", (76.30,))

@@ -37,7 +37,7 @@ def of_rows(**more):
         system("sscl", n=0, run_averages=[None], runs=["sscl-0"], remark="1 missing"),
     ]
     runs = [run(method, seed) for method in ("simcse", "is-cse") for seed in SEEDS]
-    runs.append(run("sscl", status="missing", scored=False))
+    runs.append(run("sscl", status="missing"))
     pairs = [pair("is-cse", [0.25, 0.0, -0.25], claims=[claim(78.0, 76.25)])]
     suite = heading(**WITH_BASELINE | {"partial": PARTIAL} | more)
     return judged(systems, suite, runs=runs, pairs=pairs, numbers=[number(76.25, measured(points))])

@@ -19,9 +19,9 @@ from bench.judged.rows import (
     NO_BACKBONE,
     BoardRow,
     Heading,
-    Measured,
     NumberRow,
     PairRow,
+    SideRow,
     SystemRow,
     grouped,
 )
@@ -176,12 +176,12 @@ OUR_MEAN: style.Look = {"lw": 2.4, "ms": 0, "alpha": 0.5} | {
 ONE_RUN: style.Look = {"lw": 0.9, "ms": 0, "label": "95 % of single runs of ours"}
 
 
-def _scored(number: NumberRow) -> list[Measured]:
+def _scored(number: NumberRow) -> list[SideRow]:
     """Ours in both settings, as far as they have scores."""
     return [side for side in (number.ours, number.other) if side and side.n]
 
 
-def _look(side: Measured) -> style.Look:
+def _look(side: SideRow) -> style.Look:
     """The look of seeds, hollow if they are not comparable."""
     kind, label = side.setting, f"ours, {side.setting} settings"
     if side.deterministic:
