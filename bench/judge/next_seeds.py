@@ -92,7 +92,7 @@ def runs_to_decide(suite: SuiteResults, cell: Cell) -> Runs:
                 planned[(method, backbone), run.plan.seed] = number.key in run.scores
     experiments = {experiment for experiment, _ in planned}
     scores = Counter(seed for (_, seed), has_score in planned.items() if has_score)
-    # Those first for which the fewest runs are missing.
+    # Seeds for which the fewest runs are missing come first.
     seeds = sorted({seed for _, seed in planned}, key=lambda seed: (-scores[seed], seed))
     seeds += range(max(seeds) + 1, max(seeds) + 1 + MOST_SEEDS)
     chosen = product(experiments, seeds[: cell.ours.verdict.seeds])

@@ -4,7 +4,7 @@ verdicts."""
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from statistics import fmean
 from typing import Any
 
@@ -110,8 +110,8 @@ class Side:
 
     @cached_property
     def question(self) -> tuple[Any, ...]:
-        """What is asked: a printed value that is compared with the same scores is one question,
-        wherever it is printed."""
+        """The question of the verdict: a printed value that is compared with the same scores is one
+        question, wherever it is printed."""
         number = self.number
         ids = tuple(run.plan.id for run in self.runs)
         minus_ids = None if self.minus is None else tuple(run.plan.id for run in self.minus)
@@ -151,23 +151,20 @@ class Side:
         prior = prior_sd(self.backbone, task, split) if known else None
         entry = number.form.tolerance or number.our_metric.tolerance or self._tolerance()
         allowed = tolerance(entry, task, prior)
-        planned = [
-            {run.plan.seed: 0.0 for run in runs if not run.plan.added}
-            for runs in (self.runs, self.minus or self.runs)
-        ]
+        planned, of_minus = _planned(self.runs), _planned(self.minus or self.runs)
         return VerdictInput(
             number.value,
             self.scores,
             allowed,
             self.deterministic,
             prior,
-            first=max(len(matched(*planned)), FEWEST_SEEDS),
+            first=max(len(matched(planned, of_minus)), FEWEST_SEEDS),
             average=task == "Avg",
             above=number.form.bound,
         )
 
     def _tolerance(self) -> Tolerance:
-        """That of a score, which depends on how the run was made."""
+        """The tolerance of a score, which depends on how the run was made."""
         if self.number.our_metric.kind == SHARE:
             return TOLERANCES["transfer" if self.deterministic else "trained, transfer"]
         if not self.deterministic:
@@ -180,6 +177,11 @@ class Side:
             return TOLERANCES["whitening, other text"]
         by_method = {"whitening": "whitening", "flow": "flow", "published": "checkpoint"}
         return TOLERANCES[by_method.get(last, "untrained")]
+
+
+def _planned(runs: list[RunResults]) -> dict[int | None, float]:
+    """The seeds that were planned before a look at the verdicts, without scores."""
+    return {run.plan.seed: 0.0 for run in runs if not run.plan.added}
 
 
 def _why_missing(runs: list[RunResults], key: Key) -> str:
@@ -216,7 +218,7 @@ Select = Callable[[str, str], list[RunResults]]  # `select` in a suite
 
 def judge_numbers(suite: SuiteResults) -> list[Cell]:
     """A cell for each printed number that measures something, in the order of print."""
-    runs_of = cache(lambda run, backbone: select(suite, run, backbone))
+    runs_of = cache(partial(select, suite))
     cells = [_cell(number, runs_of) for number in numbers() if number.is_measurement]
     # The further sides look at the same numbers again, so they have families of their own. A
     # question belongs to the paper in which it comes first.
@@ -264,7 +266,7 @@ def _cell(number: Number, runs_of: Select) -> Cell:
 
 def number_rows(suite: SuiteResults, cells: Iterable[Cell]) -> list[NumberRow]:
     """A row for each cell of `judge_numbers`."""
-    runs_of = cache(lambda run, backbone: select(suite, run, backbone))
+    runs_of = cache(partial(select, suite))
     planned = {run.plan.id: planned_scores(run.plan) for run in suite.runs}
     places = {number: place for place, number in enumerate(numbers())}
     tasks: dict[tuple[str, ...], set[str]] = defaultdict(set)

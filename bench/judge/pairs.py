@@ -41,14 +41,14 @@ class PairedDifferences:
     a: BySeed
     b: BySeed
     tolerance: float = 0.0  # for a deterministic pair: rounding, and other hardware
-    # Of one run, known from elsewhere: only estimates how many seeds are needed, below 3 pairs.
+    # The spread of one run, known from elsewhere: only estimates the seeds needed, below 3 pairs.
     prior_sd: float | None = None
-    # Of the standard deviation of the differences, from the other comparisons of a suite.
+    # A prior of the standard deviation of the differences, from the other comparisons of a suite.
     prior: Prior = (None, 0)
     # How many seeds diverged, as a clause. The others would be a biased sample, so that nothing is
     # decided from them.
     diverged: str = ""
-    # Of two encoders without seeds.
+    # The test items, of two encoders without seeds.
     items: ItemDifference | None = None
 
     @property

@@ -21,7 +21,7 @@ Point = dict[str, Any]  # a row of the table of a figure
 
 def figures(suite: SuiteResults) -> list[FigureRow]:
     """The figures of figures.yaml that the suite has data for; of a sweep, more than one value."""
-    rows = (_figure(figure, suite) for figure in load_figures())
+    rows = [_figure(figure, suite) for figure in load_figures()]
     return [row for row in rows if row]
 
 
@@ -76,7 +76,9 @@ def _figure(figure: PaperFigure, suite: SuiteResults) -> FigureRow | None:
         table = kept
     if missing:
         remarks.append(f"Not in this suite: {_listed(figure, missing)}.")
-    names = dict.fromkeys(name for point in table for name in point)
+    columns: dict[str, list[Any]] = {}
+    for name in dict.fromkeys(name for point in table for name in point):
+        columns[name] = [point.get(name) for point in table]
     return FigureRow(
         stem=figure.stem,
         heading=figure.heading,
@@ -85,7 +87,7 @@ def _figure(figure: PaperFigure, suite: SuiteResults) -> FigureRow | None:
         note=figure.note,
         remarks=tuple(remarks),
         series=tuple(Series(label=one.label, backbone=one.backbone) for one in figure.series),
-        columns={name: [point.get(name) for point in table] for name in names},
+        columns=columns,
     )
 
 

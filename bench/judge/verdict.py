@@ -21,7 +21,7 @@ from bench.judged.rows import Verdict
 from bench.judged.words import AT_LEAST, FEWEST_SEEDS, LEVEL, MOST_SEEDS, Kind
 
 _SAME_WEIGHTS = "same weights: rounding, and float32 on other hardware"
-# Of scores, by how the run was made; other metrics have one of their own.
+# The tolerances of scores, by how the run was made; other metrics have their own.
 TOLERANCES = {
     "checkpoint": Tolerance(0.02, 0.03, _SAME_WEIGHTS),
     "untrained": Tolerance(0.02, 0.03, _SAME_WEIGHTS),
@@ -54,7 +54,7 @@ def tolerance(entry: Tolerance, task: str, prior_sd: float | None = None) -> flo
 
 @dataclass(frozen=True)
 class VerdictInput:
-    """What a verdict is based on; scores, tolerance and standard deviation are in points."""
+    """The basis of a verdict; scores, tolerance and standard deviation are in points."""
 
     printed: float
     ours: Sequence[float]  # one per seed
@@ -76,8 +76,8 @@ class VerdictInput:
         return below if self.above else abs(below)
 
     def level(self, n: int) -> float:
-        """Of the answer of n seeds to `within`. All looks after the first, one a seed, add at most
-        one percent to its error rates."""
+        """The level of the answer of n seeds to `within`. All looks after the first, one a seed,
+        add at most one percent to its error rates."""
         return LEVEL if n <= self.first else LEVEL / 10 * self.first / n
 
     def mean_half_width(self, level: float, n: int | None = None) -> float:

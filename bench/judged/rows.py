@@ -6,7 +6,6 @@ A row holds what a table, a figure or the page needs of it, so that nothing is l
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from math import isnan
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Annotated, Any, TypeVar
@@ -20,11 +19,8 @@ from bench.utils.errors import listed
 from bench.utils.validation import Model
 
 AnyRow = TypeVar("AnyRow")
-# A number; NaN becomes None.
-Known = Annotated[
-    float | None,
-    BeforeValidator(lambda value: None if value is not None and isnan(value) else value),
-]
+# A number; NaN, which does not equal itself, becomes None.
+Known = Annotated[float | None, BeforeValidator(lambda value: value if value == value else None)]
 
 
 def grouped(rows: Iterable[AnyRow], key: Callable[[AnyRow], Any]) -> list[list[AnyRow]]:
@@ -492,7 +488,7 @@ class Judged(Model):
     pairs: tuple[PairRow, ...] = ()
     series: tuple[FigureRow, ...] = ()
     runs: tuple[RunRow, ...] = ()  # in the order of the plan
-    # Of the suite, if there is one: what is computed on demand reads its results.
+    # The folder of the suite, if there is one: what is computed on demand reads its results.
     folder: Path | None = Field(default=None, exclude=True)
 
     def board_systems(self, name: str) -> list[SystemRow]:

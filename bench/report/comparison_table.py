@@ -132,8 +132,8 @@ def caption(suite: Heading, pairs: Sequence[PairRow], filtered: bool = False) ->
 
 
 def _decisive(pairs: Sequence[PairRow], overall: str) -> list[PairRow]:
-    """Of several methods on a board the overall comparisons, if there are any: the greatest
-    difference is first, and controls with labels are last. Of one method all."""
+    """The overall comparisons of several methods on a board, if there are any: the greatest
+    difference is first, and controls with labels are last. All of one method."""
     if "Method" not in names_of(pairs):
         return [*pairs]
     averages = [pair for pair in pairs if pair.task == overall]

@@ -26,7 +26,7 @@ def shown_hyperparameters(settings: Sequence[SettingRow]) -> TextTable:
 
 
 def note(table: TextTable, heading: Heading) -> str:
-    """What stands below a table of hyper-parameters."""
+    """The note below a table of hyper-parameters."""
     parts = [heading.recipe, "docs/methods.md has the evidence."]
     if any("–" in row for row in table.texts):
         parts.insert(0, "–: ours has no such setting, or no code was released.")

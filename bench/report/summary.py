@@ -1,4 +1,4 @@
-"""What a suite found, in some ten lines for the terminal."""
+"""The findings of a suite, in some ten lines for the terminal."""
 
 from collections import Counter
 from dataclasses import replace
@@ -15,7 +15,7 @@ LINES = TextWrapper(width=110, subsequent_indent="    ", break_on_hyphens=False)
 
 
 def summary(judged: Judged, out: Path, figures: Path) -> str:
-    """What was run, what became of printed numbers, each method against the baseline, and where
+    """The runs, the fate of printed numbers, each method against the baseline, and where
     tables, figures and page are."""
     suite = judged.suite
     made = [run for run in judged.runs if run.status != "missing"]

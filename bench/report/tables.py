@@ -1,4 +1,4 @@
-"""What a suite has beside print: every printed table with our scores, and tables over all of
+"""The tables of a suite beside print: every printed table with our scores, and tables over all of
 them."""
 
 from collections import Counter
@@ -25,7 +25,7 @@ def verdict_counts(numbers: Iterable[NumberRow]) -> dict[Kind, int]:
 
 
 def in_short(numbers: Sequence[NumberRow]) -> str:
-    """What became of printed numbers, in a line: how many have each verdict, and, if none can be
+    """The fate of printed numbers, in a line: how many have each verdict, and, if none can be
     compared, the reason that most of them have."""
     parts = [f"{count} {kind}" for kind, count in verdict_counts(numbers).items()]
     verdicts = [number.ours.verdict for number in numbers]
