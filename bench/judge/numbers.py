@@ -266,7 +266,6 @@ def _cell(number: Number, runs_of: Select) -> Cell:
 
 def number_rows(suite: SuiteResults, cells: Iterable[Cell]) -> list[NumberRow]:
     """A row for each cell of `judge_numbers`."""
-    runs_of = cache(partial(select, suite))
     planned = {run.plan.id: planned_scores(run.plan) for run in suite.runs}
     places = {number: place for place, number in enumerate(numbers())}
     tasks: dict[tuple[str, ...], set[str]] = defaultdict(set)
@@ -278,10 +277,10 @@ def number_rows(suite: SuiteResults, cells: Iterable[Cell]) -> list[NumberRow]:
     for cell in cells:
         number = cell.number
         is_only = len(tasks[number.ranked_with]) == 1
-        is_planned = bool(number.run)
-        for text in filter(None, (number.run, number.minus)):
-            runs = runs_of(text, number.our_backbone)
-            is_planned &= any(number.key in planned[run.plan.id] for run in runs)
+        is_planned = True
+        for runs in (cell.ours.runs, cell.ours.minus):
+            if runs is not None:
+                is_planned &= any(number.key in planned[run.plan.id] for run in runs)
         rows.append(
             NumberRow(
                 **_printed(number, lines),
@@ -289,7 +288,7 @@ def number_rows(suite: SuiteResults, cells: Iterable[Cell]) -> list[NumberRow]:
                 place=places[number],
                 ranks=number.is_score and (number.task == "Avg" or is_only),
                 planned=is_planned,
-                runs=_scored(cell, runs_of),
+                runs=_run_scores(cell),
             )
         )
     return rows
@@ -332,27 +331,19 @@ def _beside_print(cell: Cell) -> dict[str, Any]:
     }
 
 
-def _scored(cell: Cell, runs_of: Select) -> tuple[RunScores, ...]:
+def _run_scores(cell: Cell) -> tuple[RunScores, ...]:
     """The runs behind a printed number: those compared, those subtracted, both in the other
     setting, and the published checkpoint."""
-    number = cell.number
-    texts = [text for text in (number.run, number.minus) if text]
-    if cell.other:
-        setting = cell.other.text.partition("@")[2]
-        texts += [f"{text.partition('@')[0]}@{setting}" for text in texts]
-    backbones = dict.fromkeys(texts, number.our_backbone)
-    if number.checkpoint:
-        backbones[number.checkpoint] = NO_BACKBONE.name
-    scored = []
-    for text, backbone in backbones.items():
-        runs = runs_of(text, backbone)
-        if runs:
-            measured_on = runs[0].plan.backbone
-            name = text if measured_on == NO_BACKBONE.name else f"{text} on {measured_on}"
+    behind: dict[str, RunScores] = {}
+    for side in cell.sides:
+        for runs in filter(None, (side.runs, side.minus)):
+            name, backbone = runs[0].plan.text, runs[0].plan.backbone
+            if backbone != NO_BACKBONE.name:
+                name += f" on {backbone}"
             ids = tuple(run.plan.id for run in runs)
-            scores = tuple(run.scores.get(number.key) for run in runs)
-            scored.append(RunScores(name=name, runs=ids, scores=scores))
-    return tuple(scored)
+            scores = tuple(run.scores.get(cell.number.key) for run in runs)
+            behind[name] = RunScores(name=name, runs=ids, scores=scores)
+    return tuple(behind.values())
 
 
 def planned_scores(run: PlannedRun) -> set[Key]:

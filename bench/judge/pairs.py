@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from math import isnan, nan, sqrt
-from statistics import fmean
+from statistics import NormalDist, fmean
 
 from bench.datasets.metrics import METRICS
 from bench.datasets.tasks import Board
@@ -98,7 +98,7 @@ class PairedDifferences:
         if not self.tested:
             return nan
         if self.items:
-            return statistics.normal_half_width(self.items.error)
+            return NormalDist().inv_cdf(1 - LEVEL / 2) * self.items.error
         return statistics.mean_half_width(self.sd, self.n, LEVEL, *self.prior)
 
     @property

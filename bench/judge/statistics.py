@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import comb, exp, fsum, lgamma, nan, sqrt
-from statistics import NormalDist, fmean
+from statistics import fmean
 
 import numpy as np
 from scipy.optimize import brentq
@@ -38,12 +38,6 @@ def t_p_value(difference: float, error: float, df: float) -> float:
     if error <= ROUNDING:  # the same score at every seed
         return float(abs(difference) <= ROUNDING)
     return 2 * float(stdtr(df, -abs(difference / error)))
-
-
-def normal_half_width(error: float, level: float = LEVEL) -> float:
-    """Half the width of the normal interval with coverage `1 - level` around a value with a
-    standard error."""
-    return NormalDist().inv_cdf(1 - level / 2) * error
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

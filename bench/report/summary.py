@@ -6,8 +6,8 @@ from pathlib import Path
 from textwrap import TextWrapper, wrap
 
 from bench.judged.rows import NO_BACKBONE, Judged, PairRow, grouped
-from bench.report.comparison_table import by_items, greatest_first
-from bench.report.formats import difference_text
+from bench.report.comparison_table import greatest_first
+from bench.report.formats import by_items, difference_text
 from bench.report.tables import in_short, world_in_short
 from bench.utils.errors import counted
 
