@@ -63,17 +63,8 @@ def _figure(figure: PaperFigure, suite: SuiteResults) -> FigureRow | None:
         return None
     table = points + printed
     if figure.kind == "curves":
-        # Printed curves that go on far beyond our last step would squeeze ours into a corner.
-        last = max(point["step"] for point in points)
-        within = [point for point in table if point["step"] <= last]
-        # A log is drawn as a line, so a single point would only stretch the axis.
-        sizes = Counter(_log(point) for point in within)
-        kept = [point for point in within if not _log(point) or sizes[_log(point)] > 1]
-        if len(kept) < len(table):
-            also = ", nor are logs with a single point up to it" if len(kept) < len(within) else ""
-            beyond = f"Printed steps and released logs beyond our last step, {last}"
-            remarks.append(f"{beyond}, are not drawn{also}.")
-        table = kept
+        table, remark = _near(table, last=max(point["step"] for point in points))
+        remarks += filter(None, [remark])
     if missing:
         remarks.append(f"Not in this suite: {_listed(figure, missing)}.")
     columns: dict[str, list[Any]] = {}
@@ -89,6 +80,20 @@ def _figure(figure: PaperFigure, suite: SuiteResults) -> FigureRow | None:
         series=tuple(Series(label=one.label, backbone=one.backbone) for one in figure.series),
         columns=columns,
     )
+
+
+def _near(table: list[Point], last: int) -> tuple[list[Point], str]:
+    """The points of curves up to our last step, and a remark on the others, if there are any:
+    printed curves that go on far beyond it would squeeze ours into a corner."""
+    within = [point for point in table if point["step"] <= last]
+    # A log is drawn as a line, so a single point would only stretch the axis.
+    sizes = Counter(_log(point) for point in within)
+    kept = [point for point in within if not _log(point) or sizes[_log(point)] > 1]
+    if len(kept) == len(table):
+        return kept, ""
+    also = ", nor are logs with a single point up to it" if len(kept) < len(within) else ""
+    beyond = f"Printed steps and released logs beyond our last step, {last}"
+    return kept, f"{beyond}, are not drawn{also}."
 
 
 def _log(point: Point) -> tuple[str, ...]:

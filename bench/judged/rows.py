@@ -442,9 +442,8 @@ class Heading(Model):
     uncompared: str  # why there are no pairs although there is a baseline
     boards: tuple[BoardRow, ...]
     stand_ins: tuple[str, ...]  # backbones that stand in for printed ones
-    differs: tuple[
-        str, ...
-    ]  # how data, corpora and recipes differ from those of papers, as clauses
+    # How data, corpora and recipes differ from those of papers, as clauses.
+    differs: tuple[str, ...]
     partial: str  # how many runs have been made; empty if all
     growth: str  # what to know about the verdicts of a grown suite; else empty
     recipe: str  # the values that the suite sets instead of those of the methods; else empty

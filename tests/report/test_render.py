@@ -61,8 +61,7 @@ def test_what_is_rendered_early_says_so(tmp_path):
 
 def test_before_the_first_score_only_the_comparison_is_left_out(tmp_path, capsys):
     planned = [{"method": name, "seed": 0} for name in ("simcse", "sscl")]
-    folder = write_suite(tmp_path / "s", planned)
-    write_json(folder / "plan.json", read_json(folder / "plan.json") | {"baseline": "simcse"})
+    folder = write_suite(tmp_path / "s", planned, baseline="simcse")
     out = tmp_path / "out"
     assert main(["render", str(folder), "--out", str(out)]) == 0
     told = capsys.readouterr()
