@@ -22,9 +22,9 @@ from pydantic.fields import FieldInfo
 from bench.datasets.tasks import STS_TASKS
 from bench.judge import stage
 from bench.judge.pairs import seeds_to_show
-from bench.judge.statistics import expected_best, known
+from bench.judge.statistics import expected_best
 from bench.judge.world import RUN, SCORES, SEEDS
-from bench.judged.rows import Judged, PairRow, SystemRow
+from bench.judged.rows import Judged, PairRow, Scores, SystemRow
 from bench.judged.words import LEVEL
 from bench.registry.methods import format_value, method_classes
 from bench.report.formats import difference_text, score_text
@@ -362,7 +362,8 @@ def world_table() -> pd.DataFrame:
     """The world's numbers: averages of the runs with both, best first on each backbone."""
     places = ["none", "toy-glove", "toy-bert", "toy-roberta", "toy-chinese"]
     averages = pd.read_csv(SCORES).query("task == 'Avg'").set_index([*RUN, "metric"])[SEEDS]
-    texts = {key: score_text(row.mean(), known(row.std())) for key, row in averages.iterrows()}
+    scores = {key: Scores(scores=row.dropna()) for key, row in averages.iterrows()}
+    texts = {key: score_text(one.mean, one.sd) for key, one in scores.items()}
     table = []
     for (run, backbone, metric), mean in averages.mean(axis=1).items():
         transfer = texts.get((run, backbone, "accuracy"))

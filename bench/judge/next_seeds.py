@@ -4,12 +4,12 @@ Seeds that are added after a look at the verdicts are judged more strictly (docs
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from math import inf
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bench.judge.heading import heading
 from bench.judge.numbers import Cell, judge_numbers, select
@@ -47,16 +47,16 @@ class Growth:
 
 
 def greedy(
-    questions: Mapping[Runs, int], hours: Mapping[Seeded, float], budget: float
+    questions: Mapping[Runs, int], hours: Mapping[Experiment, float], budget: float
 ) -> list[Step]:
     """Choose runs, again and again those with the most verdicts per hour that the budget allows.
-    `questions` says how many open verdicts each set of runs decides."""
+    `questions` says how many open verdicts each set of runs decides, `hours` what a run takes."""
     steps: list[Step] = []
     while True:
         affordable = []
         for runs in questions:
             verdicts = sum(count for needed, count in questions.items() if needed <= runs)
-            step = Step(runs, verdicts, sum(hours[run] for run in runs))
+            step = Step(runs, verdicts, _total(runs, hours))
             if step.hours <= budget:
                 affordable.append(step)
         if not affordable:
@@ -69,6 +69,10 @@ def greedy(
             remaining[runs - best.runs] += count
         del remaining[frozenset()]
         questions = remaining
+
+
+def _total(runs: Runs, hours: Mapping[Experiment, float]) -> float:
+    return sum(hours[experiment] for experiment, _ in runs)
 
 
 def open_questions(suite: SuiteResults) -> list[Cell]:
@@ -88,7 +92,7 @@ def runs_to_decide(suite: SuiteResults, cell: Cell) -> Runs:
                 planned[(method, backbone), run.run.seed] = number.key in run.scores
     experiments = {experiment for experiment, _ in planned}
     scores = Counter(seed for (_, seed), has_score in planned.items() if has_score)
-    # Those first for which the fewest runs are missing.
+    # Seeds for which the fewest runs are missing come first.
     seeds = sorted({seed for _, seed in planned}, key=lambda seed: (-scores[seed], seed))
     seeds += range(max(seeds) + 1, max(seeds) + 1 + MOST_SEEDS)
     chosen = product(experiments, seeds[: cell.ours.verdict.seeds])
@@ -98,79 +102,94 @@ def runs_to_decide(suite: SuiteResults, cell: Cell) -> Runs:
 def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
     """The runs to add within some hours on one device: a new seed does what is planned for any seed
     of its method, and brings the runs that it needs."""
-    suite, planned = read_suite(suite_dir), configurations.planned(config)
-    if {run.run.id for run in suite.runs} - {run.id for run in planned}:
-        raise UserError(
-            f"the plan of suite '{suite.plan.suite}' has runs that its configuration lacks; "
-            "name the configuration that the suite was made from with --config"
-        )
-    plan: dict[Experiment, PlannedRun] = {}  # with the tasks of all seeds
-    for run in planned:
-        earlier = plan.get(_experiment(run), run)
-        tasks = tuple(dict.fromkeys((*earlier.tasks, *run.tasks)))
-        plan[_experiment(run)] = run.model_copy(update={"tasks": tasks})
-    made = {
-        (_experiment(result.run), result.run.seed)
-        for result in suite.runs
-        if result.status != "missing"
-    }
-
-    open_cells = open_questions(suite)
-    questions: Counter[Runs] = Counter()
-    without_spread: list[Runs] = []
-    for cell in open_cells:
-        if cell.ours.verdict.seeds is not None:
-            runs = set(runs_to_decide(suite, cell))
-            for experiment, seed in sorted(runs):
-                needs = in_order(plan[experiment].needs.values())
-                runs |= {(_experiment(needed), seed) for needed in needs} - made
-            questions[frozenset(runs)] += 1
-            without_spread += [] if cell.ours.verdict.spread_known else [frozenset(runs)]
-    if not questions:
-        why = (
-            f"each of the {len(open_cells)} open ones needs more than {MOST_SEEDS:,} seeds"
-            if open_cells
-            else f"none on a printed number is open. {heading(suite, (), '', ()).remark}".strip()
-        )
+    suite = read_suite(suite_dir)
+    planned = _planned(suite, config)
+    cells = open_questions(suite)
+    decisive = _decisive(suite, planned, cells)
+    if not decisive:
+        why = f"each of the {len(cells)} open ones needs more than {MOST_SEEDS:,} seeds"
+        if not cells:
+            why = f"none on a printed number is open. {heading(suite, (), '', ()).remark}".strip()
         raise UserError(f"no seed would decide a verdict of suite '{suite.plan.suite}': {why}")
 
     measured = Measured(suite_dir.parent, device)
-    run_hours: dict[Seeded, float] = {}
-    for experiment, seeds in _seeds(frozenset().union(*questions)).items():
-        seconds = predict([plan[experiment]], config.mode, device, measured)["seconds"].sum()
-        run_hours |= {(experiment, seed): float(seconds) / 3600 for seed in seeds}
-    steps = greedy(questions, run_hours, hours)
+    run_hours: dict[Experiment, float] = {}
+    for experiment, _ in frozenset().union(*decisive.values()):
+        if experiment not in run_hours:
+            stages = predict([planned[experiment]], config.mode, device, measured)
+            run_hours[experiment] = float(stages["seconds"].sum()) / 3600
+    steps = greedy(Counter(decisive.values()), run_hours, hours)
     if not steps:
-        cheapest = min(sum(run_hours[run] for run in runs) for runs in questions)
+        cheapest = min(_total(runs, run_hours) for runs in decisive.values())
         raise UserError(
             f"no open verdict can be decided in {hours:g} hours; the cheapest takes "
             f"{cheapest:.2f}, so raise --hours"
         )
     added: Runs = frozenset().union(*(step.runs for step in steps))
-    names = {backbone(name).name: name for name in config.backbones}
-    entries = []
-    for (method, name), seeds in _seeds(added).items():
-        if name in names:  # else only needed by a run, which plans it
-            run = plan[method, name]
-            entry = {"backbones": [names[name]], "tasks": run.tasks, "analyses": run.analyses}
-            given = {key: [*values] for key, values in entry.items() if values}
-            entries.append({"method": method, "seeds": seeds, "added": True, **given})
+    without_spread = [cell for cell in decisive if not cell.ours.verdict.spread_known]
     return Growth(
         steps,
-        open=len(open_cells),
-        first=sum(runs <= added for runs in without_spread),
-        config=config.changed(methods=[*config.methods, *entries]),
+        open=len(cells),
+        first=sum(decisive[cell] <= added for cell in without_spread),
+        config=config.changed(methods=[*config.methods, *_entries(config, planned, added)]),
     )
+
+
+def _planned(suite: SuiteResults, config: Suite) -> dict[Experiment, PlannedRun]:
+    """A planned run of each experiment, with the tasks of all its seeds."""
+    runs = configurations.planned(config)
+    if {run.run.id for run in suite.runs} - {run.id for run in runs}:
+        raise UserError(
+            f"the plan of suite '{suite.plan.suite}' has runs that its configuration lacks; "
+            "name the configuration that the suite was made from with --config"
+        )
+    planned: dict[Experiment, PlannedRun] = {}
+    for run in runs:
+        earlier = planned.get(_experiment(run), run)
+        tasks = tuple(dict.fromkeys((*earlier.tasks, *run.tasks)))
+        planned[_experiment(run)] = run.model_copy(update={"tasks": tasks})
+    return planned
+
+
+def _decisive(
+    suite: SuiteResults, planned: Mapping[Experiment, PlannedRun], cells: Iterable[Cell]
+) -> dict[Cell, Runs]:
+    """The runs that decide each cell, with those that they need and that were not made; without
+    cells that no number of seeds decides."""
+    made = {(_experiment(run.run), run.run.seed) for run in suite.runs if run.status != "missing"}
+    decisive: dict[Cell, Runs] = {}
+    for cell in cells:
+        if cell.ours.verdict.seeds is not None:
+            runs = runs_to_decide(suite, cell)
+            for experiment, seed in runs:
+                needs = in_order(planned[experiment].needs.values())
+                runs |= {(_experiment(needed), seed) for needed in needs} - made
+            decisive[cell] = runs
+    return decisive
+
+
+def _entries(
+    config: Suite, planned: Mapping[Experiment, PlannedRun], added: Runs
+) -> Iterator[dict[str, Any]]:
+    """The entries of a configuration for added runs."""
+    names = {backbone(name).name: name for name in config.backbones}
+    for (method, name), seeds in _seeds(added).items():
+        if name in names:  # else only needed by a run, which plans it
+            run = planned[method, name]
+            entry = {"method": method, "seeds": seeds, "added": True, "backbones": [names[name]]}
+            for key in ("tasks", "analyses"):
+                if getattr(run, key):
+                    entry[key] = list(getattr(run, key))
+            yield entry
 
 
 def report(growth: Growth) -> str:
     """The next runs of a suite as text: a line per step, and what all of them decide."""
     lines = ["Verdicts    Hours  Runs"]
     for step in growth.steps:
-        runs = [
-            f"{method} on {backbone}, seed {', '.join(map(str, seeds))}"
-            for (method, backbone), seeds in _seeds(step.runs).items()
-        ]
+        runs = []
+        for (method, name), seeds in _seeds(step.runs).items():
+            runs.append(f"{method} on {name}, seed {', '.join(map(str, seeds))}")
         lines.append(f"{step.verdicts:8}  {step.hours:7.2f}  {' and '.join(runs)}")
     count = sum(len(step.runs) for step in growth.steps)
     hours = sum(step.hours for step in growth.steps)

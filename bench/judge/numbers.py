@@ -4,15 +4,16 @@ verdicts."""
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
+from statistics import fmean
 from typing import Any
 
 from bench.datasets.metrics import METRICS, SHARE, Tolerance, metric_of
 from bench.datasets.tasks import Key, expand_tasks, scored_cells
 from bench.judge.pairs import matched
-from bench.judge.statistics import coefficient_of_variation, expected_best, known, mean_and_sd
+from bench.judge.statistics import coefficient_of_variation, expected_best
 from bench.judge.verdict import TOLERANCES, VerdictInput, tolerance, verdicts
-from bench.judged.rows import Measured, NumberRow, Scored, Verdict
+from bench.judged.rows import NumberRow, RunScores, SideRow, Verdict
 from bench.judged.words import AT_LEAST, FEWEST_SEEDS
 from bench.registry.backbones import NO_BACKBONE
 from bench.reported import SOURCES, paper_name, prior_sd
@@ -96,23 +97,19 @@ class Side:
         return {run.run.seed: run.scores[key] for run in runs if key in run.scores}
 
     @property
-    def row(self) -> Measured:
-        mean, sd = mean_and_sd(self.scores)
-        return Measured(
+    def row(self) -> SideRow:
+        return SideRow(
             run=self.text,
-            setting=self.text.partition("@")[2],
             measured_on=self.measured_on,
             deterministic=self.deterministic,
             scores=self.scores,
-            mean=known(mean),
-            sd=known(sd),
             verdict=self.verdict,
         )
 
     @cached_property
     def question(self) -> tuple[Any, ...]:
-        """What is asked: a printed value that is compared with the same scores is one question,
-        wherever it is printed."""
+        """The question of the verdict: a printed value that is compared with the same scores is one
+        question, wherever it is printed."""
         number = self.number
         ids = tuple(run.run.id for run in self.runs)
         minus_ids = None if self.minus is None else tuple(run.run.id for run in self.minus)
@@ -152,23 +149,20 @@ class Side:
         prior = prior_sd(self.backbone, task, split) if known else None
         entry = number.form.tolerance or number.our_metric.tolerance or self._tolerance()
         allowed = tolerance(entry, task, prior)
-        planned = [
-            {run.run.seed: 0.0 for run in runs if not run.run.added}
-            for runs in (self.runs, self.minus or self.runs)
-        ]
+        planned, of_minus = _planned(self.runs), _planned(self.minus or self.runs)
         return VerdictInput(
             number.value,
             self.scores,
             allowed,
             self.deterministic,
             prior,
-            first=max(len(matched(*planned)), FEWEST_SEEDS),
+            first=max(len(matched(planned, of_minus)), FEWEST_SEEDS),
             average=task == "Avg",
             above=number.form.bound,
         )
 
     def _tolerance(self) -> Tolerance:
-        """That of a score, which depends on how the run was made."""
+        """The tolerance of a score, which depends on how the run was made."""
         if self.number.our_metric.kind == SHARE:
             return TOLERANCES["transfer" if self.deterministic else "trained, transfer"]
         if not self.deterministic:
@@ -181,6 +175,11 @@ class Side:
             return TOLERANCES["whitening, other text"]
         by_method = {"whitening": "whitening", "flow": "flow", "published": "checkpoint"}
         return TOLERANCES[by_method.get(last, "untrained")]
+
+
+def _planned(runs: list[RunResults]) -> dict[int | None, float]:
+    """The seeds that were planned before a look at the verdicts, without scores."""
+    return {run.run.seed: 0.0 for run in runs if not run.run.added}
 
 
 def _why_missing(runs: list[RunResults], key: Key) -> str:
@@ -217,7 +216,7 @@ Select = Callable[[str, str], list[RunResults]]  # `select` in a suite
 
 def judge_numbers(suite: SuiteResults) -> list[Cell]:
     """A cell for each printed number that measures something, in the order of print."""
-    runs_of = cache(lambda run, backbone: select(suite, run, backbone))
+    runs_of = cache(partial(select, suite))
     cells = [_cell(number, runs_of) for number in numbers() if number.is_measurement]
     # The further sides look at the same numbers again, so they have families of their own. A
     # question belongs to the paper in which it comes first.
@@ -229,11 +228,13 @@ def judge_numbers(suite: SuiteResults) -> list[Cell]:
             if side and asked.setdefault(side.question, side) is side:
                 families[cell.number.source, name].append(side)
     for family in families.values():
+        tested = []
         for side in family:
             settled = side.verdict_without_test()
             if settled:
                 side.verdict = settled
-        tested = [side for side in family if not hasattr(side, "verdict")]
+            else:
+                tested.append(side)
         inputs = [side.verdict_input() for side in tested]
         for side, verdict in zip(tested, verdicts(inputs), strict=True):
             side.verdict = verdict
@@ -263,7 +264,6 @@ def _cell(number: Number, runs_of: Select) -> Cell:
 
 def number_rows(suite: SuiteResults, cells: Iterable[Cell]) -> list[NumberRow]:
     """A row for each cell of `judge_numbers`."""
-    runs_of = cache(lambda run, backbone: select(suite, run, backbone))
     planned = {run.run.id: planned_scores(run.run) for run in suite.runs}
     places = {number: place for place, number in enumerate(numbers())}
     tasks: dict[tuple[str, ...], set[str]] = defaultdict(set)
@@ -275,19 +275,18 @@ def number_rows(suite: SuiteResults, cells: Iterable[Cell]) -> list[NumberRow]:
     for cell in cells:
         number = cell.number
         is_only = len(tasks[number.ranked_with]) == 1
-        sides = [
-            [run for run in runs_of(text, number.our_backbone) if number.key in planned[run.run.id]]
-            for text in (number.run, number.minus)
-            if text
-        ]
+        is_planned = True
+        for runs in (cell.ours.runs, cell.ours.minus):
+            if runs is not None:
+                is_planned &= any(number.key in planned[run.run.id] for run in runs)
         rows.append(
             NumberRow(
                 **_printed(number, lines),
                 **_beside_print(cell),
                 place=places[number],
                 ranks=number.is_score and (number.task == "Avg" or is_only),
-                planned=bool(sides) and all(sides),
-                sides=_scored(cell, runs_of),
+                planned=is_planned,
+                runs=_run_scores(cell),
             )
         )
     return rows
@@ -319,39 +318,30 @@ def _beside_print(cell: Cell) -> dict[str, Any]:
     compared with print."""
     value, ours = cell.number.value, cell.ours
     scores = ours.scores if ours.verdict.is_comparable else ()
-    cv = None if cell.number.minus else known(coefficient_of_variation([value, *scores]))
     return {
         "ours": ours.row,
         "other": cell.other.row if cell.other else None,
         "checkpoint": cell.checkpoint.row if cell.checkpoint else None,
-        "difference": known(mean_and_sd(scores)[0] - value),
+        "difference": fmean(scores) - value if scores else None,
         "rank": 1 + sum(score > value for score in scores) if len(scores) > 1 else None,
-        "best_of_five": known(expected_best(scores, 5)),
-        "cv": cv,
+        "best_of_five": expected_best(scores, 5),
+        "cv": None if cell.number.minus else coefficient_of_variation([value, *scores]),
     }
 
 
-def _scored(cell: Cell, runs_of: Select) -> tuple[Scored, ...]:
+def _run_scores(cell: Cell) -> tuple[RunScores, ...]:
     """The runs behind a printed number: those compared, those subtracted, both in the other
     setting, and the published checkpoint."""
-    number = cell.number
-    texts = [text for text in (number.run, number.minus) if text]
-    if cell.other:
-        setting = cell.other.text.partition("@")[2]
-        texts += [f"{text.partition('@')[0]}@{setting}" for text in texts]
-    backbones = dict.fromkeys(texts, number.our_backbone)
-    if number.checkpoint:
-        backbones[number.checkpoint] = NO_BACKBONE.name
-    scored = []
-    for text, backbone in backbones.items():
-        runs = runs_of(text, backbone)
-        if runs:
-            measured_on = runs[0].run.backbone
-            name = text if measured_on == NO_BACKBONE.name else f"{text} on {measured_on}"
+    behind: dict[str, RunScores] = {}
+    for side in cell.sides:
+        for runs in filter(None, (side.runs, side.minus)):
+            name, backbone = runs[0].run.text, runs[0].run.backbone
+            if backbone != NO_BACKBONE.name:
+                name += f" on {backbone}"
             ids = tuple(run.run.id for run in runs)
-            scores = tuple(run.scores.get(number.key) for run in runs)
-            scored.append(Scored(name=name, runs=ids, scores=scores))
-    return tuple(scored)
+            scores = tuple(run.scores.get(cell.number.key) for run in runs)
+            behind[name] = RunScores(name=name, runs=ids, scores=scores)
+    return tuple(behind.values())
 
 
 def planned_scores(run: PlannedRun) -> set[Key]:

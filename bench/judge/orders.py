@@ -5,12 +5,12 @@ docs/statistics.md, "Order and gains", has the formulas and how often the interv
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import nan, sqrt
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import kendalltau
 
-from bench.judge.statistics import known
 from bench.judged.rows import BoardRow, NumberRow, OrderRow, grouped
 from bench.judged.words import FEWEST_SEEDS, LEVEL
 
@@ -77,18 +77,12 @@ def orders(rows: Iterable[NumberRow], boards: Iterable[BoardRow]) -> list[OrderR
 
     The interval of tau, and what is expected, need 3 seeds of every trained row.
     """
+    apart = ("not comparable", "not run", "diverged")
     ranked = [
-        row
-        for row in rows
-        if row.ranks
-        and row.ours.scores
-        and row.ours.verdict.is_comparable
-        and row.ours.verdict.kind != "diverged"
+        row for row in rows if row.ranks and row.ours.n and row.ours.verdict.kind not in apart
     ]
     found = []
-    for group in grouped(
-        ranked, lambda row: (row.source, row.table, row.backbone, row.split, row.metric)
-    ):
+    for group in grouped(ranked, attrgetter("source", "table", "backbone", "split", "metric")):
         first = group[0]
         title = f"{first.paper}, {first.table}"
         place = {"title": title, "source": first.source, "table": first.table, "board": ""}
@@ -116,7 +110,8 @@ def _order(place: Mapping[str, str], group: Sequence[NumberRow]) -> OrderRow | N
         return None
     seeds = [row.ours.n for row in rows if not row.ours.deterministic]
     printed, scores = [row.value for row in rows], [row.ours.scores for row in rows]
-    low, high, expected, fewest = nan, nan, nan, min(seeds, default=None)
+    low = high = expected = nan
+    fewest = min(seeds, default=None)
     if fewest and fewest >= FEWEST_SEEDS:
         low, high = tau_interval(printed, scores)
         expected = expected_tau(scores)
@@ -127,9 +122,9 @@ def _order(place: Mapping[str, str], group: Sequence[NumberRow]) -> OrderRow | N
         split=rows[0].split,
         metric=rows[0].metric,
         rows=len(rows),
-        tau=known(tau),
-        low=known(low),
-        high=known(high),
-        expected=known(expected),
+        tau=tau,
+        low=low,
+        high=high,
+        expected=expected,
         seeds=fewest,
     )

@@ -9,17 +9,17 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from math import isnan, nan, sqrt
-from statistics import fmean
+from statistics import NormalDist, fmean
 
 from bench.datasets.metrics import METRICS
 from bench.datasets.tasks import Board
 from bench.judge import statistics
 from bench.judge.heading import differs
 from bench.judge.items import ItemDifference, compare_items
-from bench.judge.statistics import ROUNDING, Prior, estimated_prior, known, mean_and_sd
+from bench.judge.statistics import ROUNDING, Prior, estimated_prior
 from bench.judge.systems import boards, shown_name
 from bench.judge.verdict import TOLERANCES, tolerance
-from bench.judged.rows import Claim, PairRow
+from bench.judged.rows import Claim, PairRow, Scores
 from bench.judged.words import AT_LEAST, FEWEST_SEEDS, LEVEL, MOST_SEEDS, Pairing, Word
 from bench.reported import prior_sd
 from bench.reported.number import Number, numbers
@@ -28,7 +28,7 @@ from bench.runs.plan import named
 from bench.utils.errors import UserError, errors_of
 
 # Points by seed; the single score of an untrained method has the seed None.
-Scores = Mapping[int | None, float]
+BySeed = Mapping[int | None, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,17 +38,17 @@ class PairedDifferences:
     are, there is one difference, whose error the test items give ("items"), or, where they are not
     stored, none does ("deterministic")."""
 
-    a: Scores
-    b: Scores
+    a: BySeed
+    b: BySeed
     tolerance: float = 0.0  # for a deterministic pair: rounding, and other hardware
-    # Of one run, known from elsewhere: only estimates how many seeds are needed, below 3 pairs.
+    # The spread of one run, known from elsewhere: only estimates the seeds needed, below 3 pairs.
     prior_sd: float | None = None
-    # Of the standard deviation of the differences, from the other comparisons of a suite.
+    # A prior of the standard deviation of the differences, from the other comparisons of a suite.
     prior: Prior = (None, 0)
     # How many seeds diverged, as a clause. The others would be a biased sample, so that nothing is
     # decided from them.
     diverged: str = ""
-    # Of two encoders without seeds.
+    # The test items, of two encoders without seeds.
     items: ItemDifference | None = None
 
     @property
@@ -98,7 +98,7 @@ class PairedDifferences:
         if not self.tested:
             return nan
         if self.items:
-            return statistics.normal_half_width(self.items.error)
+            return NormalDist().inv_cdf(1 - LEVEL / 2) * self.items.error
         return statistics.mean_half_width(self.sd, self.n, LEVEL, *self.prior)
 
     @property
@@ -139,7 +139,7 @@ def seeds_to_show(gain: float, sd: float, level: float = LEVEL, prior_df: float 
     )
 
 
-def matched(a: Scores, b: Scores) -> list[tuple[float, float]]:
+def matched(a: BySeed, b: BySeed) -> list[tuple[float, float]]:
     """Scores of both at the seeds that both have, in the order of `a`; the single score of an
     untrained method is paired with every seed of the other."""
     if b.keys() == {None}:
@@ -270,8 +270,7 @@ class Comparison(PairedDifferences):
         return self.board.name, self.backbone, self.task, "" if moderated else self.method.text
 
     def row(self, decision: Decision, claims: Sequence[Claim]) -> PairRow:
-        mean_a, sd_a = _paired_mean_and_sd(self.a, self.b)
-        mean_b, sd_b = _paired_mean_and_sd(self.b, self.a)
+        a, b = _paired(self.a, self.b), _paired(self.b, self.a)
         runs = self.method.on(self.backbone)
         return PairRow(
             board=self.board.name,
@@ -291,17 +290,17 @@ class Comparison(PairedDifferences):
             n_a=len(self.a),
             n_b=len(self.b),
             items=self.items.n if self.items else None,
-            mean_a=known(mean_a),
-            sd_a=known(sd_a),
-            mean_b=known(mean_b),
-            sd_b=known(sd_b),
+            mean_a=a.mean,
+            sd_a=a.sd,
+            mean_b=b.mean,
+            sd_b=b.sd,
             differences=self.differences,
-            difference=known(self.mean),
+            difference=self.mean,
             prior_sd=self.prior[0],
             prior_df=self.prior[1],
-            half_width=known(self.half_width),
-            p=known(self.p_value),
-            p_adjusted=known(decision.p_adjusted),
+            half_width=self.half_width,
+            p=self.p_value,
+            p_adjusted=decision.p_adjusted,
             verdict=decision.word,
             reason=decision.reason,
             seeds=decision.seeds,
@@ -309,14 +308,14 @@ class Comparison(PairedDifferences):
         )
 
 
-def _paired_mean_and_sd(scores: Scores, beside: Scores) -> tuple[float, float]:
-    """Mean and standard deviation of the scores that are paired with one of the other method."""
+def _paired(scores: BySeed, beside: BySeed) -> Scores:
+    """The scores that are paired with one of the other method."""
     if not (None in scores or None in beside):
         scores = {seed: score for seed, score in scores.items() if seed in beside}
-    return mean_and_sd(list(scores.values()))
+    return Scores(scores=tuple(scores.values()))
 
 
-def _scores(runs: Sequence[RunResults], board: Board, task: str) -> Scores:
+def _scores(runs: Sequence[RunResults], board: Board, task: str) -> BySeed:
     points = {run.run.seed: run.points(board, task) for run in runs}
     return {seed: value for seed, value in points.items() if value is not None}
 
@@ -414,10 +413,10 @@ def _claim(compared: Comparison, a: Number, b: Number | None, level: float) -> C
         printed_on=a.backbone,
         printed_a=a.value,
         printed_b=b.value if b else None,
-        claimed=known(claimed),
-        part=known(part),
-        part_low=known(low),
-        part_high=known(high),
+        claimed=claimed,
+        part=part,
+        part_low=low,
+        part_high=high,
         seeds_claimed=compared.seeds_for(claimed, level),
     )
 

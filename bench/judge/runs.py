@@ -29,7 +29,6 @@ def run_row(run: RunResults) -> RunRow:
         trained=planned.trained,
         status=run.status,
         reason=run.reason,
-        scored=run.status != "missing",
         date=provenance.date,
         steps=outcome.steps,
         best_step=outcome.best_step,
@@ -44,8 +43,12 @@ def run_row(run: RunResults) -> RunRow:
 
 def _columns(points: Sequence[Point]) -> dict[str, list[Any]]:
     """A training curve as columns; without those that have no value."""
-    columns = {name: [getattr(point, name) for point in points] for name in CURVE}
-    return {name: values for name, values in columns.items() if set(values) - {None}}
+    columns = {}
+    for name in CURVE:
+        values = [getattr(point, name) for point in points]
+        if set(values) - {None}:
+            columns[name] = values
+    return columns
 
 
 def _analyses(run: RunResults) -> tuple[Analysis, ...]:

@@ -21,7 +21,7 @@ Point = dict[str, Any]  # a row of the table of a figure
 
 def figures(suite: SuiteResults) -> list[FigureRow]:
     """The figures of figures.yaml that the suite has data for; of a sweep, more than one value."""
-    rows = (_figure(figure, suite) for figure in load_figures())
+    rows = [_figure(figure, suite) for figure in load_figures()]
     return [row for row in rows if row]
 
 
@@ -63,20 +63,13 @@ def _figure(figure: PaperFigure, suite: SuiteResults) -> FigureRow | None:
         return None
     table = points + printed
     if figure.kind == "curves":
-        # Printed curves that go on far beyond our last step would squeeze ours into a corner.
-        last = max(point["step"] for point in points)
-        within = [point for point in table if point["step"] <= last]
-        # A log is drawn as a line, so a single point would only stretch the axis.
-        sizes = Counter(_log(point) for point in within)
-        kept = [point for point in within if not _log(point) or sizes[_log(point)] > 1]
-        if len(kept) < len(table):
-            also = ", nor are logs with a single point up to it" if len(kept) < len(within) else ""
-            beyond = f"Printed steps and released logs beyond our last step, {last}"
-            remarks.append(f"{beyond}, are not drawn{also}.")
-        table = kept
+        table, remark = _near(table, last=max(point["step"] for point in points))
+        remarks += filter(None, [remark])
     if missing:
         remarks.append(f"Not in this suite: {_listed(figure, missing)}.")
-    names = dict.fromkeys(name for point in table for name in point)
+    columns: dict[str, list[Any]] = {}
+    for name in dict.fromkeys(name for point in table for name in point):
+        columns[name] = [point.get(name) for point in table]
     return FigureRow(
         stem=figure.stem,
         heading=figure.heading,
@@ -85,8 +78,22 @@ def _figure(figure: PaperFigure, suite: SuiteResults) -> FigureRow | None:
         note=figure.note,
         remarks=tuple(remarks),
         series=tuple(Series(label=one.label, backbone=one.backbone) for one in figure.series),
-        columns={name: [point.get(name) for point in table] for name in names},
+        columns=columns,
     )
+
+
+def _near(table: list[Point], last: int) -> tuple[list[Point], str]:
+    """The points of curves up to our last step, and a remark on the others, if there are any:
+    printed curves that go on far beyond it would squeeze ours into a corner."""
+    within = [point for point in table if point["step"] <= last]
+    # A log is drawn as a line, so a single point would only stretch the axis.
+    sizes = Counter(_log(point) for point in within)
+    kept = [point for point in within if not _log(point) or sizes[_log(point)] > 1]
+    if len(kept) == len(table):
+        return kept, ""
+    also = ", nor are logs with a single point up to it" if len(kept) < len(within) else ""
+    beyond = f"Printed steps and released logs beyond our last step, {last}"
+    return kept, f"{beyond}, are not drawn{also}."
 
 
 def _log(point: Point) -> tuple[str, ...]:

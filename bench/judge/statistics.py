@@ -4,8 +4,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from math import comb, exp, fsum, isnan, lgamma, nan, sqrt
-from statistics import NormalDist, fmean, stdev
+from math import comb, exp, fsum, lgamma, nan, sqrt
+from statistics import fmean
 
 import numpy as np
 from scipy.optimize import brentq
@@ -40,12 +40,6 @@ def t_p_value(difference: float, error: float, df: float) -> float:
     return 2 * float(stdtr(df, -abs(difference / error)))
 
 
-def normal_half_width(error: float, level: float = LEVEL) -> float:
-    """Half the width of the normal interval with coverage `1 - level` around a value with a
-    standard error."""
-    return NormalDist().inv_cdf(1 - level / 2) * error
-
-
 def holm(p_values: Sequence[float]) -> list[float]:
     """P values adjusted by Holm (1979), in the order given."""
     p = np.asarray(p_values, dtype=np.float64)
@@ -61,16 +55,6 @@ def standard_deviation(scores: Sequence[float]) -> float:
     bit, 20 times as fast, since the simulations behind docs/statistics.md call it per cell."""
     mean = fmean(scores)
     return sqrt(fsum((score - mean) ** 2 for score in scores) / (len(scores) - 1))
-
-
-def mean_and_sd(values: Sequence[float]) -> tuple[float, float]:
-    """Mean and sample standard deviation (n - 1), to the last bit; NaN without enough values."""
-    return fmean(values) if values else nan, stdev(values) if len(values) > 1 else nan
-
-
-def known(value: float) -> float | None:
-    """A number for a row, in which None stands for NaN."""
-    return None if isnan(value) else value
 
 
 def expected_best(scores: Sequence[float], of: int) -> float:

@@ -3,12 +3,11 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from math import inf, isnan
+from math import inf
 from statistics import fmean
 
 from bench.datasets.tasks import Board, boards_of, expand_tasks
-from bench.judge.statistics import known, mean_and_sd
-from bench.judged.rows import NO_BACKBONE, OUTSIDE, BoardRow, PairRow, Score, SystemRow
+from bench.judged.rows import NO_BACKBONE, OUTSIDE, BoardRow, PairRow, Score, Scores, SystemRow
 from bench.results.suite_results import RunResults, SuiteResults
 from bench.runs.run import PlannedRun
 from bench.utils.errors import listed
@@ -69,11 +68,6 @@ def _system(board: BoardRow, runs: Sequence[RunResults]) -> SystemRow:
     first, tasks = runs[0].run, board.planned.tasks
     unfinished = Counter(run.fate for run in runs if run.status != "finished")
     scored = next((run for run in runs if run.status == "finished"), runs[0])
-    scores = []
-    for task in (*board.whole.tasks, "Avg"):
-        values = points(runs, board.whole, task)
-        mean, sd = mean_and_sd(values)
-        scores.append(Score(task=task, values=values, mean=known(mean), sd=known(sd)))
     return SystemRow(
         board=board.name,
         backbone=first.backbone,
@@ -88,11 +82,11 @@ def _system(board: BoardRow, runs: Sequence[RunResults]) -> SystemRow:
         n=len(runs) - unfinished.total(),
         diverged=any(run.status == "diverged" for run in runs),
         remark=_remark(board, runs, scored, unfinished),
-        seen=known(100 * scored.seen(tasks)),
-        on_unseen=known(_mean_on_unseen(runs, board.planned, board.planned.overall)),
+        seen=100 * scored.seen(tasks),
+        on_unseen=_mean_on_unseen(runs, board.planned, board.planned.overall),
         runs=tuple(run.run.id for run in runs),
         run_averages=tuple(run.points(board.planned, "Avg") for run in runs),
-        scores=tuple(scores),
+        scores=scores_of(runs, board.whole),
     )
 
 
@@ -104,23 +98,26 @@ def _remark(
     seen = []
     for task in scored.contaminated(board.planned.tasks):
         mean = _mean_on_unseen(runs, board.whole, task)
-        others = "" if isnan(mean) else f" ({mean:.2f} on the other items)"
+        others = "" if mean is None else f" ({mean:.2f} on the other items)"
         seen.append(f"{task} {scored.seen([task]):.0%}{others}")
     if seen:
         remarks.append(f"test sentences in its corpus: {', '.join(seen)}")
     return "; ".join(remarks)
 
 
-def points(runs: Iterable[RunResults], board: Board, task: str) -> tuple[float, ...]:
-    """The points of each run that has all scores for them."""
-    values = [run.points(board, task) for run in runs]
-    return tuple(value for value in values if value is not None)
+def scores_of(runs: Sequence[RunResults], board: Board) -> tuple[Score, ...]:
+    """The points of runs on each task of a board, and their average."""
+    scores = []
+    for task in (*board.tasks, "Avg"):
+        points = [run.points(board, task) for run in runs]
+        scores.append(Score(task=task, scores=tuple(one for one in points if one is not None)))
+    return tuple(scores)
 
 
-def _mean_on_unseen(runs: Iterable[RunResults], board: Board, task: str) -> float:
-    """The mean over runs of `RunResults.points_on_unseen`; NaN if none has any."""
-    values = [run.points_on_unseen(board, task) for run in runs]
-    return mean_and_sd([value for value in values if value is not None])[0]
+def _mean_on_unseen(runs: Iterable[RunResults], board: Board, task: str) -> float | None:
+    """The mean over runs of `RunResults.points_on_unseen`; None if none has any."""
+    points = [run.points_on_unseen(board, task) for run in runs]
+    return Scores(scores=tuple(one for one in points if one is not None)).mean
 
 
 def beside_baseline(

@@ -21,7 +21,7 @@ from bench.judged.rows import Verdict
 from bench.judged.words import AT_LEAST, FEWEST_SEEDS, LEVEL, MOST_SEEDS, Kind
 
 _SAME_WEIGHTS = "same weights: rounding, and float32 on other hardware"
-# Of scores, by how the run was made; other metrics have one of their own.
+# The tolerances of scores, by how the run was made; other metrics have their own.
 TOLERANCES = {
     "checkpoint": Tolerance(0.02, 0.03, _SAME_WEIGHTS),
     "untrained": Tolerance(0.02, 0.03, _SAME_WEIGHTS),
@@ -54,7 +54,7 @@ def tolerance(entry: Tolerance, task: str, prior_sd: float | None = None) -> flo
 
 @dataclass(frozen=True)
 class VerdictInput:
-    """What a verdict is based on; scores, tolerance and standard deviation are in points."""
+    """The basis of a verdict; scores, tolerance and standard deviation are in points."""
 
     printed: float
     ours: Sequence[float]  # one per seed
@@ -76,8 +76,8 @@ class VerdictInput:
         return below if self.above else abs(below)
 
     def level(self, n: int) -> float:
-        """Of the answer of n seeds to `within`. All looks after the first, one a seed, add at most
-        one percent to its error rates."""
+        """The level of the answer of n seeds to `within`. All looks after the first, one a seed,
+        add at most one percent to its error rates."""
         return LEVEL if n <= self.first else LEVEL / 10 * self.first / n
 
     def mean_half_width(self, level: float, n: int | None = None) -> float:
@@ -129,54 +129,54 @@ class VerdictInput:
         return p / 2 if self.distance > 0 else 1 - p / 2
 
 
-def _seeds_text(cell: VerdictInput) -> tuple[int | None, str]:
-    if not cell.spread_known:
+def _seeds_text(given: VerdictInput) -> tuple[int | None, str]:
+    if not given.spread_known:
         return FEWEST_SEEDS, AT_LEAST
-    needed = cell.seeds_to_decide
+    needed = given.seeds_to_decide
     if needed > MOST_SEEDS:
         return None, f"more than {MOST_SEEDS:,} seeds would be needed: our mean is at its edge"
     text = f"{needed} seeds decide if mean and spread stay as they are"
-    fewest = replace(cell, printed=fmean(cell.ours)).seeds_to_decide
-    if fewest > max(len(cell.ours), FEWEST_SEEDS) and not cell.above:
+    fewest = replace(given, printed=fmean(given.ours)).seeds_to_decide
+    if fewest > max(len(given.ours), FEWEST_SEEDS) and not given.above:
         text += f"; with this spread, fewer than {fewest} cannot confirm any mean"
     return needed, text
 
 
-def _judge(cell: VerdictInput, p_adjusted: float | None) -> Verdict:
-    verdict = partial(Verdict, tolerance=cell.tolerance, spread_known=cell.spread_known)
-    direction: Kind = "lower" if fmean(cell.ours) < cell.printed else "higher"
-    if cell.deterministic:
-        near = cell.distance <= cell.tolerance + ROUNDING
-        reason = f"deterministic; tolerance {cell.tolerance:.2f}"
+def _judge(given: VerdictInput, p_adjusted: float | None) -> Verdict:
+    verdict = partial(Verdict, tolerance=given.tolerance, spread_known=given.spread_known)
+    direction: Kind = "lower" if fmean(given.ours) < given.printed else "higher"
+    if given.deterministic:
+        near = given.distance <= given.tolerance + ROUNDING
+        reason = f"deterministic; tolerance {given.tolerance:.2f}"
         return verdict(kind="reproduced" if near else direction, reason=reason, within=near)
     if p_adjusted is None:
-        seeds, text = _seeds_text(cell)
-        return verdict(kind="inconclusive", reason=f"n = {len(cell.ours)}; {text}", seeds=seeds)
+        seeds, text = _seeds_text(given)
+        return verdict(kind="inconclusive", reason=f"n = {len(given.ours)}; {text}", seeds=seeds)
 
-    answer = cell.within()
-    within = cell.first_answer if answer is None else answer
-    level = cell.level(len(cell.ours)) * (2 if within else 1)
-    width = cell.mean_half_width(level)
+    answer = given.within()
+    within = given.first_answer if answer is None else answer
+    level = given.level(len(given.ours)) * (2 if within else 1)
+    width = given.mean_half_width(level)
     verdict = partial(
         verdict,
         within=within,
-        half_width=Prediction(cell.ours, cell.prior_sd).half_width(),
+        half_width=Prediction(given.ours, given.prior_sd).half_width(),
         mean_half_width=width,
         mean_coverage=100 * (1 - level),
-        p=cell.p_value,
+        p=given.p_value,
         p_adjusted=p_adjusted,
     )
-    early = "" if within is answer else f"; the first {cell.first} seeds decided"
-    interval = f"our mean ±{width:.2f}, tolerance {cell.tolerance:.2f}{early}"
+    early = "" if within is answer else f"; the first {given.first} seeds decided"
+    interval = f"our mean ±{width:.2f}, tolerance {given.tolerance:.2f}{early}"
     if within is None:
-        seeds, text = _seeds_text(cell)
+        seeds, text = _seeds_text(given)
         return verdict(kind="inconclusive", reason=f"{interval}; {text}", seeds=seeds)
     if within:
         return verdict(kind="reproduced", reason=interval)
     if p_adjusted < LEVEL:
         return verdict(kind=direction, reason=f"{interval}; adjusted p = {p_adjusted:.2g}")
     much = "much" if direction == "lower" else "little"
-    one_in = round((1 if cell.above else 2) / cell.p_value)
+    one_in = round((1 if given.above else 2) / given.p_value)
     reason = f"{interval}; one run of ours in {one_in} scores as {much} as print"
     return verdict(kind="consistent", reason=reason, one_in=one_in)
 
@@ -188,8 +188,8 @@ def verdicts(family: Sequence[VerdictInput]) -> list[Verdict]:
     adjusted: dict[int, float] = {}
     for average, correct in ((True, holm), (False, false_discovery_control)):
         tested = [
-            index for index, cell in enumerate(family) if cell.tested and cell.average is average
+            index for index, given in enumerate(family) if given.tested and given.average is average
         ]
         corrected = correct([family[index].p_value for index in tested])
         adjusted |= zip(tested, map(float, corrected), strict=True)
-    return [_judge(cell, adjusted.get(index)) for index, cell in enumerate(family)]
+    return [_judge(given, adjusted.get(index)) for index, given in enumerate(family)]

@@ -21,7 +21,7 @@ import pandas as pd
 
 from bench.datasets.metrics import METRICS, SHARE
 from bench.datasets.tasks import expand_tasks, scored_cells
-from bench.judge.statistics import Prediction, known
+from bench.judge.statistics import Prediction
 from bench.judge.verdict import VerdictInput, verdicts
 from bench.judged.rows import Verdict, WorldRow
 from bench.reported import FOLDER
@@ -86,7 +86,7 @@ def judge_world(suite: SuiteResults) -> list[WorldRow]:
                     task=entry["task"],
                     metric=entry["metric"],
                     number=number,
-                    score=known(score),
+                    score=score,
                     tolerance=entry["tolerance"],
                     verdict=verdict,
                 )

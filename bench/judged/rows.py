@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from statistics import fmean, stdev
+from typing import Annotated, Any, TypeVar
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from bench.datasets.metrics import METRICS, PRINTED, Metric, Printed
 from bench.datasets.tasks import Board
@@ -18,6 +19,8 @@ from bench.utils.errors import listed
 from bench.utils.validation import Model
 
 AnyRow = TypeVar("AnyRow")
+# A number; NaN, which does not equal itself, becomes None.
+Known = Annotated[float | None, BeforeValidator(lambda value: value if value == value else None)]
 
 
 def grouped(rows: Iterable[AnyRow], key: Callable[[AnyRow], Any]) -> list[list[AnyRow]]:
@@ -30,6 +33,26 @@ def grouped(rows: Iterable[AnyRow], key: Callable[[AnyRow], Any]) -> list[list[A
 
 NO_BACKBONE = "none"  # the name of the backbone of a system without one
 OUTSIDE = " (outside encoder)"  # after the label of an encoder that the suite has not trained
+
+
+class Scores(Model):
+    """Points of some runs, each once."""
+
+    scores: tuple[float, ...]
+
+    @property
+    def n(self) -> int:
+        return len(self.scores)
+
+    @property
+    def mean(self) -> float | None:
+        return fmean(self.scores) if self.scores else None
+
+    @property
+    def sd(self) -> float | None:
+        """The sample standard deviation (n - 1); None with fewer than two."""
+        return stdev(self.scores) if self.n > 1 else None
+
 
 # --- numbers.json ---
 
@@ -64,24 +87,21 @@ class Verdict(Model):
         return self.kind not in ("not comparable", "not run")
 
 
-class Measured(Model):
-    """Our side of a printed number: the runs that it is compared with, and the verdict on them."""
+class SideRow(Scores):
+    """Our side of a printed number: the runs that it is compared with, their scores, one per seed,
+    of a printed difference paired differences, and the verdict on them."""
 
     run: str  # their text, such as simcse@official
-    setting: str
     measured_on: str  # their backbone; empty without runs
     deterministic: bool  # whether they have no seed
-    scores: tuple[float, ...]  # one per seed; of a printed difference, paired differences
-    mean: float | None
-    sd: float | None
     verdict: Verdict
 
     @property
-    def n(self) -> int:
-        return len(self.scores)
+    def setting(self) -> str:
+        return self.run.partition("@")[2]
 
 
-class Scored(Model):
+class RunScores(Model):
     """Runs behind a printed number, with the score of each."""
 
     name: str
@@ -119,15 +139,15 @@ class NumberRow(Model):
     command: str  # runs the row; empty without a run
     ranks: bool  # whether it ranks the rows of its table: the average, else the only task
     planned: bool  # whether every side is scored by a planned run
-    ours: Measured
-    other: Measured | None = None  # of the method's other setting
+    ours: SideRow
+    other: SideRow | None = None  # of the method's other setting
     published: str = ""  # the run of the checkpoint that print quotes
-    checkpoint: Measured | None = None  # its scores
-    difference: float | None  # our mean - print
+    checkpoint: SideRow | None = None  # its scores
+    difference: Known  # our mean - print
     rank: int | None  # of print among our scores, 1 if none is higher
-    best_of_five: float | None  # the expected best of five of our scores
-    cv: float | None  # CV* of print and our scores in percent
-    sides: tuple[Scored, ...] = ()
+    best_of_five: Known  # the expected best of five of our scores
+    cv: Known  # CV* of print and our scores in percent
+    runs: tuple[RunScores, ...] = ()
 
     @property
     def our_metric(self) -> Metric:
@@ -144,13 +164,13 @@ class NumberRow(Model):
         return self.metric in METRICS and METRICS[self.metric].is_main
 
     @property
-    def measured(self) -> list[Measured]:
+    def sides(self) -> list[SideRow]:
         return [side for side in (self.ours, self.other, self.checkpoint) if side]
 
     @property
     def is_comparable(self) -> bool:
         """Whether any of ours is."""
-        return any(side.verdict.is_comparable for side in self.measured)
+        return any(side.verdict.is_comparable for side in self.sides)
 
 
 class SettingRow(Model):
@@ -183,24 +203,17 @@ class OrderRow(Model):
     split: str
     metric: str
     rows: int  # how many are ranked
-    tau: float | None
-    low: float | None  # ends of its 95 % interval
-    high: float | None
-    expected: float | None  # that 95 % of tables would reach if print were one run of ours a row
+    tau: Known
+    low: Known  # ends of its 95 % interval
+    high: Known
+    expected: Known  # that 95 % of tables would reach if print were one run of ours a row
     seeds: int | None  # the fewest of a trained row
 
 
-class Score(Model):
-    """The points of a system on a task, or their average."""
+class Score(Scores):
+    """The points of a system on a task, or their average: one per run that has all scores."""
 
     task: str
-    values: tuple[float, ...]  # one per run that has all scores
-    mean: float | None
-    sd: float | None
-
-    @property
-    def n(self) -> int:
-        return len(self.values)
 
 
 class QuotedRow(Model):
@@ -225,7 +238,7 @@ class WorldRow(Model):
     task: str
     metric: str
     number: float  # of the reference machine
-    score: float | None
+    score: Known
     tolerance: float
     verdict: Verdict
 
@@ -249,8 +262,8 @@ class SystemRow(Model):
     n: int  # finished seeds
     diverged: bool  # whether a seed diverged
     remark: str  # why runs have no scores, and what share of test sentences stands in the corpus
-    seen: float | None  # that share in percent, of all tasks
-    on_unseen: float | None  # mean of the averages on the other items
+    seen: Known  # that share in percent, of all tasks
+    on_unseen: Known  # mean of the averages on the other items
     runs: tuple[str, ...]  # ids
     run_averages: tuple[float | None, ...]  # of each, over the planned tasks; None without them
     scores: tuple[Score, ...]  # of each task of the board, and their average
@@ -284,10 +297,10 @@ class Claim(Model):
     printed_on: str  # backbone
     printed_a: float
     printed_b: float | None
-    claimed: float | None  # their difference
-    part: float | None  # our difference / `claimed`
-    part_low: float | None  # ends of its 95 % interval
-    part_high: float | None
+    claimed: Known  # their difference
+    part: Known  # our difference / `claimed`
+    part_low: Known  # ends of its 95 % interval
+    part_high: Known
     seeds_claimed: int | None  # that would show `claimed`
 
 
@@ -316,12 +329,12 @@ class PairRow(Model):
     mean_b: float | None
     sd_b: float | None
     differences: tuple[float, ...]  # one per pair
-    difference: float | None
+    difference: Known
     prior_sd: float | None  # of the other comparisons of the suite
     prior_df: int | float  # its weight in degrees of freedom; the integer 0 without one
-    half_width: float | None  # of the 95 % interval
-    p: float | None
-    p_adjusted: float | None  # by Holm's method
+    half_width: Known  # of the 95 % interval
+    p: Known
+    p_adjusted: Known  # by Holm's method
     verdict: Word
     reason: str  # as a clause
     seeds: int | None  # that would decide it
@@ -380,7 +393,6 @@ class RunRow(Model):
     trained: bool
     status: str  # "finished", "diverged", "skipped", or "missing"
     reason: str  # why it did not finish
-    scored: bool
     date: str | None
     steps: int | None
     best_step: int | None
@@ -430,9 +442,8 @@ class Heading(Model):
     uncompared: str  # why there are no pairs although there is a baseline
     boards: tuple[BoardRow, ...]
     stand_ins: tuple[str, ...]  # backbones that stand in for printed ones
-    differs: tuple[
-        str, ...
-    ]  # how data, corpora and recipes differ from those of papers, as clauses
+    # How data, corpora and recipes differ from those of papers, as clauses.
+    differs: tuple[str, ...]
     partial: str  # how many runs have been made; empty if all
     growth: str  # what to know about the verdicts of a grown suite; else empty
     recipe: str  # the values that the suite sets instead of those of the methods; else empty
@@ -476,7 +487,7 @@ class Judged(Model):
     pairs: tuple[PairRow, ...] = ()
     series: tuple[FigureRow, ...] = ()
     runs: tuple[RunRow, ...] = ()  # in the order of the plan
-    # Of the suite, if there is one: what is computed on demand reads its results.
+    # The folder of the suite, if there is one: what is computed on demand reads its results.
     folder: Path | None = Field(default=None, exclude=True)
 
     def board_systems(self, name: str) -> list[SystemRow]:

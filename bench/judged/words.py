@@ -48,7 +48,7 @@ VERDICT_MEANINGS: dict[Kind, str] = {
     "not run": "the suite has no score for it",
 }
 
-# Of a score beside the embedded world's own.
+# The word for a score beside the embedded world's own.
 WORLD_WORDS: dict[Kind, str] = {
     "reproduced": "as on the reference machine",
     "consistent": "as with another seed",

@@ -8,12 +8,15 @@ from bench.judged.rows import Claim, Heading, PairRow, grouped
 from bench.judged.words import COMPARISON_SYMBOLS
 from bench.report.formats import (
     TextTable,
+    by_items,
     comparison_stem,
     csv,
     difference_text,
+    names_of,
     plain,
     score_text,
     templates,
+    text_table,
     with_interval,
     write_table,
 )
@@ -49,24 +52,9 @@ def claims_frame(pairs: Sequence[PairRow]) -> "pd.DataFrame":
     return frame.astype({"seeds_claimed": "Int64"})
 
 
-def by_items(pairs: Sequence[PairRow]) -> bool:
-    """Whether all comparisons are over test items."""
-    return all(pair.kind == "items" for pair in pairs)
-
-
 def greatest_first(pairs: Iterable[PairRow]) -> list[PairRow]:
     """Comparisons by their difference; those without one are last."""
     return sorted(pairs, key=lambda pair: (pair.difference is None, -(pair.difference or 0)))
-
-
-def names_of(pairs: Sequence[PairRow]) -> list[str]:
-    """The columns that identify a comparison on one backbone: Method if there are several, Task."""
-    names = []
-    if len({(pair.method, pair.setting) for pair in pairs}) > 1:
-        names.append("Method")
-    if not names or len({pair.task for pair in pairs}) > 1:
-        names.append("Task")
-    return names
 
 
 def shown(pairs: Sequence[PairRow]) -> TextTable:
@@ -78,8 +66,7 @@ def shown(pairs: Sequence[PairRow]) -> TextTable:
         own = [_printed(claims) for claims in same] or [{}]
         own[0] = line_of(pair) | own[0]
         lines += own
-    columns = {name: name in RIGHT for line in lines for name in line}
-    return TextTable(columns, lines).without(*{"Method", "Task"}.difference(names_of(pairs)))
+    return text_table(lines, RIGHT).without(*{"Method", "Task"}.difference(names_of(pairs)))
 
 
 def line_of(pair: PairRow) -> dict[str, str]:
@@ -132,8 +119,8 @@ def caption(suite: Heading, pairs: Sequence[PairRow], filtered: bool = False) ->
 
 
 def _decisive(pairs: Sequence[PairRow], overall: str) -> list[PairRow]:
-    """Of several methods on a board the overall comparisons, if there are any: the greatest
-    difference is first, and controls with labels are last. Of one method all."""
+    """The overall comparisons of several methods on a board, if there are any: the greatest
+    difference is first, and controls with labels are last. All of one method."""
     if "Method" not in names_of(pairs):
         return [*pairs]
     averages = [pair for pair in pairs if pair.task == overall]

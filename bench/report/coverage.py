@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from bench.judged.rows import Judged, NumberRow, SettingRow, grouped
 from bench.judged.words import VERDICT_SYMBOLS
-from bench.report.formats import TextTable, markdown, templates
+from bench.report.formats import markdown, templates, text_table
 from bench.utils.errors import UserError
 from bench.utils.files import write_text
 
@@ -79,7 +79,7 @@ def report(judged: Judged, out: Path | None = None) -> str:
     for count in (*counts, total):
         texts = [str(count[name]) for name in names]
         rows.append(dict(zip(headings, texts, strict=True)))
-    table = TextTable({name: name not in ("source", "table") for name in headings}, rows)
+    table = text_table(rows, headings[2:])
     papers = len({count["source"] for count in counts})
     caption = (
         f"Printed numbers of {papers} papers and versions of papers in suite {judged.suite.suite}."

@@ -7,7 +7,7 @@ all of these.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 from tabulate import tabulate
 
+from bench.judged.rows import PairRow
 from bench.utils.files import stem, write_text
 
 if TYPE_CHECKING:  # takes longer to load than the terminal's tables to print
@@ -59,6 +60,21 @@ def difference_text(mean: float | None, half_width: float | None = None, digits:
     return f"{mean:+.{digits}f}{interval}"
 
 
+def by_items(pairs: Sequence[PairRow]) -> bool:
+    """Whether all comparisons are over test items."""
+    return all(pair.kind == "items" for pair in pairs)
+
+
+def names_of(pairs: Sequence[PairRow]) -> list[str]:
+    """The columns that identify a comparison on one backbone: Method if there are several, Task."""
+    names = []
+    if len({(pair.method, pair.setting) for pair in pairs}) > 1:
+        names.append("Method")
+    if not names or len({pair.task for pair in pairs}) > 1:
+        names.append("Task")
+    return names
+
+
 def seeds_text(count: int, row_count: int) -> str:
     """The number of seeds of a score as ` (n = 1)`; empty if it is that of its row."""
     return f" (n = {count})" if 0 < count < row_count else ""
@@ -85,6 +101,11 @@ class TextTable:
     def without(self, *names: str) -> "TextTable":
         columns = {name: right for name, right in self.columns.items() if name not in names}
         return replace(self, columns=columns)
+
+
+def text_table(rows: Sequence[Mapping[str, str]], right: Collection[str] = ()) -> TextTable:
+    """A table with all columns of its rows, of which `right` are right-aligned."""
+    return TextTable({name: name in right for row in rows for name in row}, rows)
 
 
 def csv(frame: "pd.DataFrame") -> str:

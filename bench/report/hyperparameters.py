@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from bench.judged.rows import Heading, Judged, SettingRow, grouped
-from bench.report.formats import TextTable
+from bench.report.formats import TextTable, text_table
 from bench.utils.files import stem
 
 CAPTION = (
@@ -21,12 +21,12 @@ def shown_hyperparameters(settings: Sequence[SettingRow]) -> TextTable:
     rows = []
     for setting in settings:
         rows.append({heading: getattr(setting, name) for heading, name in _COLUMNS.items()})
-    table = TextTable(dict.fromkeys(_COLUMNS, False), rows)
+    table = text_table(rows)
     return table if any(setting.remark for setting in settings) else table.without("Remark")
 
 
 def note(table: TextTable, heading: Heading) -> str:
-    """What stands below a table of hyper-parameters."""
+    """The note below a table of hyper-parameters."""
     parts = [heading.recipe, "docs/methods.md has the evidence."]
     if any("–" in row for row in table.texts):
         parts.insert(0, "–: ours has no such setting, or no code was released.")

@@ -144,7 +144,7 @@ def shown_leaderboard(
 
 
 def about(suite: Heading, board: BoardRow, rows: Sequence[SystemRow]) -> str:
-    """What a leaderboard holds, in sentences."""
+    """The content of a leaderboard, in sentences."""
     has_mode = METRICS[board.whole.metric].kind == SHARE and suite.mode != "test"
     text = templates().get_template("leaderboard.txt").render(
         suite=suite, board=board, title=difference_title(board), symbols=COMPARISON_SYMBOLS,

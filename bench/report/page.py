@@ -203,7 +203,7 @@ def _section(stem: str, table: ShownTable, entries: list[Json]) -> Json:
 
 
 def _entry(table: ShownTable, row: ShownRow, number: NumberRow) -> Json:
-    """What a printed number opens: facts about it, and the runs of each of its sides."""
+    """The entry that a printed number opens: facts about it, and the runs behind it."""
     name = number.label if table.is_sweep else row.name
     where = f"{name}, {number.backbone}, {number.task} {number.split}".strip()
     title = f"{number.paper_title}, {number.table}: {where}"
@@ -213,7 +213,7 @@ def _entry(table: ShownTable, row: ShownRow, number: NumberRow) -> Json:
         "title": title,
         "address": number.address,
         "facts": facts(number),
-        "sides": [_side(side.name, side.runs, side.scores) for side in number.sides],
+        "sides": [_side(behind.name, behind.runs, behind.scores) for behind in number.runs],
     }
     return entry | {"command": number.command} if number.command else entry
 
@@ -295,10 +295,10 @@ def _provenance(runs: Sequence[RunRow]) -> dict[str, list[str]]:
         day = (run.date or "–")[:10]
         for title, text in [*_origin(run), ("Scored", day), ("Runs", run.status)]:
             counts.setdefault(title, Counter())[text] += 1
-    return {
-        title: [f"{text} ({counted(n, 'run')})" for text, n in texts.most_common()]
-        for title, texts in counts.items()
-    }
+    shown = {}
+    for title, texts in counts.items():
+        shown[title] = [f"{text} ({counted(n, 'run')})" for text, n in texts.most_common()]
+    return shown
 
 
 def _analyses(runs: Sequence[RunRow]) -> dict[str, list[tuple[str, Analysis]]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bench.datasets.metrics import AGGREGATIONS
-from bench.judged.rows import Heading, Judged, Measured, NumberRow, grouped
+from bench.judged.rows import Heading, Judged, NumberRow, SideRow, grouped
 from bench.judged.words import FEWEST_SEEDS, VERDICT_MEANINGS, VERDICT_SYMBOLS, Kind
 from bench.report.formats import Bold, TextTable, plain, score_text, seeds_text, templates
 from bench.report.hyperparameters import CAPTION, note, shown_hyperparameters
@@ -127,7 +127,7 @@ def _cells(numbers: Sequence[NumberRow]) -> dict[int, ShownCell]:
     return shown
 
 
-def _shown_mean(ours: Measured) -> float | None:
+def _shown_mean(ours: SideRow) -> float | None:
     """Our mean as it is shown; none over the seeds that did not diverge."""
     if ours.mean is None or ours.verdict.kind == "diverged":
         return None
@@ -247,14 +247,14 @@ def metrics_of(numbers: Sequence[NumberRow]) -> str:
 
 
 def symbols(numbers: Sequence[NumberRow]) -> str:
-    """What the symbols of a printed table mean."""
-    seen = {side.verdict.kind for number in numbers for side in number.measured}
+    """The meanings of the symbols of a printed table."""
+    seen = {side.verdict.kind for number in numbers for side in number.sides}
     kinds = [kind for kind in VERDICT_SYMBOLS if kind in seen]
     return f"{'; '.join(f'{_stated(kind)}: {VERDICT_MEANINGS[kind]}' for kind in kinds)}."
 
 
 def legend(table: ShownTable) -> str:
-    """What the symbols and the bold type of a printed table mean, for below it."""
+    """The meanings of symbols and bold type, for below a printed table."""
     shown = [cell for row in table.rows for cell in row.cells.values()]
     if not any(isinstance(text, Bold) for cell in shown for text in (cell.printed, cell.ours)):
         return symbols(table.numbers)
@@ -278,8 +278,8 @@ def captioned(heading: Heading, table: ShownTable) -> str:
 
 
 def notes(numbers: Sequence[NumberRow]) -> list[str]:
-    """What to know about the rows of a printed table: their notes in recipes.yaml, each once, what
-    our differences are, and where subsets are aggregated otherwise than in the other rows."""
+    """Remarks on the rows of a printed table: their notes in recipes.yaml, each once, what our
+    differences are, and where subsets are aggregated otherwise than in the other rows."""
     texts = list(dict.fromkeys(number.note for number in numbers if number.note))
     if "spearman_delta" in {number.metric for number in numbers}:
         texts.append("Our differences are between runs with the same seed.")

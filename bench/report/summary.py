@@ -1,4 +1,4 @@
-"""What a suite found, in some ten lines for the terminal."""
+"""The findings of a suite, in some ten lines for the terminal."""
 
 from collections import Counter
 from dataclasses import replace
@@ -6,8 +6,8 @@ from pathlib import Path
 from textwrap import TextWrapper, wrap
 
 from bench.judged.rows import NO_BACKBONE, Judged, PairRow, grouped
-from bench.report.comparison_table import by_items, greatest_first
-from bench.report.formats import difference_text
+from bench.report.comparison_table import greatest_first
+from bench.report.formats import by_items, difference_text
 from bench.report.tables import in_short, world_in_short
 from bench.utils.errors import counted
 
@@ -15,7 +15,7 @@ LINES = TextWrapper(width=110, subsequent_indent="    ", break_on_hyphens=False)
 
 
 def summary(judged: Judged, out: Path, figures: Path) -> str:
-    """What was run, what became of printed numbers, each method against the baseline, and where
+    """The runs, the fate of printed numbers, each method against the baseline, and where
     tables, figures and page are."""
     suite = judged.suite
     made = [run for run in judged.runs if run.status != "missing"]

@@ -1,4 +1,4 @@
-"""What a suite has beside print: every printed table with our scores, and tables over all of
+"""The tables of a suite beside print: every printed table with our scores, and tables over all of
 them."""
 
 from collections import Counter
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bench.judged.rows import Judged, NumberRow, OrderRow, QuotedRow, WorldRow, grouped
 from bench.judged.words import VERDICT_MEANINGS, VERDICT_SYMBOLS, WORLD_WORDS, Kind
-from bench.report.formats import TextTable, csv, score_text, with_interval, write_table
+from bench.report.formats import TextTable, csv, score_text, text_table, with_interval, write_table
 from bench.report.printed_table import captioned, in_lines, legend, printed_tables
 from bench.utils.files import write_text
 
@@ -25,7 +25,7 @@ def verdict_counts(numbers: Iterable[NumberRow]) -> dict[Kind, int]:
 
 
 def in_short(numbers: Sequence[NumberRow]) -> str:
-    """What became of printed numbers, in a line: how many have each verdict, and, if none can be
+    """The fate of printed numbers, in a line: how many have each verdict, and, if none can be
     compared, the reason that most of them have."""
     parts = [f"{count} {kind}" for kind, count in verdict_counts(numbers).items()]
     verdicts = [number.ours.verdict for number in numbers]
@@ -60,48 +60,40 @@ _FLOATS = (
 _TYPES = dict.fromkeys(_FLOATS, "float") | {"within": "object", "seeds": "Int64", "rank": "Int64"}
 
 
+# Column of cells.csv -> its place in a row.
+_PLACES = {
+    "ours_split": "our_split", "printed": "value", "run": "run", "minus": "minus",
+    "ours": "ours.scores", "n": "ours.n", "measured_on": "ours.measured_on",
+    "deterministic": "ours.deterministic", "mean": "ours.mean", "sd": "ours.sd",
+    "difference": "difference", "rank": "rank", "best_of_five": "best_of_five", "cv": "cv",
+    "other_setting": "other.setting", "other": "other.scores", "other_n": "other.n",
+    "other_mean": "other.mean", "other_sd": "other.sd", "checkpoint": "published",
+    "checkpoint_mean": "checkpoint.mean", "tolerance": "ours.verdict.tolerance",
+    "half_width": "ours.verdict.half_width", "mean_half_width": "ours.verdict.mean_half_width",
+    "verdict": "ours.verdict.kind", "mark": "ours.verdict.mark", "reason": "ours.verdict.reason",
+    "seeds": "ours.verdict.seeds", "spread_known": "ours.verdict.spread_known",
+    "within": "ours.verdict.within", "p": "ours.verdict.p", "p_adjusted": "ours.verdict.p_adjusted",
+    "other_verdict": "other.verdict.kind", "other_mark": "other.verdict.mark",
+    "other_reason": "other.verdict.reason", "checkpoint_verdict": "checkpoint.verdict.kind",
+    "checkpoint_mark": "checkpoint.verdict.mark", "checkpoint_reason": "checkpoint.verdict.reason",
+}  # fmt: skip
+# Values without the other setting or the checkpoint; in other columns an empty text.
+_WITHOUT = {
+    "other": (),
+    "other_n": 0,
+    "other_mean": None,
+    "other_sd": None,
+    "checkpoint_mean": None,
+}
+
+
 def _row(number: NumberRow) -> dict[str, Any]:
     """A printed number as a row of cells.csv."""
-    ours, other, checkpoint = number.ours, number.other, number.checkpoint
-    verdict = ours.verdict
-    row = {name: getattr(number, name) for name in _COPIED} | {
-        "ours_split": number.our_split,
-        "printed": number.value,
-        "run": number.run,
-        "minus": number.minus,
-        "ours": ours.scores,
-        "n": ours.n,
-        "measured_on": ours.measured_on,
-        "deterministic": ours.deterministic,
-        "mean": ours.mean,
-        "sd": ours.sd,
-        "difference": number.difference,
-        "rank": number.rank,
-        "best_of_five": number.best_of_five,
-        "cv": number.cv,
-        "other_setting": other.setting if other else "",
-        "other": other.scores if other else (),
-        "other_n": other.n if other else 0,
-        "other_mean": other.mean if other else None,
-        "other_sd": other.sd if other else None,
-        "checkpoint": number.published,
-        "checkpoint_mean": checkpoint.mean if checkpoint else None,
-        "tolerance": verdict.tolerance,
-        "half_width": verdict.half_width,
-        "mean_half_width": verdict.mean_half_width,
-        "verdict": verdict.kind,
-        "mark": verdict.mark,
-        "reason": verdict.reason,
-        "seeds": verdict.seeds,
-        "spread_known": verdict.spread_known,
-        "within": verdict.within,
-        "p": verdict.p,
-        "p_adjusted": verdict.p_adjusted,
-    }
-    for name, side in (("other", other), ("checkpoint", checkpoint)):
-        row[f"{name}_verdict"] = side.verdict.kind if side else ""
-        row[f"{name}_mark"] = side.verdict.mark if side else ""
-        row[f"{name}_reason"] = side.verdict.reason if side else ""
+    row = {name: getattr(number, name) for name in _COPIED}
+    for column, place in _PLACES.items():
+        row[column] = number
+        for name in place.split("."):
+            row[column] = getattr(row[column], name, _WITHOUT.get(column, ""))
     return row
 
 
@@ -150,7 +142,6 @@ WORLD_CAPTION = (
 
 
 def shown_orders(orders: Iterable[OrderRow]) -> TextTable:
-    columns = {"Table": False, "Backbone": False, "Rows": True, "n": True, "tau": True}
     rows = []
     for order in orders:
         rows.append({
@@ -161,11 +152,10 @@ def shown_orders(orders: Iterable[OrderRow]) -> TextTable:
             "tau": with_interval(order.tau, order.low, order.high),
             "Expected": score_text(order.expected),
         })  # fmt: skip
-    return TextTable(columns | {"Expected": True}, rows)
+    return text_table(rows, ("Rows", "n", "tau", "Expected"))
 
 
 def shown_averages(numbers: Iterable[NumberRow]) -> TextTable:
-    texts = ("Table", "Backbone", "Method", "Variant", "Score", "Rank", "Verdict")
     rows = []
     for number in numbers:
         ours = number.ours
@@ -183,7 +173,7 @@ def shown_averages(numbers: Iterable[NumberRow]) -> TextTable:
             "CV*": score_text(number.cv),
             "Verdict": f"{ours.verdict.mark} {ours.verdict.kind}",
         })  # fmt: skip
-    return TextTable({name: name not in texts for name in rows[0]}, rows)
+    return text_table(rows, ("Print", "Ours", "n", "Best of 5", "CV*"))
 
 
 def shown_quoted(rows: Sequence[QuotedRow]) -> TextTable:
@@ -253,8 +243,7 @@ def world_table(world: Sequence[WorldRow]) -> Summary:
             "Verdicts": _world_counts(rows),
             "Furthest": where,
         })  # fmt: skip
-    columns = {"Run": False, "Backbone": False, "Seed": True, "Scores": True, "Verdicts": False}
-    shown = TextTable(columns | {"Furthest": False}, lines)
+    shown = text_table(lines, ("Seed", "Scores"))
     return Summary("world", "The embedded world's own numbers", WORLD_CAPTION, numbers, shown)
 
 

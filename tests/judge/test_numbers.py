@@ -12,6 +12,7 @@ from bench.runs.resolve import resolve
 from bench.utils.files import read_json, write_json
 from tests.support.rows import numbers_of, row_of, rows_of
 from tests.support.synthetic_suite import seeds, write_suite
+from tests.support.table_suite import PRINTED as OF_SIMCSE
 
 PRINTED = (39.70, 59.38, 49.67, 66.03, 66.19, 53.87, 62.06)
 CLOSE = dict(zip(STS_TASKS, PRINTED, strict=True))
@@ -362,9 +363,7 @@ def test_the_prior_is_of_spearman_alone(tmp_path):
 
 # --- Published checkpoints: a second, deterministic line beside the trained ---
 
-# SimCSE on bert-base as printed (Gao et al. 2021, Table 5).
-OF_CHECKPOINT = dict(zip(STS_TASKS, (68.40, 82.41, 74.38, 80.91, 78.56, 76.85, 72.23), strict=True))
-OF_CHECKPOINT |= {"Avg": 76.25}
+OF_CHECKPOINT = OF_SIMCSE | {"Avg": 76.25}
 
 
 def checkpoint(off=0.0, **more):
@@ -425,11 +424,11 @@ def test_a_row_names_the_runs_behind_it(tmp_path):
     """Both sides of a difference, in both settings, and the checkpoint that print quotes."""
     runs = [*SIMCSE, *IS_CSE, *seeds("is-cse", [78.0], setting="paper"), checkpoint(0.05)]
     write_suite(tmp_path, runs)
-    sides = {side.name: side.scores for side in cell(tmp_path, DELTA).sides}
-    assert sides == {
+    behind = {of.name: of.scores for of in cell(tmp_path, DELTA).runs}
+    assert behind == {
         f"is-cse@official on {BASE}": (78.0, 79.0, 80.0),
         f"simcse@official on {BASE}": (75.0, 76.0, 77.0),
         f"is-cse@paper on {BASE}": (78.0,),
     }
-    quoted = cell(tmp_path).sides[-1]
+    quoted = cell(tmp_path).runs[-1]
     assert (quoted.name, quoted.scores) == ("published@paper", (76.30,))

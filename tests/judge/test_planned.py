@@ -226,4 +226,4 @@ def test_verdicts_and_runs_of_a_small_suite(small):
     assert {kind: sum(count[kind] for count in counts) for kind in kinds} == kinds
     row = next(row for row in small.numbers if row.address.endswith(SIMCSE))
     assert (row.value, row.ours.n) == (76.25, 3)
-    assert row.sides[0].runs == ("run000", "run001", "run002")
+    assert row.runs[0].runs == ("run000", "run001", "run002")

@@ -8,7 +8,6 @@ from bench.judge.pairs import against
 from bench.judge.stage import compared, read_suite
 from bench.results import suite_results
 from bench.utils.errors import UserError
-from bench.utils.files import read_json, write_json
 from tests.support.synthetic_suite import seeds, write_suite
 
 BASE, OTHER = "bert-base-uncased", "roberta-base"
@@ -25,9 +24,7 @@ ENTRIES = [
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    folder = write_suite(tmp_path_factory.mktemp("suite"), ENTRIES)
-    write_json(folder / "plan.json", read_json(folder / "plan.json") | {"baseline": "simcse"})
-    return folder
+    return write_suite(tmp_path_factory.mktemp("suite"), ENTRIES, baseline="simcse")
 
 
 @pytest.fixture(scope="module")

@@ -30,8 +30,7 @@ ENTRIES = [
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     """A suite with its rows in files, and the rows."""
-    folder = write_suite(tmp_path_factory.mktemp("suite"), ENTRIES)
-    write_json(folder / "plan.json", read_json(folder / "plan.json") | {"baseline": "simcse"})
+    folder = write_suite(tmp_path_factory.mktemp("suite"), ENTRIES, baseline="simcse")
     (folder / "items").mkdir()
     (folder / "items" / "other.npz").write_bytes(b"1")  # of no planned run
     write_rows(folder)
@@ -66,25 +65,13 @@ def test_fresh_rows_are_not_judged_again(suite, rows, monkeypatch):
     assert read_suite(suite).model_dump() == rows
 
 
-def change_score(suite):
-    path = suite / "scores" / "run000.json"
-    content = read_json(path)
-    content["records"][0]["value"] += 0.001
-    write_json(path, content)
+def write(name):
+    """A change: one letter more in a file, which may be new."""
 
-
-def append(name):
-    def change(suite):
-        with open(suite / name, "a", encoding="utf-8") as file:
-            file.write(" ")
-
-    return change
-
-
-def create(name):
     def change(suite):
         (suite / name).parent.mkdir(parents=True, exist_ok=True)
-        (suite / name).write_text("{}")
+        with open(suite / name, "a", encoding="utf-8") as file:
+            file.write(" ")
 
     return change
 
@@ -92,11 +79,11 @@ def create(name):
 @pytest.mark.parametrize(
     "change",
     [
-        change_score,
-        append("items/other.npz"),
-        append("analyses/run000.json"),
-        append("plan.json"),
-        create("runs/run008/failure.json"),
+        write("scores/run000.json"),
+        write("items/other.npz"),
+        write("analyses/run000.json"),
+        write("plan.json"),
+        write("runs/run008/failure.json"),
         lambda suite: (suite / "scores" / "run000.json").unlink(),
     ],
     ids=["score", "items", "analysis", "plan", "failure", "lost score"],
@@ -112,15 +99,15 @@ def test_rows_of_another_rule_are_stale(suite, monkeypatch):
 
 
 def test_a_stale_suite_is_judged(suite):
-    create("runs/run008/failure.json")(suite)
+    write("runs/run008/failure.json")(suite)
     assert "1 failed" in read_suite(suite).suite.partial
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        create("runs/run000/log.jsonl"),
-        create("tables/sts.md"),
+        write("runs/run000/log.jsonl"),
+        write("tables/sts.md"),
         lambda suite: os.utime(suite / "scores" / "run000.json", (1, 1)),
     ],
     ids=["log", "table", "time"],
@@ -173,7 +160,6 @@ def test_a_damaged_file_is_an_error_with_its_path(suite, text):
         ["show", "is-cse", "Table 1", "--suite", "SUITE"],
         ["compare", "--suite", "SUITE"],
         ["coverage", "--suite", "SUITE"],
-        ["export", "--suite", "SUITE", "--what", "table", "--out", "OUT"],
         ["render", "SUITE", "--out", "OUT"],
     ],
 )

@@ -2,21 +2,12 @@
 
 import pytest
 
-from bench.judged.rows import SettingRow
 from bench.judged.words import VERDICT_SYMBOLS
 from bench.report.coverage import coverage, report, without_recipe
 from bench.utils.errors import UserError
-from tests.support.judged_rows import BASE, heading, judged, measured, number
+from tests.support.judged_rows import BASE, heading, judged, measured, number, setting
 
 NO_TEXT = "training data not available"
-
-
-def setting(place, table):
-    names = {"paper": "SSCL", "paper_title": "SSCL", "source": "sscl", "method": "SSCL"}
-    texts = dict.fromkeys(("printed", "ours_paper", "ours_official"), "64") | {"remark": ""}
-    reason = {"reason": "hyper-parameter, not a score"}
-    label = {"label": "SSCL", "backbone": "all", "name": "batch size"}
-    return SettingRow(place=place, table=table, **names, **texts, **reason, **label)
 
 
 SKIP = {"reason": NO_TEXT, "run": "", "planned": False, "label": "Skip-thought"}
@@ -32,7 +23,7 @@ ROWS = judged(
         number(60.0, place=6, table="Table 3", task="MR", **SKIP),
         number(60.0, place=7, table="Table 3", **SKIP),
     ],
-    settings=[setting(5, "Table 1"), setting(8, "Table 1")],
+    settings=[setting(5), setting(8)],
 )
 
 

@@ -57,6 +57,22 @@ def texts(artists):
     return [text.get_text() for text in artists]
 
 
+def names_of(panel):
+    return texts(panel.get_yticklabels())
+
+
+def legend_of(figure):
+    return texts(figure.legends[0].get_texts())
+
+
+def title_of(figure):
+    return figure.legends[0].get_title().get_text().replace("\n", " ")
+
+
+def notes_of(figure):
+    return " ".join(texts(figure.texts)).replace("\n", " ")
+
+
 # --- Beside print ---
 
 
@@ -70,15 +86,15 @@ def test_seeds_stand_around_the_printed_stroke():
     figure = comparison(SUITE, averages)
     (panel,) = figure.axes
     assert panel.get_title(loc="left") == BASE
-    assert texts(panel.get_yticklabels()) == ["SimCSE", "BERT (first-last avg)"]
+    assert names_of(panel) == ["SimCSE", "BERT (first-last avg)"]
     assert points(panel, 0, "|") == [76.25]
     assert points(panel, 0, "o") == [75.0, 75.5, 76.0, 76.5, 77.0]
     assert points(panel, 0, "s") == [75.0, 75.5, 76.0]
     assert points(panel, 1, "D") == [56.7]
     assert texts(panel.texts) == ["? 8 inconclusive", "↓ lower"]
     assert [text.get_weight() for text in panel.texts] == ["normal", "bold"]
-    assert "ours, paper settings" in texts(figure.legends[0].get_texts())
-    assert figure.legends[0].get_title().get_text() == "SSCL, Table 2: printed and measured"
+    assert "ours, paper settings" in legend_of(figure)
+    assert title_of(figure) == "SSCL, Table 2: printed and measured"
 
 
 @pytest.mark.parametrize(
@@ -99,7 +115,7 @@ def test_bars_are_the_intervals_of_the_verdict(kind, within, widths):
     assert found == {width: [75.5 - half, 75.5 + half] for width, half in widths.items()}
     bands = [c.get_datalim(panel.transData) for c in panel.collections if not c.get_linewidth()[0]]
     assert [(box.x0, box.x1) for box in bands] == [pytest.approx((75.25, 77.25))]
-    keys = texts(figure.legends[0].get_texts())
+    keys = legend_of(figure)
     assert ("95 % of single runs of ours" in keys) == (0.9 in widths)
     assert {
         "printed ± tolerance",
@@ -118,7 +134,7 @@ def test_bars_are_the_intervals_of_the_verdict(kind, within, widths):
 )
 def test_a_note_says_what_marks_mean(kind, within, note):
     figure = comparison(SUITE, [number(76.25, measured(ROWS, kind, within=within))])
-    said = " ".join(texts(figure.texts)).replace("\n", " ")
+    said = notes_of(figure)
     assert said.startswith(note)
     assert bool(said) == bool(note)
 
@@ -134,8 +150,7 @@ def test_not_comparable_is_hollow_and_named():
     assert {line.get_markerfacecolor() for line in drawn} == {"none"}
     assert texts(panel.texts) == ["≠ not comparable"]
     assert any("with any paper" in text for text in texts(figure.texts))
-    keys = texts(figure.legends[0].get_texts())
-    assert "ours, official settings, not comparable with print" in keys
+    assert "ours, official settings, not comparable with print" in legend_of(figure)
 
 
 @pytest.mark.parametrize(
@@ -188,38 +203,38 @@ def test_leaderboard_draws_every_seed():
     ]
     figure = board_figure(SUITE, STS, systems)
     (panel,) = figure.axes
-    names = texts(panel.get_yticklabels())
-    assert names == ["simcse, official", "simcse, paper", "untrained, paper"]
+    assert names_of(panel) == ["simcse, official", "simcse, paper", "untrained, paper"]
     assert points(panel, 0, "o") == [75.0, 75.5, 76.0, 76.5, 77.0]
     assert points(panel, 0, "|") == [76.0]
     assert points(panel, 1, "s") == [75.0, 75.5, 76.0]
     assert points(panel, 2, "D") == [56.7]
     assert texts(panel.texts) == ["76.00 ± 0.79", "75.50 ± 0.50", "56.70"]
     keys = ["a seed, official settings", "mean", "a seed, paper settings", "without a seed"]
-    assert texts(figure.legends[0].get_texts()) == keys
+    assert legend_of(figure) == keys
 
 
 def test_a_system_without_scores_has_a_row():
     figure = board_figure(SUITE, STS, [system("simcse", ROWS), system("sscl")])
     (panel,) = figure.axes
     assert texts(panel.texts) == ["76.00 ± 0.79", "–"]
-    assert texts(figure.legends[0].get_texts()) == ["a seed, official settings", "mean"]
+    assert legend_of(figure) == ["a seed, official settings", "mean"]
     assert board_figure(SUITE, STS, []).axes == []
 
 
 def test_an_average_is_over_the_planned_tasks():
     part = board(planned=["STS12", "STS-B"])
     figure = board_figure(SUITE, part, [system("simcse", ROWS)])
-    title = figure.legends[0].get_title().get_text().replace("\n", " ")
-    assert title.endswith("every seed of every method, Spearman x 100 on STS12 and STS-B")
+    assert title_of(figure).endswith(
+        "every seed of every method, Spearman x 100 on STS12 and STS-B"
+    )
     assert figure.axes[0].get_xlabel() == "average Spearman x 100 on STS12 and STS-B"
 
 
 def test_an_own_method_is_not_called_paper():
     own = system("mine", ROWS, setting="paper", label="Mine", name="Mine", own=True)
     figure = board_figure(SUITE, STS, [own])
-    assert texts(figure.axes[0].get_yticklabels()) == ["Mine"]
-    assert texts(figure.legends[0].get_texts()) == ["a seed, own method", "mean"]
+    assert names_of(figure.axes[0]) == ["Mine"]
+    assert legend_of(figure) == ["a seed, own method", "mean"]
 
 
 def test_without_a_backbone_a_panel_says_so():
@@ -236,11 +251,10 @@ def test_the_figure_of_a_comparison_shows_its_numbers():
         for task in (*STS_TASKS, "Avg")
     ]
     figure = versus_figure(SUITE, pairs)
-    title = figure.legends[0].get_title().get_text()
-    assert title == "Suite s: is-cse, official, minus SimCSE, official, seed by seed"
+    assert title_of(figure) == "Suite s: is-cse, official, minus SimCSE, official, seed by seed"
     assert [panel.get_title(loc="left") for panel in figure.axes] == list(values)
     for panel, differences in zip(figure.axes, values.values(), strict=True):
-        assert texts(panel.get_yticklabels()) == ["Avg", *STS_TASKS]
+        assert names_of(panel) == ["Avg", *STS_TASKS]
         lines = {}
         for line in panel.lines:
             lines.setdefault(line.get_color(), []).append(list(line.get_xdata()))
@@ -250,8 +264,7 @@ def test_the_figure_of_a_comparison_shows_its_numbers():
         assert lines[INK] == [pytest.approx([mean - 1.5, mean, mean + 1.5])] * 8
         assert lines[ORANGE] == [[1.25, 1.5]] * 8
         assert texts(panel.texts) == [f"{mean:+.2f} ? undecided"] * 8
-    said = " ".join(texts(figure.texts)).replace("\n", " ")
-    assert "verdicts hold after Holm's correction" in said
+    assert "verdicts hold after Holm's correction" in notes_of(figure)
 
 
 @pytest.mark.parametrize(
@@ -291,8 +304,8 @@ def test_the_figure_of_a_comparison_shows_its_numbers():
 )
 def test_rows_and_title_of_a_comparison(pairs, names, title):
     figure = versus_figure(SUITE, pairs)
-    assert texts(figure.axes[0].get_yticklabels()) == names
-    assert figure.legends[0].get_title().get_text().replace("\n", " ") == f"Suite s: {title}"
+    assert names_of(figure.axes[0]) == names
+    assert title_of(figure) == f"Suite s: {title}"
     seeds = [line for line in figure.axes[0].lines if line.get_color() == BLUE]
     assert bool(seeds) == ("items" not in title)
 
@@ -342,11 +355,10 @@ def test_a_figure_has_the_first_25_rows_and_says_so():
     systems = [system(f"m{n:02d}", [80.0 - n, 79.0 - n]) for n in range(30)]
     systems.append(system("small", [70.0, 71.0], backbone="roberta-base"))
     figure = board_figure(SUITE, STS, systems)
-    first, second = (texts(panel.get_yticklabels()) for panel in figure.axes)
+    first, second = (names_of(panel) for panel in figure.axes)
     assert first == [f"m{n:02d}, official" for n in range(24)]
     assert second == ["small, official"]
-    said = " ".join(texts(figure.texts)).replace("\n", " ")
-    assert "The first 25 of 31 rows; the table has all." in said
+    assert "The first 25 of 31 rows; the table has all." in notes_of(figure)
 
 
 @pytest.mark.slow
@@ -394,5 +406,4 @@ def test_gains_beyond_the_seeds_stand_out():
         stands_out = [text.get_weight() == "bold" for text in panel.texts]
         assert stands_out == list(rows["gain"] >= rows["reach"])
         bold += sum(stands_out)
-    title = figure.legends[0].get_title().get_text()
-    assert title.startswith(f"{len(gains) - bold} of {len(gains)} printed")
+    assert title_of(figure).startswith(f"{len(gains) - bold} of {len(gains)} printed")

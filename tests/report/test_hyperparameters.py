@@ -2,17 +2,9 @@
 
 import pytest
 
-from bench.judged.rows import SettingRow
 from bench.report.hyperparameters import hyperparameter_sections, note, shown_hyperparameters
 from bench.report.printed_table import printed_table
-from tests.support.judged_rows import heading, judged
-
-
-def setting(place=0, **more):
-    row = {"paper": "SSCL", "paper_title": "SSCL (arXiv)", "source": "sscl", "table": "Table 1"}
-    row |= {"label": "SSCL", "method": "SSCL", "backbone": "all", "name": "batch size"}
-    row |= {"printed": "64", "ours_paper": "64", "ours_official": "64", "remark": "", "reason": "x"}
-    return SettingRow(place=place, **row | more)
+from tests.support.judged_rows import heading, judged, setting
 
 
 def test_remarks_have_a_column_where_there_are_any():

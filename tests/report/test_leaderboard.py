@@ -25,7 +25,6 @@ from bench.report.leaderboard import (
 from bench.results.suite_results import read_suite as read_results
 from bench.runs.resolve import resolve
 from bench.utils.errors import UserError
-from bench.utils.files import read_json, write_json
 from tests.support.judged_rows import BASE, WITH_BASELINE, board, heading, judged, pair, system
 from tests.support.synthetic_suite import seeds, write_suite
 from tests.support.table_suite import ENTRIES, TOY, TOY_ENTRIES
@@ -44,18 +43,11 @@ CONTROL = system("sup-simcse", [80.0, 81.0, 82.0], label="With labels", labelled
 ROWS = [ISCSE, SIMCSE, SSCL, CONTROL]
 
 
-def with_baseline(folder, entries):
-    """A suite on disk whose baseline is SimCSE."""
-    write_suite(folder, entries)
-    write_json(folder / "plan.json", read_json(folder / "plan.json") | {"baseline": "simcse"})
-    return folder
-
-
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory):
     """Leaderboards of the suite and of the toy suite whose files are in `rendered/`."""
     folder = tmp_path_factory.mktemp("suite")
-    write_leaderboards(read_suite(with_baseline(folder / "own", ENTRIES)), folder)
+    write_leaderboards(read_suite(write_suite(folder / "own", ENTRIES, baseline="simcse")), folder)
     write_leaderboards(read_suite(write_suite(folder / "smoke", TOY_ENTRIES, **TOY)),
                        folder / "toy")  # fmt: skip
     return folder
@@ -315,7 +307,8 @@ MINE = seeds("mine", BASELINE, setting="paper", label="Mine",
 @pytest.fixture
 def folder(tmp_path):
     runs = [*seeds("simcse", BASELINE, label="SimCSE"), *MINE]
-    return with_baseline(tmp_path, [*runs, *seeds("sscl", [73.0, 74.1, 75.0], label="SSCL")])
+    runs += seeds("sscl", [73.0, 74.1, 75.0], label="SSCL")
+    return write_suite(tmp_path, runs, baseline="simcse")
 
 
 def said(capsys, *words):

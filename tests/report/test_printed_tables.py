@@ -14,7 +14,7 @@ import pytest
 
 from bench.datasets.tasks import STS_TASKS
 from bench.judge.stage import planned, read_suite
-from bench.judged.rows import OrderRow, QuotedRow, Verdict, WorldRow
+from bench.judged.rows import OrderRow, QuotedRow, Score, Verdict, WorldRow
 from bench.report.formats import Bold
 from bench.report.printed_table import (
     captioned,
@@ -34,7 +34,7 @@ from bench.report.tables import (
     write_tables,
 )
 from bench.reported import FOLDER, SOURCES
-from tests.support.judged_rows import BASE, board, heading, judged, measured, number, score
+from tests.support.judged_rows import BASE, board, heading, judged, measured, number, row
 from tests.support.synthetic_suite import write_suite
 from tests.support.table_suite import ENTRIES, TOY, TOY_ENTRIES
 
@@ -316,11 +316,10 @@ def test_only_rows_that_rank_and_are_comparable_have_a_line_among_averages():
 
 
 def test_an_order_with_and_without_an_interval():
-    common = {"source": "", "table": "", "board": "sts", "backbone": BASE, "metric": "spearman"}
-    common |= {"title": "All papers", "rows": 4, "tau": 0.5}
+    common = {"title": "All papers", "backbone": BASE, "rows": 4, "tau": 0.5}
     orders = [
-        OrderRow(**common, split="test", low=0.2, high=0.8, expected=0.66, seeds=3),
-        OrderRow(**common, split="dev", low=None, high=None, expected=None, seeds=None),
+        row(OrderRow, **common, split="test", low=0.2, high=0.8, expected=0.66, seeds=3),
+        row(OrderRow, **common, split="dev"),
     ]
     assert shown_orders(orders).texts == [
         ["All papers", BASE, "4", "3", "0.50 [0.20, 0.80]", "0.66"],
@@ -335,7 +334,7 @@ def quoted(name, **more):
 
 
 def test_our_line_follows_the_quoted_one_of_the_same_run():
-    ours = [score(task, [74.0, 76.0]) for task in (*STS_TASKS, "Avg")]
+    ours = [Score(task=task, scores=[74.0, 76.0]) for task in (*STS_TASKS, "Avg")]
     rows = [quoted("DCLR"), quoted("MixCSE", setting="official", n=2, ours=ours), quoted("ArcCSE")]
     (summary,) = summaries(judged(quoted=rows))
     assert summary.title == "Quoted scores: STS"

@@ -37,7 +37,7 @@ def of_rows(**more):
         system("sscl", n=0, run_averages=[None], runs=["sscl-0"], remark="1 missing"),
     ]
     runs = [run(method, seed) for method in ("simcse", "is-cse") for seed in SEEDS]
-    runs.append(run("sscl", status="missing", scored=False))
+    runs.append(run("sscl", status="missing"))
     pairs = [pair("is-cse", [0.25, 0.0, -0.25], claims=[claim(78.0, 76.25)])]
     suite = heading(**WITH_BASELINE | {"partial": PARTIAL} | more)
     return judged(systems, suite, runs=runs, pairs=pairs, numbers=[number(76.25, measured(points))])
@@ -61,8 +61,7 @@ def test_what_is_rendered_early_says_so(tmp_path):
 
 def test_before_the_first_score_only_the_comparison_is_left_out(tmp_path, capsys):
     planned = [{"method": name, "seed": 0} for name in ("simcse", "sscl")]
-    folder = write_suite(tmp_path / "s", planned)
-    write_json(folder / "plan.json", read_json(folder / "plan.json") | {"baseline": "simcse"})
+    folder = write_suite(tmp_path / "s", planned, baseline="simcse")
     out = tmp_path / "out"
     assert main(["render", str(folder), "--out", str(out)]) == 0
     told = capsys.readouterr()

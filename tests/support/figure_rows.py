@@ -7,7 +7,7 @@ import numpy as np
 
 from bench.judged.rows import FigureRow, Series
 from bench.judged.words import OURS
-from tests.support.judged_rows import BASE
+from tests.support.judged_rows import BASE, row
 
 
 def shown(kind: str, level: float) -> Iterator[dict[str, Any]]:
@@ -75,11 +75,11 @@ def points(
 
 def figure(kind: str, rows: Iterable[Mapping[str, Any]], **more: Any) -> FigureRow:
     """A figure of these points."""
-    rows = list(rows)
-    names = dict.fromkeys(name for row in rows for name in row)
-    series = dict.fromkeys((row["series"], row["backbone"]) for row in rows)
+    points = list(rows)
+    names = dict.fromkeys(name for point in points for name in point)
+    series = dict.fromkeys((point["series"], point["backbone"]) for point in points)
     values: dict[str, Any] = {"stem": "sscl_figure-1", "heading": "SSCL, Figure 1: a title"}
-    values |= {"kind": kind, "x": "multiple", "note": "", "remarks": ()}
+    values |= {"kind": kind, "x": "multiple"}
     values["series"] = [Series(label=label, backbone=backbone) for label, backbone in series]
-    values["columns"] = {name: [row.get(name) for row in rows] for name in names}
-    return FigureRow(**values | more)
+    values["columns"] = {name: [point.get(name) for point in points] for name in names}
+    return row(FigureRow, **values | more)

@@ -15,15 +15,24 @@ from bench.judged.rows import (
     NumberRow,
     OrderRow,
     RunRow,
-    Scored,
-    SettingRow,
+    RunScores,
     SystemRow,
 )
 from bench.report.leaderboard import write_leaderboards
 from bench.report.page import render_page
 from bench.report.tables import write_tables
 from bench.utils.files import write_json, write_text
-from tests.support.judged_rows import BASE, board, heading, measured, number, run, system
+from tests.support.judged_rows import (
+    BASE,
+    board,
+    heading,
+    measured,
+    number,
+    row,
+    run,
+    setting,
+    system,
+)
 
 NASTY = '"><img src=x onerror="window.hacked=1"><script>window.hacked=1</script><!--<script>'
 NASTY += "'{{ 7 * 7 }}"
@@ -75,7 +84,7 @@ def _runs() -> list[RunRow]:
     rows.append(run("simcse-own", 0, backbone=f"Backbone {NASTY}", **plain))
     rows.append(run("glove", None, backbone="glove.6B.300d", **plain))
     rows.append(run("simcse-zh", 0, backbone="bert-base-chinese", **plain))
-    return [*rows, run("sscl", 0, status="missing", reason="no scores in this suite", scored=False)]
+    return [*rows, run("sscl", 0, status="missing", reason="no scores in this suite")]
 
 
 def _systems() -> list[SystemRow]:
@@ -94,18 +103,18 @@ def _systems() -> list[SystemRow]:
     ]  # fmt: skip
 
 
-def _sides() -> list[Scored]:
+def _sides() -> list[RunScores]:
     official = [f"simcse-{seed}" for seed in range(5)]
     paper = ["simcse-paper-0", "simcse-paper-1"]
     return [
-        Scored(name=f"simcse@official on {BASE}", runs=official, scores=ROWS),
-        Scored(name=f"simcse@paper on {BASE}", runs=paper, scores=PAPER),
+        RunScores(name=f"simcse@official on {BASE}", runs=official, scores=ROWS),
+        RunScores(name=f"simcse@paper on {BASE}", runs=paper, scores=PAPER),
     ]
 
 
 def _numbers() -> list[NumberRow]:
     sides = _sides()
-    simcse: dict[str, Any] = {"quoted_from": "Gao et al. 2021 (SimCSE)", "sides": sides}
+    simcse: dict[str, Any] = {"quoted_from": "Gao et al. 2021 (SimCSE)", "runs": sides}
     simcse |= {"paper_title": "SSCL (arXiv 2305.06154)", "note": f"Note {NASTY}"}
     simcse |= {"command": COMMAND, "rank": 4, "best_of_five": 77.0, "cv": 0.5}
     simcse["other"] = measured(PAPER, kind="lower", reason="far below", setting="paper")
@@ -118,12 +127,12 @@ def _numbers() -> list[NumberRow]:
 
     is_cse = {"method": "IS-CSE", "label": "IS-CSE", "row": "IS-CSE"}
     runs = ["is-cse-0", "is-cse-1", "is-cse-7"]
-    is_cse["sides"] = [Scored(name="is-cse@official", runs=runs, scores=[77.0, 78.0, None])]
+    is_cse["runs"] = [RunScores(name="is-cse@official", runs=runs, scores=[77.0, 78.0, None])]
     diverged = measured([77.0, 78.0], kind="diverged", reason="1 of 3 seeds diverged")
     rows.append(number(78.5, diverged, **is_cse))
 
     lower = measured(ROWS, kind="lower", reason="our mean ±1.10, tolerance 0.50", **TESTED)
-    third = {"table": "Table 3", "sides": sides}
+    third = {"table": "Table 3", "runs": sides}
     rows.append(number(81.0, lower, split="dev", our_split="test", **third))
     delta = {"metric": "spearman_delta", "run": "sscl@official", "minus": "simcse@official"}
     rows.append(number(1.5, lower, method="SSCL minus SimCSE", **delta, **third))
@@ -149,32 +158,29 @@ TESTED = {
     "mean_coverage": 95.0, "p": 0.002, "p_adjusted": 0.004, "spread_known": True,
 }  # fmt: skip
 SETTING = {
-    "place": 900, "paper": "IS-CSE", "paper_title": "IS-CSE (arXiv 2305.07424)", "remark": "",
-    "source": "is-cse", "table": "Table 2", "label": "IS-CSE", "method": "IS-CSE",
-    "backbone": BASE, "name": "learning rate", "printed": "3e-5", "ours_paper": "3e-5",
-    "ours_official": "3e-5", "reason": "hyper-parameter, not a score",
+    "paper": "IS-CSE", "paper_title": "IS-CSE (arXiv 2305.07424)", "source": "is-cse",
+    "table": "Table 2", "label": "IS-CSE", "method": "IS-CSE", "backbone": BASE,
+    "name": "learning rate", "printed": "3e-5", "ours_paper": "3e-5", "ours_official": "3e-5",
 }  # fmt: skip
 ORDER = {
-    "title": "SSCL, Table 2", "source": "sscl", "table": "Table 2", "board": "", "backbone": BASE,
-    "split": "test", "metric": "spearman", "rows": 3, "tau": 0.5, "low": 0.25, "high": 0.75,
-    "expected": 0.625, "seeds": 2,
+    "title": "SSCL, Table 2", "backbone": BASE, "split": "test", "rows": 3, "tau": 0.5, "low": 0.25,
+    "high": 0.75, "expected": 0.625, "seeds": 2,
 }  # fmt: skip
 
 
 def project() -> Judged:
     """The rows of the suite."""
     suite = heading(
-        board(), board("chinese"), suite=f"s {NASTY}", orders=[OrderRow(**ORDER)],
+        board(), board("chinese"), suite=f"s {NASTY}", orders=[row(OrderRow, **ORDER)],
         recipe=f"Suite s {NASTY} sets its own: learning rate 0.001.",
         stand_ins=[f"Backbone {NASTY}"],
     )  # fmt: skip
-    figure = FigureRow(
-        stem="sscl_figure-6", heading=f"SSCL, Figure 6: Points {NASTY}", kind="seeds", x="",
-        note="", remarks=(), series=(), columns={},
-    )  # fmt: skip
+    figure = row(
+        FigureRow, stem="sscl_figure-6", heading=f"SSCL, Figure 6: Points {NASTY}", kind="seeds"
+    )
     return Judged(
-        suite=suite, numbers=_numbers(), settings=[SettingRow(**SETTING)], systems=_systems(),
-        series=[figure], runs=_runs(),
+        suite=suite, numbers=_numbers(), settings=[setting(900, **SETTING)],
+        systems=_systems(), series=[figure], runs=_runs(),
     )  # fmt: skip
 
 
@@ -200,9 +206,9 @@ def write_project(root: Path) -> Project:
     write_text(suite / "report" / "mine.txt", "mine")
     write_tables(judged, suite / "tables")
     write_leaderboards(judged, suite / "tables")
-    for row in judged.runs:
-        if row.scored:
-            write_json(suite / "scores" / f"{row.id}.json", {})
+    for planned in judged.runs:
+        if planned.status != "missing":
+            write_json(suite / "scores" / f"{planned.id}.json", {})
     figures.mkdir(parents=True)
     stems = ("leaderboard", "leaderboard_chinese", "sscl_table-2", "sscl_figure-6", "compare")
     for place, stem in enumerate(stems):

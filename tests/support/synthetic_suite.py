@@ -19,6 +19,7 @@ def write_suite(
     name: str = "paper",
     data: str = "senteval",
     stand_ins: Mapping[str, str] | None = None,
+    baseline: str = "",
 ) -> Path:
     """Write plan.json and scores/ under `folder`.
 
@@ -35,23 +36,18 @@ def write_suite(
         scores, status = entry.get("scores"), entry.get("status", "finished")
         if isinstance(scores, int | float):
             scores = dict.fromkeys(STS_TASKS, scores)
-        run = {
-            "id": entry.get("id", f"run{number:03d}"),
-            "method": entry["method"],
-            "setting": entry.get("setting", "official"),
-            "label": entry.get("label", entry["method"]),
-            "backbone": entry.get("backbone", "bert-base-uncased"),
-            "corpus": entry.get("corpus", "wiki1m") if trained else "",
-            "seed": entry.get("seed"),
-            "recipe_changes": entry.get("recipe_changes", {}),
-        }
-        run["parts"] = entry.get("parts", ())
-        run["trained"] = entry.get("trained", trained)
         measured = [*(scores or ()), *(x["task"] for x in entry.get("records", ()))]
         others = dict.fromkeys(x for x in measured if x not in (*STS_TASKS, "Avg"))
-        run["tasks"] = entry.get("tasks", ["sts", *others])
-        run |= {"identity": entry.get("identity", {}), "added": entry.get("added", False)}
-        run = PlannedRun(**run).model_dump(mode="json")
+        values = {
+            "id": f"run{number:03d}", "method": "", "setting": "official", "seed": None,
+            "label": entry["method"], "backbone": "bert-base-uncased", "corpus": "wiki1m",
+            "recipe_changes": {}, "parts": (), "trained": trained, "identity": {}, "added": False,
+            "tasks": ["sts", *others],
+        }  # fmt: skip
+        values |= {name: entry[name] for name in values.keys() & entry}
+        if not trained:
+            values["corpus"] = ""
+        run = PlannedRun(**values).model_dump(mode="json")
         plan.append(run)
         if scores is None and status == "finished":
             continue
@@ -75,7 +71,7 @@ def write_suite(
             content = {"provenance": {}, "analyses": entry["analyses"]}
             write_json(folder / "analyses" / f"{run['id']}.json", content)
     content = {"suite": name, "data": data, "stand_ins": dict(stand_ins or {}), "runs": plan}
-    write_json(folder / "plan.json", content)
+    write_json(folder / "plan.json", content | {"baseline": baseline})
     return folder
 
 

@@ -19,15 +19,15 @@ from bench.judged.rows import (
     NO_BACKBONE,
     BoardRow,
     Heading,
-    Measured,
     NumberRow,
     PairRow,
+    SideRow,
     SystemRow,
     grouped,
 )
 from bench.judged.words import COMPARISON_SYMBOLS
 from bench.report.figures import style
-from bench.report.formats import difference_text, score_text
+from bench.report.formats import by_items, difference_text, names_of, score_text
 from bench.utils.files import stem
 
 if TYPE_CHECKING:
@@ -176,12 +176,12 @@ OUR_MEAN: style.Look = {"lw": 2.4, "ms": 0, "alpha": 0.5} | {
 ONE_RUN: style.Look = {"lw": 0.9, "ms": 0, "label": "95 % of single runs of ours"}
 
 
-def _scored(number: NumberRow) -> list[Measured]:
+def _scored(number: NumberRow) -> list[SideRow]:
     """Ours in both settings, as far as they have scores."""
     return [side for side in (number.ours, number.other) if side and side.n]
 
 
-def _look(side: Measured) -> style.Look:
+def _look(side: SideRow) -> style.Look:
     """The look of seeds, hollow if they are not comparable."""
     kind, label = side.setting, f"ours, {side.setting} settings"
     if side.deterministic:
@@ -308,13 +308,11 @@ def versus_figure(heading: Heading, pairs: Sequence[PairRow]) -> Figure:
     """
     first = pairs[0]
     ours, drawn = f"{first.name},", pairs
-    several = len({(pair.method, pair.setting) for pair in pairs}) > 1
-    tasks = {pair.task for pair in pairs}
-    if several:
+    names = names_of(pairs)
+    if "Method" in names:
         trained = [pair for pair in pairs if pair.kind == "paired"]
         ours, drawn = ("every trained method", trained) if trained else ("every method", pairs)
-    by_items = all(pair.kind == "items" for pair in drawn)
-    over = "over the test items" if by_items else "seed by seed"
+    over = "over the test items" if by_items(drawn) else "seed by seed"
     strips = []
     # The average first, in case that not all rows are shown.
     for pair in sorted(drawn, key=lambda pair: pair.task != "Avg"):
@@ -326,9 +324,8 @@ def versus_figure(heading: Heading, pairs: Sequence[PairRow]) -> Figure:
             half_width = pair.half_width or 0.0
             ends = [pair.difference + end for end in (-half_width, 0, half_width)]
             marks.append((ends, -0.1, DIFFERENCES))
-        name = pair.name if several else pair.task
-        if several and len(tasks) > 1:
-            name = f"{pair.name}, {pair.task}"
+        texts = {"Method": pair.name, "Task": pair.task}
+        name = ", ".join(texts[name] for name in names)
         word = pair.verdict
         text = f"{difference_text(pair.difference)} {COMPARISON_SYMBOLS[word]} {word}"
         strips.append(Strip(pair.backbone, name, text, marks, None, word != "undecided"))

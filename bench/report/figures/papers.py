@@ -59,7 +59,8 @@ def _annotate(panel: Axes, texts: Sequence[tuple[float, float, str]], seeds: np.
     own nor one of `seeds`, of shape (n, 2)."""
     panel.figure.draw_without_rendering()  # lays out the panel
     frame = panel.get_window_extent()
-    marks = [(point, 5) for point in panel.transData.transform([(x, y) for x, y, _ in texts])]
+    places = [(x, y) for x, y, _ in texts]
+    marks = [(point, 5) for point in panel.transData.transform(places)]
     marks += [(point, 1) for point in panel.transData.transform(seeds)]
     taken = [Bbox([point - size, point + size]) for point, size in marks]
     for x, y, text in texts:
