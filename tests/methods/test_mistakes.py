@@ -72,7 +72,7 @@ MISTAKES: dict[str, tuple[dict[str, list[str]], Mutation]] = {
         entry(POOLERS, "avg", lambda plain: lambda states, mask: plain(states[:-1], mask))),
     "gold_of_the_next_pair": (
         POOLED, pairs("formula(gold, predicted)", "formula(np.roll(gold, 1), predicted)")),
-    "dev_for_test": (POOLED, pairs("else [split])", "else ['dev'])")),
+    "dev_for_test": (POOLED, pairs("[split])[split]}", "['dev'])['dev']}")),
     "dot_product_for_the_cosine": (
         POOLED, pairs("np.divide(dot, norms, out=np.zeros_like(dot), where=norms > 0)", "dot")),
     "dev_is_trained_on": (
