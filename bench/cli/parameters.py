@@ -23,6 +23,7 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if ctx.resilient_parsing:  # in shell completion, where words are incomplete
             return super().parse_args(ctx, args)
+        ctx.obj = list(args)  # as typed, for what prints the command again
         options = [option for option in self.get_params(ctx) if isinstance(option, TyperOption)]
         lists = {name: option for option in options if option.multiple for name in option.opts}
         words: list[str] = []

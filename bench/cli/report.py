@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import typer
+
 from bench.cli.parameters import OptionalSuite, Suite, arg, command, one_of, opt, read_tasks
 from bench.export import EXPORT_FORMATS
 from bench.report import LEADERBOARD_FORMATS
@@ -67,6 +69,7 @@ def show(
 
 @command()
 def reproduce(
+    context: typer.Context,
     paper: Annotated[str, PAPER],
     table: Annotated[str, TABLE],
     row: Annotated[str, opt("A row, as printed, or a method.", "ROW")],
@@ -101,6 +104,8 @@ def reproduce(
     title = f"{source}, {name}: {row}"
     text = _explained(content, title, file, cores, show_again)
     if dry_run:
+        again = f"python -m bench reproduce {shlex.join(context.obj)}"
+        print(f"# Write this file with:\n#   mkdir -p {suite} && {again} > {file}")
         print(text, end="")
         return 0
     write_text(file, text)

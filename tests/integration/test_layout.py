@@ -147,7 +147,7 @@ def test_the_catalogues_layout_plans_and_runs_the_same_jobs(tmp_path):
         sorted(re.findall(r"python -m bench .*", snakemake(*place, *dry, cwd=tmp_path)))
         for place in (["--snakefile", str(ROOT / "Snakefile")], catalogue, [])
     )
-    assert len(root) == 7
+    assert len(root) == 8
     assert others == [root, root]
     words = ["results/tiny/inputs/data.json", "--configfile", "tiny.yaml"]
     snakemake(*catalogue, *words, cwd=tmp_path)
