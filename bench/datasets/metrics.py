@@ -235,6 +235,28 @@ PRINTED = {
     for name, form in entry.printed.items()
 }
 
+
+class OfMetric:
+    """A base of what has a `metric` as printed."""
+
+    if TYPE_CHECKING:  # a field of the class that extends it
+        metric: str
+
+    @property
+    def is_score(self) -> bool:
+        """Whether it is a score, of which more is better: no difference, and no step."""
+        return self.metric in METRICS and METRICS[self.metric].is_main
+
+    @property
+    def our_metric(self) -> Metric:
+        return METRICS[PRINTED[self.metric][0]]
+
+    @property
+    def form(self) -> Printed:
+        """How its metric is printed."""
+        return PRINTED[self.metric][1]
+
+
 # What tasks of several subsets have beside one correlation over all pairs ("all"): means of the
 # correlations of the subsets.
 AGGREGATIONS = {

@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BeforeValidator, Field
 
-from bench.datasets.metrics import METRICS, PRINTED, Metric, Printed
+from bench.datasets.metrics import OfMetric
 from bench.datasets.tasks import Board
 from bench.judged.words import VERDICT_SYMBOLS, Kind, Pairing, Word
 from bench.utils.errors import listed
@@ -109,7 +109,7 @@ class RunScores(Model):
     scores: tuple[float | None, ...]
 
 
-class NumberRow(Model):
+class NumberRow(OfMetric, Model):
     """A printed number that measures something, with our scores."""
 
     place: int  # in the order of print
@@ -148,20 +148,6 @@ class NumberRow(Model):
     best_of_five: Known  # the expected best of five of our scores
     cv: Known  # CV* of print and our scores in percent
     runs: tuple[RunScores, ...] = ()
-
-    @property
-    def our_metric(self) -> Metric:
-        return METRICS[PRINTED[self.metric][0]]
-
-    @property
-    def form(self) -> Printed:
-        """How its metric is printed."""
-        return PRINTED[self.metric][1]
-
-    @property
-    def is_score(self) -> bool:
-        """Whether it is a score, of which more is better: no difference, and no step."""
-        return self.metric in METRICS and METRICS[self.metric].is_main
 
     @property
     def sides(self) -> list[SideRow]:

@@ -15,7 +15,7 @@ import yaml
 from pydantic import BeforeValidator, model_validator
 from scipy.spatial.distance import pdist
 
-from bench.datasets.metrics import AGGREGATIONS, METRICS, PRINTED, Metric, Printed, aggregated
+from bench.datasets.metrics import AGGREGATIONS, PRINTED, OfMetric, aggregated
 from bench.datasets.tasks import WITH_SUBSETS
 from bench.reported import COLUMNS, FOLDER, LABEL, SOURCES, prior_sd
 from bench.utils.errors import UserError, errors_of
@@ -91,7 +91,7 @@ def load_recipes(path: Path = FOLDER / "recipes.yaml") -> Recipes:
 
 
 @dataclass(frozen=True)
-class Number:
+class Number(OfMetric):
     """A printed number. Its fields are `bench.reported.COLUMNS`, and those of its `Entry`."""
 
     source: str
@@ -121,11 +121,6 @@ class Number:
         return self.metric in PRINTED
 
     @property
-    def is_score(self) -> bool:
-        """Whether it is a score, of which more is better: no difference, and no step."""
-        return self.metric in METRICS and METRICS[self.metric].is_main
-
-    @property
     def ranked_with(self) -> tuple[str, ...]:
         """The table, backbone, split and metric that ranked rows have in common."""
         return self.source, self.table, self.backbone, self.split, self.metric
@@ -134,15 +129,6 @@ class Number:
     def label(self) -> tuple[str, ...]:
         """The printed row, as in `bench.reported.LABEL`."""
         return self.source, self.table, self.method, self.backbone, self.variant
-
-    @property
-    def our_metric(self) -> Metric:
-        return METRICS[PRINTED[self.metric][0]]
-
-    @property
-    def form(self) -> Printed:
-        """How its metric is printed."""
-        return PRINTED[self.metric][1]
 
     @property
     def key(self) -> tuple[str, str, str]:
