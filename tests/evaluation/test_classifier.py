@@ -171,18 +171,21 @@ def test_an_error_in_one_loop_ends_the_others(monkeypatch, global_state):
     monkeypatch.setitem(classifier.BLOCK, "cpu", 1)
     endless = replace(MODES["test"], tenacity=10**9, max_epoch=10**9)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-    passes, plain = count(1), classifier._Cohort._pass
+    passes, plain, far_more = count(1), classifier._Cohort._pass, 20_000
 
     def failing(cohort):
         plain(cohort)
-        if next(passes) == 20:
+        taken = next(passes)
+        if taken == 20:
             raise KeyboardInterrupt
+        # How many passes the other loop takes until it is told depends on the machine's threads.
+        assert taken < far_more, "nobody stopped this loop"
 
     monkeypatch.setattr(classifier._Cohort, "_pass", failing)
     folds = [cut(seed, 3, GRID) for seed in range(4)]
     with pytest.raises(KeyboardInterrupt):
         fit(*doubles(*data(8, 60, 5, 3)), folds, endless)
-    assert next(passes) < 30
+    assert next(passes) < far_more
 
 
 def test_fused_adam_is_adam():
