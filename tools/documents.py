@@ -5,7 +5,7 @@ A table stands between `<!-- generated: NAME -->` and `<!-- end -->`; NAME is a 
 
 import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from math import ceil, comb, sqrt
@@ -51,7 +51,6 @@ TASKS = (*STS_TASKS, "Avg")
 ARROWS = {"better": " ↑", "worse": " ↓", "undecided": ""}
 WORDS = {"better": ", **better**", "worse": ", **worse**", "undecided": ", undecided"}
 CORPUS_ROWS = 1_000_001  # docs/methods.md#batches
-FORMULA = "all of [the formula](../docs/methods.md#the-methods)"
 
 # Each paper's own method: the table that prints it beside SimCSE, and its name in the suite.
 OWN = {
@@ -391,27 +390,23 @@ def keys_table(model: type[BaseModel]) -> pd.DataFrame:
     )
 
 
-def recipe_table() -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "field": f"`{name}`",
-            "default": default_text(field.default),
-            "meaning": field.description,
-        }
-        for name, field in Recipe.model_fields.items()
-    )
+def value_line(name: str, value: Any, meaning: str) -> str:
+    """A key with its default; a template, which has spaces, is in docs/methods.md."""
+    text = default_text(value)
+    if " " in text:
+        text = "..."
+    return f"  {name}={text}".ljust(30) + f"  {meaning}"
+
+
+def recipe_lines() -> str:
+    fields = Recipe.model_fields.items()
+    lines = [value_line(name, field.default, field.description or "") for name, field in fields]
+    return "\n".join(["```text", *lines, "```"])
 
 
 def built_in() -> list[type[Method]]:
     classes = sorted(method_classes().items())
     return [cls for _, cls in classes if cls.__module__.startswith("methods.")]
-
-
-def value_text(cls: type[Method], value: Any) -> str:
-    """A value of a hyper-parameter; a long text, which has spaces, is in the method's section."""
-    if not isinstance(value, str):
-        return default_text(value)
-    return f"[text](../docs/methods.md#{cls.title.lower()})" if " " in value else f"`{value}`"
 
 
 def listed(names: Sequence[str]) -> str:
@@ -422,7 +417,7 @@ def meaning(cls: type[Method], field: FieldInfo) -> str:
     """The description, with what the type and the marks of a hyper-parameter say."""
     text: str = field.description or ""
     marks: Any = field.json_schema_extra or {}
-    choices = [f"`{choice}`" for choice in re.findall("'(.+?)'", str(field.annotation))]
+    choices = re.findall("'(.+?)'", str(field.annotation))
     # Poolers have a table of their own.
     if 1 < len(choices) < 6 and not all(choice in text for choice in choices):
         if NoneType in get_args(field.annotation):
@@ -433,7 +428,7 @@ def meaning(cls: type[Method], field: FieldInfo) -> str:
         if cls.trained and "language" not in marks:
             names.append("run")
         if "language" in marks or "pooler" in marks:
-            names.append("`backbone`")
+            names.append("backbone")
         text += f"; {listed(names)}"
     return f"{text}; set in the first part" if "host" in marks else text
 
@@ -449,6 +444,8 @@ def other_values(cls: type[Method], key: str, default: Any) -> list[str]:
             backbones.setdefault(row.get(key, default), []).append(name)
         backbones.pop(default, None)
         for value, names in backbones.items():
+            if " " in default_text(value):  # a template
+                continue
             found.setdefault((value, *names), []).append(setting)
     texts = []
     for (value, *names), where in found.items():
@@ -456,53 +453,42 @@ def other_values(cls: type[Method], key: str, default: Any) -> list[str]:
         words = [GROUPS.get((*names,), short)]
         if len(where) == 1:
             words += where
-        texts.append(f"{value_text(cls, value)}: {' '.join(filter(None, words)) or 'always'}")
+        texts.append(f"{default_text(value)}: {' '.join(filter(None, words)) or 'always'}")
     return texts
 
 
-def method_names(classes: Sequence[type[Method]]) -> str:
-    return ", ".join(f"`{cls.name}`" for cls in classes)
-
-
-def hyper_parameters_table() -> pd.DataFrame:
-    """Each hyper-parameter once, with all methods that inherit it from the same class."""
+def hyper_parameter_lines() -> str:
+    """Each hyper-parameter once, under all methods that inherit it from the same class."""
     users: dict[tuple[type, str], list[type[Method]]] = {}
     for cls in built_in():
         for key in cls.Hyper.model_fields:
             owner = next(kind for kind in cls.Hyper.__mro__ if key in inspect.get_annotations(kind))
             users.setdefault((owner, key), []).append(cls)
-    rows = []
+    blocks: dict[str, list[str]] = {}
     for (owner, key), classes in users.items():
         # The class that declares it, where that is a method.
         classes.sort(key=lambda cls: cls.Hyper is not owner)
-        first, field = classes[0], classes[0].Hyper.model_fields[key]
-        others: dict[str, list[type[Method]]] = {}
-        for cls in classes:
-            for text in other_values(cls, key, field.default):
-                others.setdefault(text, []).append(cls)
-        texts = [
-            text if some == classes else f"{text} ({method_names(some)})"
-            for text, some in others.items()
-        ]
-        row = {
-            "method": FORMULA if owner is Contrastive.Hyper else method_names(classes),
-            "key": f"`{key}`",
-            "default": value_text(first, field.default),
-            "other values": "; ".join(texts),
-            "meaning": meaning(first, field),
-        }
-        place = [*first.Hyper.model_fields].index(key)
-        rows.append((first.name if first.Hyper is owner else "", place, row))
-    table = pd.DataFrame(row for *_, row in sorted(rows, key=lambda entry: entry[:2]))
-    return table.assign(method=table["method"].mask(table["method"] == table["method"].shift()))
+        field = classes[0].Hyper.model_fields[key]
+        names = ", ".join(cls.name for cls in classes)
+        if owner is Contrastive.Hyper:
+            names = "all of the formula"
+        others = sorted({text for cls in classes for text in other_values(cls, key, field.default)})
+        text = meaning(classes[0], field)
+        if others:
+            text += f" ({'; '.join(others)})"
+        blocks.setdefault(names, []).append(value_line(key, field.default, text))
+    lines = ["```text"]
+    for names in sorted(blocks):
+        lines += [names, *blocks[names]]
+    return "\n".join([*lines, "```"])
 
 
-TABLES = {
+TABLES: dict[str, Callable[[], pd.DataFrame | str]] = {
     "keys": partial(keys_table, Suite),
     "keys of a method": partial(keys_table, MethodEntry),
     "keys of an encoder": partial(keys_table, EncoderEntry),
-    "recipe": recipe_table,
-    "hyper-parameters": hyper_parameters_table,
+    "recipe": recipe_lines,
+    "hyper-parameters": hyper_parameter_lines,
     "spread": spread_table,
     "gains": gains_table,
     "other gains": other_gains_table,
@@ -517,7 +503,9 @@ TABLES = {
 }
 
 
-def markdown(table: pd.DataFrame) -> str:
+def markdown(table: pd.DataFrame | str) -> str:
+    if isinstance(table, str):
+        return table
     rows = [table.columns, ["---"] * table.shape[1], *table.fillna("").to_numpy()]
     return "\n".join(f"| {' | '.join(map(str, row))} |" for row in rows)
 
