@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from types import NoneType
-from typing import Any, ClassVar, Literal, Protocol, get_args
+from typing import Annotated, Any, ClassVar, Literal, Protocol, get_args
 
 import numpy as np
 import torch
@@ -258,11 +258,21 @@ class Context(Protocol):
         """Return the nearest other rows by cosine, nearest first: int64 numpy (n, count)."""
 
 
+Count = Annotated[int, Field(ge=1)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
 class HyperParameters(BaseModel):
     """Base class of a method's hyper-parameters; a value may be text: "3e-5", "true", "none"."""
 
+    # The text below a field is its meaning in the table of config/README.md.
+
     model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        validate_default=True,
+        use_attribute_docstrings=True,
     )
 
     @field_validator("*", mode="before")
@@ -489,11 +499,11 @@ class Transform(Method):
 
     class Hyper(HyperParameters):
         # "nli" in SimCSE's table (docs/methods.md#bert-flow, #bert-whitening).
-        source: str = Field(
-            "nli", json_schema_extra=LABEL, description="corpus to fit on, or `target` (each task)"
-        )
+        source: str = Field("nli", json_schema_extra=LABEL)
+        """corpus to fit on, or `target` (each task)"""
         # None as in the papers.
-        sentences: int | None = Field(None, ge=2, description="the first of the corpus; none: all")
+        sentences: int | None = Field(None, ge=2)
+        """the first of the corpus; none: all"""
 
     trained = False
 

@@ -14,7 +14,7 @@ from functools import reduce
 from typing import Any
 
 import torch
-from pydantic import Field
+from pydantic import Field, PositiveFloat
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -116,9 +116,8 @@ class Contrastive(Method):
 
     class Hyper(HyperParameters):
         # SimCSE section 3
-        temperature: float = Field(
-            0.05, gt=0, json_schema_extra=HOST, description="divisor of the cosines"
-        )
+        temperature: PositiveFloat = Field(0.05, json_schema_extra=HOST)
+        """divisor of the cosines"""
 
     # Share of the loss without extra negatives and weights; 0.5 in SSCL's released code.
     plain_share: float = 0.0

@@ -16,6 +16,9 @@ from methods.base import (
     Contrastive,
     Field,
     Negatives,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
     Shape,
     Step,
     Tokens,
@@ -40,35 +43,29 @@ class DCLR(Contrastive):
     version = 3
 
     class Hyper(Contrastive.Hyper):
-        phi: float = Field(
-            0.9,
-            gt=0,
-            description="complementary cosine of a false negative; above 1: none",
-        )
-        noise_times: float = Field(1.0, ge=0, description="noise vectors per sentence of the batch")
+        phi: PositiveFloat = 0.9
+        """complementary cosine of a false negative; above 1: none"""
+        noise_times: NonNegativeFloat = 1.0
+        """noise vectors per sentence of the batch"""
         # Steps and size: released code.
-        ascent_steps: int = Field(4, ge=0, description="gradient steps that make noise harder")
-        ascent_size: float = Field(1e-3, ge=0, description="size of a gradient step")
-        complement: str = Field(
-            _SIMCSE_BERT,
-            json_schema_extra=transformer_with("cls"),
-            description="complementary model that finds false negatives",
-        )
-        complement_dropout: bool = Field(False, description="whether the complement uses dropout")
+        ascent_steps: NonNegativeInt = 4
+        """gradient steps that make noise harder"""
+        ascent_size: NonNegativeFloat = 1e-3
+        """size of a gradient step"""
+        complement: str = Field(_SIMCSE_BERT, json_schema_extra=transformer_with("cls"))
+        """complementary model that finds false negatives"""
+        complement_dropout: bool = False
+        """whether the complement uses dropout"""
         # "zeroed": logits times 0.
-        false_negatives: Literal["removed", "zeroed"] = Field(
-            "removed", json_schema_extra=HOST, description="what becomes of false negatives"
-        )
+        false_negatives: Literal["removed", "zeroed"] = Field("removed", json_schema_extra=HOST)
+        """what becomes of false negatives"""
         # "one-vs-rest": over all cells.
-        loss_form: Literal["softmax", "one-vs-rest"] = Field(
-            "softmax", json_schema_extra=HOST, description="form of the loss"
-        )
-        padded: bool = Field(
-            False, json_schema_extra=HOST, description="attention includes padding"
-        )
-        start: str | None = Field(
-            None, json_schema_extra=HOST | MODEL, description="encoder with the initial weights"
-        )
+        loss_form: Literal["softmax", "one-vs-rest"] = Field("softmax", json_schema_extra=HOST)
+        """form of the loss"""
+        padded: bool = Field(False, json_schema_extra=HOST)
+        """attention includes padding"""
+        start: str | None = Field(None, json_schema_extra=HOST | MODEL)
+        """encoder with the initial weights"""
 
     _base = {"batch_size": 128, "learning_rate": 3e-5, "epochs": 3}
     _large = {"batch_size": 256, "learning_rate": 3e-5, "noise_times": 3.0}

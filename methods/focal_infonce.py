@@ -4,7 +4,15 @@ through the factors (docs/methods.md#focal-infonce)."""
 import torch
 from torch import Tensor
 
-from methods.base import SHARED_RECIPE, Contrastive, Field, Negatives, cosine, pair_loss, weighted
+from methods.base import (
+    SHARED_RECIPE,
+    Contrastive,
+    Negatives,
+    NonNegativeFloat,
+    cosine,
+    pair_loss,
+    weighted,
+)
 
 
 class FocalInfoNCE(Contrastive):
@@ -14,9 +22,12 @@ class FocalInfoNCE(Contrastive):
 
     class Hyper(Contrastive.Hyper):
         # Released script and default of the code.
-        hardness: float = Field(0.3, ge=0, description="m of s (s + m)")
-        focal_positive: bool = Field(True, description="own pair: s^2 instead of s")
-        focal_negative: bool = Field(True, description="all others: s (s + m) instead of s")
+        hardness: NonNegativeFloat = 0.3
+        """m of s (s + m)"""
+        focal_positive: bool = True
+        """own pair: s^2 instead of s"""
+        focal_negative: bool = True
+        """all others: s (s + m) instead of s"""
 
     paper = official = SHARED_RECIPE
     used_if = {"hardness": lambda hyper: hyper.focal_negative}

@@ -17,14 +17,17 @@ class MixCSE(Contrastive):
 
     class Hyper(Contrastive.Hyper):
         # Released script.
-        share: float = Field(0.2, gt=0, lt=0.5, description="the own sentence's lambda in mixtures")
-        mixtures: Literal["all", "own", "none"] = Field("all", description="those an anchor faces")
-        mixed_anchors: bool = Field(True, description="mixtures of anchors face positives, too")
+        share: float = Field(0.2, gt=0, lt=0.5)
+        """the own sentence's lambda in mixtures"""
+        mixtures: Literal["all", "own", "none"] = "all"
+        """those an anchor faces"""
+        mixed_anchors: bool = True
+        """mixtures of anchors face positives, too"""
         # Its cosine is "zeroed", or the cell "removed".
-        larger_share: Literal["zeroed", "removed"] = Field(
-            "zeroed", description="what becomes of the cell with 1 - lambda of the own pair"
-        )
-        normalised: bool = Field(False, description="sentences are mixed at length 1")
+        larger_share: Literal["zeroed", "removed"] = "zeroed"
+        """what becomes of the cell with 1 - lambda of the own pair"""
+        normalised: bool = False
+        """sentences are mixed at length 1"""
 
     # Recalled: one mixture per anchor, its own, of vectors at length 1.
     _recalled = {"mixtures": "own", "mixed_anchors": False, "normalised": True}

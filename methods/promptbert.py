@@ -148,26 +148,25 @@ class PromptBERT(Contrastive):
         # Templates of BERT (RoBERTa: below), from the released script. They are too long for a
         # label.
         template: str = Field(
-            f'This sentence of "{SENTENCE}" means {MASK}.',
-            json_schema_extra=UNLABELLED,
-            description="of the first view and of scoring: `<sentence>`, then `<mask>`",
+            f'This sentence of "{SENTENCE}" means {MASK}.', json_schema_extra=UNLABELLED
         )
+        """of the first view and of scoring: `<sentence>`, then `<mask>`"""
         template_2: str = Field(
-            f'This sentence : "{SENTENCE}" means {MASK}.',
-            json_schema_extra=UNLABELLED,
-            description="of the second view",
+            f'This sentence : "{SENTENCE}" means {MASK}.', json_schema_extra=UNLABELLED
         )
-        denoise: bool = Field(True, description="subtract the template's own state in training")
-        denoise_scored: bool = Field(False, description="subtract that state in scoring")
+        """of the second view"""
+        denoise: bool = True
+        """subtract the template's own state in training"""
+        denoise_scored: bool = False
+        """subtract that state in scoring"""
         # To sentences that end with none of ENDINGS.
-        period: bool = Field(True, description="whether a period is added in scoring")
-        space: bool = Field(
-            False, json_schema_extra=UNLABELLED, description="a space before a scored sentence"
-        )
+        period: bool = True
+        """whether a period is added in scoring"""
+        space: bool = Field(False, json_schema_extra=UNLABELLED)
+        """a space before a scored sentence"""
         # On RoBERTa, too, whose sentences begin at 2.
-        from_zero: bool = Field(
-            False, json_schema_extra=UNLABELLED, description="template alone begins at position 0"
-        )
+        from_zero: bool = Field(False, json_schema_extra=UNLABELLED)
+        """template alone begins at position 0"""
 
         @property
         def templates(self) -> list[str]:
