@@ -114,6 +114,12 @@ class Step:
         """Return the generator of this step's draw called `name`, on a device."""
         return stream(self.seed, name, self.index, device=device)
 
+    def gaussian(self, name: str, count: int, vectors: Tensor) -> Tensor:
+        """Return float32 draws of N(0, I), (count, d), on the device of vectors (n, d)."""
+        generator = self.generator(name, vectors.device)
+        size = (count, vectors.shape[1])
+        return torch.randn(size, generator=generator, device=vectors.device)
+
     def take(self, corpus: Sequence[Any]) -> list[Any]:
         """Return the batch's items of a corpus."""
         return [corpus[row] for row in self.rows]
@@ -440,6 +446,12 @@ def scatter(vectors: Tensor, centre: Tensor) -> Tensor:
     return total
 
 
+def adapted(encoder: Any, sentences: Sequence[str], vectors: Vectors) -> Vectors:
+    """Apply what the Encoder's `encode` leaves out, fitted on sentences, to its vectors."""
+    adapt = getattr(encoder, "adapt", None)
+    return adapt(sentences, vectors) if adapt else vectors
+
+
 class Mapped:
     """An Encoder that maps the vectors of `base` by `arrays`; without any, by a map that is fitted
     on each task. `options` are plain values."""
@@ -488,8 +500,7 @@ class Mapped:
         return vectors if self.adapt else self.through(vectors)
 
     def _adapt(self, sentences: Sequence[str], vectors: Vectors) -> Vectors:
-        adapt = getattr(self.base, "adapt", None)
-        finished = adapt(sentences, vectors) if adapt else vectors
+        finished = adapted(self.base, sentences, vectors)
         mapped = self if self.fixed else self.fitted(sentences, finished)
         return lambda texts: mapped.through(finished(texts))
 
@@ -525,8 +536,7 @@ class Transform(Method):
         sentences = context.sentences(self.hyper.source)[: self.hyper.sentences]
         vectors: Vectors = partial(context.encode, encoder)
         # For a map below that is fitted on each task, the corpus counts as a task.
-        adapt = getattr(encoder, "adapt", None)
-        return sentences, adapt(sentences, vectors) if adapt else vectors
+        return sentences, adapted(encoder, sentences, vectors)
 
     def transform(self, encoder: Any, context: Context) -> Any:
         """Return the Encoder that maps the vectors of `encoder`."""

@@ -94,9 +94,9 @@ class ESimCSE(Queued):
         if most <= 0:
             return list(tokens)
         count = int(torch.randint(most + 1, (), generator=generator))
-        twice = set((1 + torch.randperm(inner, generator=generator)[:count]).tolist())
-        times = [2 if index in twice else 1 for index in range(len(tokens))]
-        return [token for token, count in zip(tokens, times, strict=True) for _ in range(count)]
+        times = torch.ones(len(tokens), dtype=torch.long)
+        times[1 + torch.randperm(inner, generator=generator)[:count]] = 2
+        return torch.tensor(tokens).repeat_interleave(times).tolist()
 
     def negatives(self, anchors: Tensor, views: Views, step: Step) -> list[Negatives]:
         if self.filled == 0:

@@ -9,7 +9,9 @@ from methods.base import (
     Contrastive,
     Negatives,
     NonNegativeFloat,
+    beside,
     cosine,
+    on_diagonal,
     pair_loss,
     weighted,
 )
@@ -37,13 +39,10 @@ class FocalInfoNCE(Contrastive):
     ) -> Tensor:
         hyper = self.hyper
         cosines = cosine(anchors, positives)
-        diagonal = torch.eye(len(anchors), dtype=torch.bool, device=anchors.device)
         pair = cosines.square() if hyper.focal_positive else cosines
-        logits = torch.where(diagonal, pair, self._modulated(cosines)) / hyper.temperature
-        columns = [weighted(logits, weights)]
-        for group in negatives:
-            columns.append(group.logits(anchors, hyper.temperature, self._modulated))
-        return pair_loss(torch.cat(columns, dim=1))
+        similarities = torch.where(on_diagonal(cosines), pair, self._modulated(cosines))
+        logits = weighted(similarities / hyper.temperature, weights)
+        return pair_loss(beside(logits, negatives, anchors, hyper.temperature, self._modulated))
 
     def _modulated(self, cosines: Tensor) -> Tensor:
         """Return the similarities of negatives."""

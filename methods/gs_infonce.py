@@ -1,6 +1,5 @@
 """GS-InfoNCE: M vectors of N(0, std^2) a step are negatives (docs/methods.md#gs-infonce)."""
 
-import torch
 from torch import Tensor
 
 from methods.base import (
@@ -54,6 +53,5 @@ class GSInfoNCE(Contrastive):
         count = round(self.hyper.multiple * step.batch_size)
         if count == 0 or self.hyper.weight == 0:
             return []
-        generator, device = step.generator("noise", anchors.device), anchors.device
-        noise = torch.randn(count, anchors.shape[1], generator=generator, device=device)
+        noise = step.gaussian("noise", count, anchors)
         return [Negatives((noise * self.hyper.std).to(anchors), weight=self.hyper.weight)]

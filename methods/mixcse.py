@@ -7,7 +7,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from methods.base import SHARED_RECIPE, Contrastive, Field, Negatives, Step, Views, cosine
+from methods.base import (
+    SHARED_RECIPE,
+    Contrastive,
+    Field,
+    Negatives,
+    Step,
+    Views,
+    cosine,
+    on_diagonal,
+)
 
 
 class MixCSE(Contrastive):
@@ -59,9 +68,8 @@ class MixCSE(Contrastive):
 
     def _group(self, cosines: Tensor, shift: int) -> Negatives:
         """Return negatives from cosines (n, n); cell (i, i + shift) has the larger share."""
-        diagonal = torch.eye(len(cosines), dtype=torch.bool, device=cosines.device)
         # The mixture of sentence i - 1 has 1 - lambda > 1/2 of sentence i: nearly its positive.
-        larger = diagonal.roll(shift, 1)
+        larger = on_diagonal(cosines).roll(shift, 1)
         weights = None
         if self.hyper.larger_share == "zeroed":
             cosines = cosines.masked_fill(larger, 0)

@@ -22,6 +22,7 @@ from methods.base import (
     cosine,
     frozen_model,
     masked_mean,
+    on_diagonal,
     transformer_with,
 )
 
@@ -145,7 +146,7 @@ def list_net(student: Tensor, teacher: Tensor) -> Tensor:
     """Return the mean cross-entropy of softmax rows off the diagonal, logits (n, n); 0 for one."""
     count = len(student)
     # Every sentence is most similar to itself, so the diagonal says nothing of the ranking.
-    off_diagonal = ~torch.eye(count, dtype=torch.bool, device=student.device)
+    off_diagonal = ~on_diagonal(student)
     student = student[off_diagonal].view(count, count - 1)
     teacher = teacher[off_diagonal].view(count, count - 1)
     return -(teacher.softmax(dim=1) * student.log_softmax(dim=1)).sum(dim=1).mean()

@@ -101,9 +101,7 @@ def test_equals_oracle(kind, count, t, dtype):
     assert disagreement(kind, dtype, count, t) < tolerance(kind, dtype)
 
 
-cards, contract, formula = (
-    edits(f"methods.{name}") for name in ("cards", "contract", "contrastive")
-)
+cards, contract = edits("methods.cards"), edits("methods.contract")
 
 MUTATIONS: dict[str, Mutation] = {
     "no mask": cards("weights=(numbers.unsqueeze(1) != retrieved).to(anchors)", ""),
@@ -121,9 +119,7 @@ MUTATIONS: dict[str, Mutation] = {
     "another anchor's": cards("Negatives(vectors,", "Negatives(vectors.roll(1, 0),"),
     "twice": cards("return [Negatives(", "return 2 * [Negatives("),
     "left out": cards("(vectors,) = views", "return []; (vectors,) = views"),
-    "drawn at the next step": contract("name, self.index,", "name, self.index + 1,"),
     "drawn with another seed": contract("stream(self.seed, name,", "stream(1, name,"),
-    "views swapped": formula("return first, second\n", "return second, first\n"),
     "temperature": hyper(temperature=0.0500001),
     "fewer to draw from": hyper(neighbours=2),
     "table turned": cards("_numbers), ranks]", "_numbers), -1 - ranks]"),

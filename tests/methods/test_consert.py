@@ -66,16 +66,20 @@ consert, formula = edits("methods.consert"), edits("methods.contrastive")
 
 LOSSES: dict[str, Mutation] = {
     "one_direction": formula(
-        "-torch.inf), partners,", "-torch.inf)[: len(first)], partners[: len(first)],"),
+        "(logits, partners,", "(logits[: len(first)], partners[: len(first)],"),
+    "one_direction_with_the_other_view_alone": formula(
+        "logits = cosine(vectors, vectors) / temperature",
+        "return pair_loss(cosine(first, second) / temperature)"),
     "other_view_alone": formula(
-        "masked_fill(diagonal",
+        "masked_fill(on_diagonal(logits)",
         "masked_fill(torch.block_diag(*torch.ones(2, len(first), len(first))).bool()"),
-    "itself_a_candidate": formula("logits.masked_fill(diagonal, -torch.inf)", "logits"),
+    "itself_a_candidate": formula("logits.masked_fill(on_diagonal(logits), -torch.inf)", "logits"),
+    "itself_a_candidate_of_logit_0": formula(
+        "masked_fill(on_diagonal(logits), -torch.inf)", "masked_fill(on_diagonal(logits), 0)"),
+    "partner_of_the_sentence_after": formula(".roll(len(first))", ".roll(len(first) + 1)"),
     "partner_of_the_next_sentence": consert("nt_xent(first, second,",
                                             "nt_xent(first, second.roll(1, 0),"),
     "second_view_detached": consert("nt_xent(first, second,", "nt_xent(first, second.detach(),"),
-    "product_in_place_of_cosine": formula(
-        "= F.normalize(rows, dim=-1), F.normalize(columns, dim=-1)", "= rows, columns"),
     "temperature_multiplied": formula("cosine(vectors, vectors) /", "cosine(vectors, vectors) *"),
     "sum_of_both_directions": consert("return self.hyper.scale", "return 2 * self.hyper.scale"),
     "computed_in_float32": consert(

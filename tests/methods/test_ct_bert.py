@@ -53,7 +53,7 @@ def test_pairs_are_those_of_the_oracle(anchored):
     assert not draws_differ(anchored)
 
 
-edit, contract = edits("methods.ct_bert"), edits("methods.contract")
+edit = edits("methods.ct_bert")
 LOGITS = "(first * second).sum(-1)"
 
 MUTATIONS: dict[str, Mutation] = {
@@ -68,8 +68,6 @@ MUTATIONS: dict[str, Mutation] = {
     "computed_in_float32": edit(LOGITS, "(first.float() * second.float()).sum(-1).double()"),
 }
 DRAWS: dict[str, Mutation] = {
-    "next step": contract("self.seed, name, self.index,", "self.seed, name, self.index + 1,"),
-    "same step": contract("self.seed, name, self.index,", "self.seed, name, 0,"),
     "copies swapped": edit(
         "first], dim=1), torch.cat([positives, second]",
         "second], dim=1), torch.cat([positives, first]"),

@@ -74,13 +74,9 @@ def test_equals_the_oracle(kind, average, temperature):
         assert found < bound, dtype
 
 
-declutr, formula = edits("methods.declutr"), edits("methods.contrastive")
+declutr = edits("methods.declutr")
 
 MUTATIONS: dict[str, Mutation] = {
-    "one direction": formula(
-        "F.cross_entropy(logits.masked_fill(diagonal, -torch.inf), partners,",
-        "F.cross_entropy(cosine(first, second) / temperature, torch.arange(len(first)),"),
-    "itself among the candidates": formula("logits.masked_fill(diagonal, -torch.inf)", "logits"),
     "temperature": declutr("means, self.hyper.temp", "means, 1.01 * self.hyper.temp"),
     "mean for sum": declutr('"mean" if self.hyper.average else "sum"',
                             '"sum" if self.hyper.average else "mean"'),

@@ -32,7 +32,7 @@ CASES = [
 ]
 
 focal = edits("methods.focal_infonce")
-CHOSEN = "torch.where(diagonal, pair, self._modulated(cosines))"
+CHOSEN = "torch.where(on_diagonal(cosines), pair, self._modulated(cosines))"
 MUTATIONS: dict[str, Mutation] = {
     "m_left_out": hyper(hardness=0.0),
     "m_subtracted": focal("cosines + self.hyper", "cosines - self.hyper"),
@@ -44,8 +44,6 @@ MUTATIONS: dict[str, Mutation] = {
     "negatives_as_a_positive": focal(CHOSEN, "pair"),
     "positive_not_squared": hyper(focal_positive=False),
     "temperature_squared": focal("/ hyper.temperature", "/ hyper.temperature**2"),
-    "views_swapped": edits("methods.contrastive")(
-        "return first, second\n", "return second, first\n"),
     "noise_not_modulated": focal("temperature, self._modulated)", "temperature)"),
 }  # fmt: skip
 

@@ -33,18 +33,20 @@ MUTATIONS: dict[str, tuple[str, Mutation]] = {
     "views_swapped": ("simcse", formula("return first, second\n", "return second, first\n")),
     "both_directions": (
         "simcse",
-        formula("return pair_loss(torch.cat(columns, dim=1))",
-                "return (pair_loss(logits) + pair_loss(logits.T)) / 2")),
+        formula("return pair_loss(beside(",
+                "return (pair_loss(logits) + pair_loss(logits.T)) / 2\n"
+                "    return pair_loss(beside(")),
     "positive_detached": (
         "simcse", formula("return first, second\n", "return first, second.detach()\n")),
     "sum_in_place_of_mean": (
         "simcse",
-        formula("return pair_loss(torch.cat(", "return len(logits) * pair_loss(torch.cat(")),
+        formula("return pair_loss(beside(", "return len(logits) * pair_loss(beside(")),
     "positive_left_out_of_the_denominator": (
         "simcse",
-        formula("return pair_loss(torch.cat(columns, dim=1))",
+        formula("return pair_loss(beside(",
                 "others = logits.masked_fill(torch.eye(len(logits)).bool(), -torch.inf)\n"
-                "    return (others.logsumexp(1) - logits.diagonal()).mean()")),
+                "    return (others.logsumexp(1) - logits.diagonal()).mean()\n"
+                "    return pair_loss(beside(")),
     "computed_in_float32": (
         "simcse",
         formula("cosine(anchors, positives) /",
