@@ -29,7 +29,7 @@ from tests.methods.outside import (
     vectors,
 )
 from tests.oracles.edits import Mutation, edits
-from tests.oracles.methods import named_generator, scalars
+from tests.oracles.methods import named_generator
 from tests.oracles.outside import cut_elements, nt_xent, permuted
 
 
@@ -40,7 +40,7 @@ def difference(kind, dtype, t=0.1, n=4, scale=1.0):
         leaves[1] = (leaves[0] + 1e-5 * leaves[1]).float().double()
     return disagreement(
         lambda found: method.loss(*found),
-        lambda found: scale * nt_xent(*map(scalars, found), t),
+        lambda found: scale * nt_xent(*found, t),
         leaves,
         dtype,
         floor_of(dtype, t),
@@ -215,7 +215,7 @@ def test_a_step_is_the_loss_of_both_views(runs, setting):
                 states.append(output if torch.is_tensor(output) else output[0])
             top = (states[-1] + states[-2]) / 2 if setting == "paper" else states[-1]
             view.append(top[0].mean(0).detach())
-    expected = nt_xent(*(scalars(torch.stack(view)) for view in views), 0.1)
+    expected = nt_xent(*views, 0.1)
     scale = {"paper": 1, "official": 0.3}[setting]
     loss = method.step_loss(context, step(5, rows))
     assert loss.item() == pytest.approx(expected.item() * scale, rel=1e-6)

@@ -11,7 +11,6 @@ from methods.base import Shape
 from methods.ct_bert import CTBERT
 from tests.methods.outside import BERT, HARD, TOLERANCE, disagreement, run_of, step, vectors
 from tests.oracles.edits import Mutation, edits
-from tests.oracles.methods import scalars
 from tests.oracles.outside import tension, tension_rate, tension_rows
 
 GROUPS, NEGATIVES, WIDTH, SENTENCES = 3, 2, 4, 11
@@ -25,7 +24,7 @@ def build(**hyper):
 def difference(kind, dtype):
     return disagreement(
         lambda leaves: build().loss(*leaves),
-        lambda leaves: tension(*([scalars(group) for group in leaf] for leaf in leaves)),
+        lambda leaves: tension(*leaves),
         [vectors(kind, GROUPS, NEGATIVES + 1, WIDTH, seed=seed) for seed in range(2)],
         dtype,
         floor=1e-6 * {"large": 10.0, "tiny": 1e-4}.get(kind, 1.0),
@@ -108,7 +107,7 @@ def test_a_step_is_the_loss_of_its_pairs(runs, setting):
         return model(input_ids=torch.tensor([corpus[row]])).last_hidden_state[0].mean(0).detach()
 
     left, right = (
-        [scalars(torch.stack([vector(model, pair[side]) for pair in group])) for group in rows]
+        [[vector(model, pair[side]) for pair in group] for group in rows]
         for side, model in enumerate((context.backbone, method.second))
     )
     loss = method.step_loss(context, step(4, [7, 8]))

@@ -13,6 +13,7 @@ from tests.methods.cases import difference, gradients
 from tests.methods.outside import BERT, ROBERTA, Runs, run_of, step
 from tests.oracles import diffcse as oracle
 from tests.oracles.edits import Mutation, edits
+from tests.oracles.methods import infonce
 from tests.training.test_loop import assert_same_training, log_of
 from tools.world.sentences import sample_document
 
@@ -44,7 +45,7 @@ def expected_loss(context, method):
     if method.hyper.batchnorm:
         first, norm, _, last, _ = method.projector
         sentences = oracle.projected(sentences, first.weight, norm.weight, norm.bias, last.weight)
-    loss = oracle.contrast(sentences, method.hyper.temperature)
+    loss = infonce(*sentences.chunk(2), method.hyper.temperature)
     masked, _, _ = masked_pieces(tokens, context.tokenizer, method.hyper.masked, step(0, ROWS))
     filled = oracle.filled_in(method.generator, masked, [row[0] for row in tokens])
     detection = oracle.detection(

@@ -50,7 +50,7 @@ def disagreement(glow, u, dtype=torch.float64):
         state[name].requires_grad_()
     expected = oracle.glow_cost(state, levels, 2, u)
     gradients = torch.autograd.grad(expected, [state[name] for name in own])
-    embedding = torch.stack([torch.stack(oracle.glow(state, levels, 2, row)[0]) for row in u])
+    embedding = torch.stack([oracle.glow(state, levels, 2, row)[0] for row in u])
     cost = glow.cost(u.to(dtype))
     found = torch.autograd.grad(cost, [*own.values()], materialize_grads=True)
     pairs = [([cost], [expected]), (found, gradients), ([glow(u.to(dtype))[0]], [embedding])]

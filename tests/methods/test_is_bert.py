@@ -10,7 +10,6 @@ from methods.base import Shape
 from methods.is_bert import ISBERT
 from tests.methods.outside import BERT, HARD, TOLERANCE, disagreement, step, vectors
 from tests.oracles.edits import Mutation, edits
-from tests.oracles.methods import scalars
 from tests.oracles.outside import is_bert
 
 WIDTH, CHANNELS, LENGTHS = 3, 2, (3, 5, 1)
@@ -32,7 +31,7 @@ def difference(kind, dtype, lengths=LENGTHS, relu=True):
 
     def oracle(leaves):
         rows = zip(leaves[0], lengths, strict=True)
-        batch = [scalars(states[:length]) for states, length in rows]
+        batch = [states[:length] for states, length in rows]
         return is_bert(batch, list(zip(leaves[1::2], leaves[2::2], strict=True)), relu)
 
     floor = 1e-6 * {"large": 10.0, "tiny": 1e-4}.get(kind, 1.0)
@@ -92,7 +91,7 @@ def test_a_step_is_the_loss_of_its_sentences_last_layer(runs):
     rows, batch = [4, 5, 0], []
     for row in rows:  # each alone, without padding
         ids = torch.tensor([context.tokens()[row]])
-        batch.append(scalars(context.backbone(input_ids=ids).last_hidden_state[0].detach()))
+        batch.append(context.backbone(input_ids=ids).last_hidden_state[0].detach())
     weights = [tensor.detach() for tensor in method.local.parameters()]
     expected = is_bert(batch, list(zip(weights[::2], weights[1::2], strict=True)), True)
     loss = method.step_loss(context, step(0, rows))

@@ -15,6 +15,7 @@ from tests.methods.cases import difference, gradients
 from tests.methods.outside import BERT, ROBERTA, run_of
 from tests.oracles import spans as oracle
 from tests.oracles.edits import Mutation, edits
+from tests.oracles.methods import infonce
 from tests.training.test_loop import log_of
 
 FIRST, SECOND = "the two <sentence> is a <mask> again", "a <sentence> sees <mask>"
@@ -65,7 +66,7 @@ def expected_loss(context, hyper):
             if head:
                 vector = (head[0].weight @ vector + head[0].bias).tanh()
             views[-1].append(vector)
-    return oracle.info_nce(*views, hyper.temperature)
+    return infonce(*views, hyper.temperature)
 
 
 def disagreement(context, method, floor=1e-3):

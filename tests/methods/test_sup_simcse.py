@@ -23,7 +23,7 @@ from tests.methods.outside import (
     vectors,
 )
 from tests.oracles.edits import Mutation, edits
-from tests.oracles.spans import log_sum, similarity
+from tests.oracles.methods import infonce
 
 N, WIDTH, T = 4, 3, 0.05
 
@@ -31,17 +31,13 @@ N, WIDTH, T = 4, 3, 0.05
 def expected(leaves, own_weight=1.0, contradictions=True):
     """docs/methods.md#supervised-simcse."""
     premises, entailed, contradicted = leaves
-    total = premises.new_zeros(())
+    extra = [[] for _ in premises]
     for i in range(len(premises)):
-        candidates = [similarity(premises[i], entailed[j]) / T for j in range(len(premises))]
-        total = total - candidates[i]
-        for j in range(len(premises)):
+        for j, vector in enumerate(contradicted):
             weight = own_weight if i == j else 1.0
             if contradictions and weight:
-                more = torch.tensor(weight, dtype=torch.float64).log()
-                candidates.append(similarity(premises[i], contradicted[j]) / T + more)
-        total = total + log_sum(candidates)
-    return total / len(premises)
+                extra[i].append((weight, vector))
+    return infonce(premises, entailed, T, extra)
 
 
 def difference(kind, dtype, n=N, **hyper):

@@ -15,7 +15,6 @@ from methods.word_noise import WordNoise, edit, segmenter
 from tests.methods.cases import HARD, batch, build, floor_of, unit_of
 from tests.methods.outside import BERT, disagreement, run_of
 from tests.oracles.edits import Mutation, edits
-from tests.oracles.methods import scalars
 from tests.oracles.outside import nt_xent
 from tests.oracles.word_noise import averaged, noised
 
@@ -26,7 +25,7 @@ def difference(kind, dtype, t):
     method = build((WordNoise, {"temperature": t}))
     return disagreement(
         lambda leaves: method.loss(*leaves),
-        lambda leaves: nt_xent(*map(scalars, leaves), t),
+        lambda leaves: nt_xent(*leaves, t),
         batch(kind, 0).views,
         dtype,
         floor_of(dtype, t),
@@ -189,7 +188,7 @@ def first_loss(backbone, corpus, data, mistake=lambda: None):
     rows = [4, 9, 0, 17, 30]
     assert len({len(context.tokens()[row]) for row in rows}) > 1
     tokens = context.tokenize([noised(read_sentences(corpus), "swap", 0.1, 1)[row] for row in rows])
-    vectors = scalars(averaged(context.backbone, tokens, context.tokenizer.pad_token_id))
+    vectors = averaged(context.backbone, tokens, context.tokenizer.pad_token_id)
     # Without dropout both views are equal.
     return method.step_loss(context, Step(0, 1, 5, 1, rows)), nt_xent(vectors, vectors, 0.05)
 

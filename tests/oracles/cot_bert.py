@@ -2,7 +2,7 @@
 
 import torch
 
-from tests.oracles.spans import log_sum, similarity
+from tests.oracles.methods import log_sum, similarity
 
 
 def state(model, ids, mask_id, first=None):
@@ -10,8 +10,7 @@ def state(model, ids, mask_id, first=None):
     given = {"input_ids": torch.tensor([ids]), "attention_mask": torch.ones(1, len(ids))}
     if first is not None:
         given["position_ids"] = torch.tensor([[first + i for i in range(len(ids))]])
-    (place,) = [i for i, one in enumerate(ids) if one == mask_id][-1:]
-    return model(**given).last_hidden_state[0, place]
+    return model(**given).last_hidden_state[0, -1 - ids[::-1].index(mask_id)]
 
 
 def vector(context, template, text, longest, *, denoise, aligned):
@@ -32,13 +31,10 @@ def vector(context, template, text, longest, *, denoise, aligned):
 
 def loss(anchors, positives, negatives, temperature, cross):
     """models.py:288-334: 3n candidates, the own positive the right one; no negatives: n."""
-    total, n = anchors[0].new_zeros(()), len(anchors)
-    for i in range(n):
-        candidates = [similarity(anchors[i], positives[j]) for j in range(n)]
-        for j in range(len(negatives)):
-            candidates.append(similarity(anchors[i], negatives[j]))
-            if cross:
-                candidates.append(similarity(positives[i], negatives[j]))
-        total = total + log_sum([one / temperature for one in candidates])
-        total = total - candidates[i] / temperature
-    return total / n
+    losses = []
+    for i in range(len(anchors)):
+        scores = [similarity(anchors[i], v) / temperature for v in [*positives, *negatives]]
+        if cross:
+            scores += [similarity(positives[i], v) / temperature for v in negatives]
+        losses.append(log_sum(scores) - scores[i])
+    return sum(losses) / len(losses)
