@@ -11,11 +11,10 @@ from torch.nn import functional as F
 import methods.is_cse as module
 from methods.is_cse import ISCSE, cluster
 from tests.methods import cases
-from tests.methods.cases import Case, batch, is_caught, method_step
+from tests.methods.cases import Case, batch, by_name, method_step
 from tests.oracles.edits import Mutation, edits, hyper
 from tests.oracles.kmeans import GroupOracle
 
-KINDS = ("close",)  # where the mutations are caught
 SMALL = {"alpha": 0.3, "buffer": 10, "neighbours": 3, "clusters": 3}
 # The oracle's names.
 NAMES = {"buffer": "length", "neighbours": "k", "current_first": "official"}
@@ -37,7 +36,7 @@ CASES = [
     case("both-official", group="both"),
     case("both-paper", group="both", current_first=False, clusters=4, gamma=0.9),
 ]
-BY_NAME = {one.name: one for one in CASES}
+BY_NAME = by_name(CASES)
 
 edit = edits("methods.is_cse")
 
@@ -77,12 +76,6 @@ MUTATIONS: dict[str, tuple[str, Mutation]] = {
     "mean_of_both_terms": (
         "both-paper", edit("alpha = self.alpha(step)", "alpha = self.alpha(step) / 2")),
 }  # fmt: skip
-
-
-@pytest.mark.parametrize("name", MUTATIONS)
-def test_a_mutation_is_caught(name, monkeypatch):
-    case, mutate = MUTATIONS[name]
-    assert is_caught(BY_NAME[case], mutate, monkeypatch, KINDS)
 
 
 @settings(max_examples=10)

@@ -89,7 +89,7 @@ def test_noise_of_another_power_of_two_has_the_same_bits(dtype):
 
 
 @DTYPES
-@pytest.mark.parametrize("case", [*CASES, *test_dclr.CASES.values()], ids=attrgetter("name"))
+@pytest.mark.parametrize("case", [*CASES, *test_dclr.CASES], ids=attrgetter("name"))
 def test_a_zero_vector_gives_finite_numbers(case, dtype):
     method = case.build()
     for index in STEPS:
@@ -102,8 +102,8 @@ def test_a_zero_vector_gives_finite_numbers(case, dtype):
         assert all(torch.isfinite(gradient).all() for gradient in gradients)
 
 
-REMEMBERING = [BY_NAME["is-cse-official"], test_esimcse.CASES["esimcse"]]
-REMEMBERING += [test_esimcse.CASES["simcse+esimcse"]]
+REMEMBERING = [BY_NAME["is-cse-official"], test_esimcse.BY_NAME["esimcse"]]
+REMEMBERING += [test_esimcse.BY_NAME["simcse+esimcse"]]
 REMEMBERING += [test_is_cse.BY_NAME[name] for name in ("kmeans-official", "both-official")]
 
 
