@@ -115,19 +115,14 @@ def test_a_step_is_the_loss_of_its_pairs(runs, setting):
 
 
 def test_both_copies_learn_and_begin_as_the_backbone(runs):
-    method, context, modules = runs.start("ct-bert")
-    texts = ["a man sleeps", "the old dog"]
-    expected = context.encoder("avg").encode(texts)
-    first, second = method.encoders(context)
-    assert np.array_equal(first.encode(texts), expected)
-    assert np.array_equal(second.encode(texts), expected)
-    assert second.model is method.second
+    method, context, _ = runs.start("ct-bert")
+    vectors = [encoder.encode(["the old dog"]) for encoder in method.encoders(context)]
+    assert np.array_equal(*vectors)
     method.step_loss(context, step(0, [0, 1])).backward()
     for model in (context.backbone, method.second):
         weights = [weight for weight in model.encoder.parameters() if weight.dim() > 1]
-        assert all(weight.grad is not None and weight.grad.any() for weight in weights)
+        assert all(weight.grad.any() for weight in weights)
         assert model.config.hidden_dropout_prob == 0
-    assert len([*modules.parameters()]) == 2 * len([*context.backbone.parameters()])
 
 
 def test_rates_are_those_of_the_oracle():
@@ -149,13 +144,6 @@ def test_the_better_copy_is_kept(train_tiny, monkeypatch, scores, place):
     kept = load_encoder(folder / "encoder").model.state_dict()
     assert all(torch.equal(kept[name], states[place][name]) for name in kept)
     assert not all(torch.equal(kept[name], states[1 - place][name]) for name in kept)
-
-
-def test_without_learning_it_is_mean_pooling_bit_for_bit(train_tiny, tiny_bert):
-    folder = train_tiny("ct-bert[drawn=4]", batch_size=2, learning_rate=0.0)
-    texts = ["a man sleeps", "the old dog sees two birds"]
-    expected = load_encoder(tiny_bert, pooler="avg").encode(texts)
-    assert np.array_equal(load_encoder(folder / "encoder").encode(texts), expected)
 
 
 # What the tests of all methods need to know of this one (`outside.of_methods`).

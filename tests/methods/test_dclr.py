@@ -5,12 +5,11 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from bench.utils.errors import UserError
-from methods.base import Negatives, Shape, Step, Views, cosine
+from methods.base import Shape, Step, Views
 from methods.dclr import DCLR, one_vs_rest
 from methods.is_cse import ISCSE
 from methods.simcse import SimCSE
-from tests.methods.cases import BATCH_SIZE, N, batch, build, by_name, step
+from tests.methods.cases import BATCH_SIZE, build, by_name
 from tests.methods.outside import BERT, LARGE, ROBERTA, ROBERTA_LARGE, run_of
 from tests.methods.queue_cases import FakeContext, QueueCase
 from tests.oracles.dclr_step import released_step
@@ -135,49 +134,13 @@ def test_in_768_dimensions_the_direction_hardly_moves():
     assert 5e-5 < moved.norm(dim=1).mean() < 2e-4
 
 
-def test_one_vs_rest_by_hand():
-    """Shares 1/2, 1/4, 1/4: -log of 1/2, 3/4, 3/4; and a lost row, where 1 - p has no digits."""
-    logits = torch.tensor([[2.0, 1.0, 1.0]], dtype=torch.float64).log()
-    expected = torch.tensor([2.0, 4 / 3, 4 / 3]).log().mean().item()
-    assert one_vs_rest(logits).item() == pytest.approx(expected)
+def test_one_vs_rest_of_a_share_near_1():
+    """A lost row, where 1 - p has no digits."""
     lost = torch.tensor([[0.0, 1000.0]], requires_grad=True)
     loss = one_vs_rest(lost)
     loss.backward()
     assert loss.item() == 1000.0
     torch.testing.assert_close(lost.grad, torch.tensor([[-1.0, 1.0]]))
-
-
-@pytest.mark.parametrize("false_negatives", ["removed", "zeroed"])
-@pytest.mark.parametrize("loss_form", ["softmax", "one-vs-rest"])
-def test_only_the_positive_left_costs_nothing(false_negatives, loss_form):
-    """No noise, all negatives false: both losses are 0 where they are removed, and finite."""
-    method = built(noise_times=0.0, false_negatives=false_negatives, loss_form=loss_form)
-    method.false = ~torch.eye(2, dtype=torch.bool)
-    leaves = batch("two", 0).leaves(torch.float64)
-    loss = method.loss(Views(leaves[:2], lambda layer: ()), step(0))
-    gradients = torch.autograd.grad(loss, leaves[:2])
-    assert all(torch.isfinite(gradient).all() for gradient in gradients)
-    assert (loss.item() == 0) == (false_negatives == "removed")
-
-
-def test_weighted_negatives_of_other_parts_stand_in_the_released_loss():
-    """A weight is a summand log w of the logit, as in the formula."""
-    method = built(**RELEASED)
-    anchors, positives = batch("random", 0).views
-    vector = batch("random", 1).views[0][:1]
-    rows = torch.cat([cosine(anchors, positives), cosine(anchors, vector)], dim=1) / 0.05
-    rows[:, N] += torch.tensor(2.0).log()
-    expected = one_vs_rest(rows)
-    twice = torch.full((N, 1), 2.0).double()
-    for group in (Negatives(vector, weight=2.0), Negatives(vector, weights=twice)):
-        torch.testing.assert_close(method.contrast(anchors, positives, [group], None), expected)
-
-
-def test_the_released_loss_cannot_join_another_method(tiny_bert):
-    with pytest.raises(UserError, match="is set by the method written first"):
-        run_of("gs-infonce+dclr@official", tiny_bert)
-    (_, _, hyper) = run_of("gs-infonce+dclr@paper", tiny_bert).parts[1]
-    assert not {"false_negatives", "loss_form", "start"} & set(hyper)
 
 
 # The complementary model
@@ -198,15 +161,6 @@ def false_of(context, index=0, **hyper):
     method.train()
     assert method.extras(context.tokens(), Step(index, 6, BATCH_SIZE, 3, range(64))) == ()
     return method.false
-
-
-def test_false_negatives_are_those_of_phi_or_more():
-    points = torch.tensor([[1.0, 0.0], [3.0, 0.0], [0.6, 0.8], [-1.0, 0.0]], dtype=torch.float64)
-    expected = torch.zeros(4, 4, dtype=torch.bool)
-    expected[0, 1] = expected[1, 0] = True
-    assert torch.equal(false_of(FakeContext(points), phi=0.9), expected)
-    expected[0, 2] = expected[1, 2] = expected[2, 0] = expected[2, 1] = True
-    assert torch.equal(false_of(FakeContext(points), phi=0.6 - 1e-9), expected)
 
 
 def test_its_dropout_is_as_asked_and_draws_from_a_stream_of_its_own():

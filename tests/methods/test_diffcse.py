@@ -1,21 +1,16 @@
 """DiffCSE: a step against an oracle with transformers' own passes, its limits, its models."""
 
-import random
-
 import pytest
 import torch
 
-from bench.training.context import RunContext
 from bench.utils.errors import UserError
-from methods.base import Step
 from methods.declutr import masked_pieces
 from tests.methods.cases import difference, gradients
-from tests.methods.outside import BERT, ROBERTA, Runs, run_of, step
+from tests.methods.outside import BERT, ROBERTA, Runs, step
 from tests.oracles import diffcse as oracle
 from tests.oracles.edits import Mutation, edits
 from tests.oracles.methods import infonce
 from tests.training.test_loop import assert_same_training, log_of
-from tools.world.sentences import sample_document
 
 ROWS = [3, 6, 17, 30]
 
@@ -100,12 +95,6 @@ def test_a_mutation_is_caught(name, runs, monkeypatch):
     assert disagreement(*given) > 1e-6
 
 
-def test_a_batch_of_one_is_finite(runs):
-    """Batch norm sees both copies."""
-    context, method = started(runs)
-    assert torch.isfinite(method.step_loss(context, Step(0, 1, 4, 1, ROWS[:1])))
-
-
 def test_its_generators_dropout_does_not_shift_the_backbones(runs):
     """Nor do the global numbers drawn before decide what it fills in."""
     method, context, _ = runs.start("diffcse[weight=1]")
@@ -131,22 +120,6 @@ def test_switched_off_it_is_simcse_bit_for_bit(train_tiny):
     off = train_tiny("diffcse[batchnorm=false,weight=0]", epochs=1, pooler="cls_mlp")
     assert_same_training(off, train_tiny("simcse", epochs=1))
     assert log_of(train_tiny("diffcse[weight=0]", epochs=1)) != log_of(off)
-
-
-def test_a_trained_generator_restores_most_masked_words(tmp_path):
-    """toy-bert's own, on sentences of its language."""
-    random.seed(5)
-    lines = [sentence for _ in range(20) for sentence in sample_document()]
-    (tmp_path / "lines.txt").write_text("\n".join(lines) + "\n")
-    run = run_of("diffcse", "toy-bert", tmp_path / "lines.txt", "world")
-    context, method = RunContext(run, tmp_path, "cpu"), run.build()
-    method.prepare(context)
-    tokens, draw = context.tokens(), step(0, range(len(lines)))
-    masked, words, chosen = masked_pieces(tokens, context.tokenizer, 0.3, draw)
-    guesses = context.guesses(method.generator.eval(), masked)
-    filled = [guess[: len(row)] for row, guess in zip(tokens, guesses, strict=True)]
-    replaced = (torch.cat(filled) != words)[chosen]
-    assert 0 < replaced.float().mean() < 0.5
 
 
 # What the tests of all methods need to know of this one (`outside.of_methods`).

@@ -13,7 +13,6 @@ from tests.methods.outside import BERT, LARGE, ROBERTA, ROBERTA_LARGE
 from tests.methods.queue_cases import FakeContext, QueueCase
 from tests.oracles.edits import Mutation, edits, hyper
 from tests.oracles.queues import ESimCSEOracle
-from tests.training.test_loop import log_of
 
 QUEUE = {"queue": 6, "momentum": 0.9}
 
@@ -135,13 +134,6 @@ def test_repeats_are_drawn_once_a_sentence_or_at_each_step():
     assert views(tokens[2:], index=4, first_row=2, redraw=False) == once[2:]
     assert views(tokens, seed=4, redraw=False) != once
     assert views(tokens) == views(tokens) != views(tokens, index=1)
-
-
-@pytest.mark.usefixtures("global_state")
-def test_as_an_ingredient_it_brings_the_queue_alone(train_tiny):
-    plain, joined = (log_of(train_tiny(text)) for text in ("simcse", "simcse+esimcse[queue=12]"))
-    assert joined[0]["loss"] == plain[0]["loss"]  # the same views, and no queue yet
-    assert joined[1]["loss"] > plain[1]["loss"]
 
 
 # What the tests of all methods need to know of this one (`outside.of_methods`).

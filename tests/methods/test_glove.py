@@ -9,7 +9,6 @@ import pytest
 
 from bench.datasets.word_vectors import read_vectors
 from bench.models.load import load_encoder, save_encoder
-from bench.runs import paths
 from bench.stages.jobs import score_run
 from bench.utils.errors import UserError
 from methods.glove import AverageOfWords, dropped_words
@@ -126,15 +125,10 @@ def test_a_table_is_scored(tiny_data, tmp_path):
     lines = (" ".join([word, *map(str, row)]) for word, row in zip(WORDS, rows, strict=True))
     table.write_text("\n".join(lines) + "\n")
     run = run_of("glove", table, data=tiny_data)
-    assert (run.seed, run.setting) == (None, "official")
-    assert (run.pretrained.shape.width, run.backbone) == (6, "vectors")
+    assert (run.seed, run.setting, run.backbone) == (None, "official", "vectors")
     score_run(run, tmp_path, ["sts"], "test", out, "cpu")
-    scores = json.loads(out.read_text())
-    assert {record["task"] for record in scores["records"]} >= {"STS12", "STS-B", "SICK-R", "Avg"}
     encoder = AverageOfWords(*read_vectors(table), stop_words=False)
-    assert scores["provenance"]["encoder"] == encoder.identity
-    described = paths.describe_input("backbone", str(table), tmp_path)
-    assert list(described["files"]) == ["vectors.txt"]
+    assert json.loads(out.read_text())["provenance"]["encoder"] == encoder.identity
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from tests.methods.outside import BERT, ROBERTA, run_of
 from tests.oracles import spans as oracle
 from tests.oracles.edits import Mutation, edits
 from tests.oracles.methods import infonce
-from tests.training.test_loop import log_of
 
 FIRST, SECOND = "the two <sentence> is a <mask> again", "a <sentence> sees <mask>"
 ROWS = [3, 6, 17, 30]
@@ -139,14 +138,6 @@ def test_lower_layers_are_seen_by_parts_that_join(make):
         torch.testing.assert_close(views.at_layer(layer)[1][3], expected)
 
 
-def test_what_joins_it(train_tiny):
-    alone = train_tiny(text_of(), max_length=12)
-    for part in ("gs-infonce[multiple=0]", "sscl[stack=0]"):
-        assert log_of(train_tiny(f"{text_of()}+{part}", max_length=12)) == log_of(alone)
-    joined = f"{text_of()}+gs-infonce+is-cse[buffer=20,neighbours=3]+sscl"
-    assert log_of(train_tiny(joined, max_length=12)) != log_of(alone)
-
-
 # The Encoder
 
 TEXTS = ["a man sleeps", "the old dog sees two birds .", "", "two", "a cat [MASK] <mask> again"]
@@ -192,15 +183,6 @@ def test_on_roberta_a_scored_sentence_follows_a_space_as_released():
     np.testing.assert_allclose(official.encode(texts), expected, rtol=1e-4, atol=2e-5)
     paper.period = True
     assert (abs(paper.encode(texts) - expected).max(axis=1) > 1e-3).all()
-
-
-def test_a_sentence_without_an_end_is_given_a_period(make):
-    context, method = make(torch.float32)
-    encoder = method.encoder(context)
-    ended = [text if text in ("", TEXTS[1]) else f"{text}." for text in TEXTS]
-    assert np.array_equal(encoder.encode(TEXTS), encoder.encode(ended))
-    encoder.period = False
-    assert not np.allclose(encoder.encode(TEXTS)[0], encoder.encode(ended)[0])
 
 
 def test_a_long_sentence_leaves_room_for_the_template(make):

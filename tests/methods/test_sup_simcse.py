@@ -1,7 +1,6 @@
 """Supervised SimCSE: its loss against loops over scalars, its triples, and its limit SimCSE."""
 
 import csv
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -124,17 +123,15 @@ def test_a_step_reads_the_triples_of_its_rows(runs, table):
     method, context, modules = runs.start("sup-simcse", corpus=table(0, 1, 2), dimension=32)
     modules.double().eval()
     assert method.items(context) == 24
-    seen, views = [], []
-    part = SimpleNamespace(name="other", extras=lambda *given: seen.append(given) or ())
-    method.__class__ = type("Joined", (SupSimCSE,), {"slots": property(lambda self: [self, part])})
-    method.loss = lambda found, step: views.append(found) or torch.zeros(())
-    method.step_loss(context, step(0, [3, 9]))
-    tokens = context.tokens()
-    assert seen[0][0] == [tokens[3], tokens[9]]
-    assert seen[0][1].rows == [3, 9]
-    for place, found in enumerate([*views[0].vectors, *views[0].extras["sup-simcse"]]):
+    seen, tokens = [], context.tokens()
+    method.extras = lambda *given: seen.append(given) or ()
+    method.loss = lambda views, step: [*views.vectors, *views.extras["sup-simcse"]]
+    found = method.step_loss(context, step(0, [3, 9]))
+    ((premises, premise_step),) = seen
+    assert (premises, premise_step.rows) == ([tokens[3], tokens[9]], [3, 9])
+    for place, rows in enumerate(found):
         wanted = context.embed([[tokens[3 + place], tokens[9 + place]]]).vectors[0]
-        torch.testing.assert_close(found, wanted)
+        torch.testing.assert_close(rows, wanted)
 
 
 def test_what_joins_it_and_what_it_joins():
