@@ -157,22 +157,14 @@ def test_the_retrieved_sentences_are_encoded_and_all_that_it_brings_after_a_plus
 def test_the_search_reads_sentences_cut_as_training_reads_them(
     pooler, tiny_roberta, tiny_corpus, tiny_data, tmp_path
 ):
-    """Against transformers, one sentence at a time, in float64."""
-    from transformers import AutoTokenizer, RobertaModel
-
     text = f"cards[neighbours=5,retrieval={pooler},switch=0]"
     run = run_of(text, tiny_roberta, tiny_corpus, tiny_data, max_length=6)
     context, method = RunContext(run, tmp_path, "cpu"), run.build()
     method.prepare(context)
-    tokenizer = AutoTokenizer.from_pretrained(tiny_roberta)
-    model = RobertaModel.from_pretrained(tiny_roberta, add_pooling_layer=False).double().eval()
-    vectors = []
-    for sentence in dict.fromkeys(context.sentences()):
-        pieces = tokenizer(sentence, truncation=True, max_length=6, return_tensors="pt")
-        with torch.no_grad():
-            states = model(**pieces).last_hidden_state[0]
-        vectors.append(states.mean(0) if pooler == "avg" else states[0])
-    unit = F.normalize(torch.stack(vectors), dim=1)
+    distinct = dict(zip(context.sentences(), context.tokens(), strict=True))
+    assert max(map(len, distinct.values())) == 6
+    vectors = context.encoder(pooler).encode_tokens(list(distinct.values()))
+    unit = F.normalize(torch.from_numpy(vectors).double(), dim=1)
     cosines = (unit @ unit.T).fill_diagonal_(-2)
     found = cosines.gather(1, torch.as_tensor(method._nearest))
     torch.testing.assert_close(found, cosines.topk(5).values, rtol=0, atol=1e-6)

@@ -1,7 +1,5 @@
 """CoT-BERT: a step against an oracle of one sentence at a time; its limits and its texts."""
 
-from functools import partial
-
 import pytest
 import torch
 
@@ -13,7 +11,7 @@ from methods.base import Step
 from methods.promptbert import Prompt
 from tests.methods.cases import difference, gradients
 from tests.methods.outside import BERT, ROBERTA, run_of
-from tests.oracles import cot_bert as oracle
+from tests.oracles import prompts as oracle
 from tests.oracles.edits import Mutation, edits
 
 ONE_MASK = {
@@ -41,18 +39,26 @@ def make(tiny_backbone, tiny_corpus, tiny_data, tmp_path):
     return context_and_method
 
 
+def vector(context, hyper, template, text):
+    """The mask's state, less the state around padding, through the head."""
+    words = oracle.words_of(text, context.tokenizer, 10)
+    found = oracle.around(context, template, words)
+    if hyper.denoise:
+        found = found - oracle.around_padding(context, template, len(words), hyper.aligned)
+    return context.head(found)
+
+
 def expected_loss(context, hyper, rows):
-    vector = partial(oracle.vector, context, longest=10, aligned=hyper.aligned)
     sentences = [context.sentences()[row] for row in rows]
-    kinds = [
-        [vector(template, text=text, denoise=hyper.denoise) for text in sentences]
-        for template in (hyper.template, hyper.template_2, hyper.template_3)
-        if template is not None
-    ]
     size, parts = -(-len(rows) // hyper.split), []
     for start in range(0, len(rows), size):
-        part = [kind[start : start + size] for kind in kinds]
-        parts.append(oracle.loss(*part[:2], (*part, [])[2], hyper.temperature, hyper.cross))
+        views = [
+            [vector(context, hyper, template, text) for text in sentences[start : start + size]]
+            for template in (hyper.template, hyper.template_2, hyper.template_3)
+            if template is not None
+        ]
+        negatives = views[2] if len(views) == 3 else []
+        parts.append(oracle.loss(*views[:2], negatives, hyper.temperature, hyper.cross))
     return torch.stack(parts).mean()
 
 

@@ -100,18 +100,13 @@ def test_a_step_is_the_loss_of_its_pairs(runs, setting):
     with torch.no_grad():
         for weight in method.second.parameters():
             weight += 0.01
-    corpus = context.tokens()
-    rows = tension_rows(1, 4, 2, 3, len(corpus), setting == "paper")
-
-    def vector(model, row):
-        return model(input_ids=torch.tensor([corpus[row]])).last_hidden_state[0].mean(0).detach()
-
-    left, right = (
-        [[vector(model, pair[side]) for pair in group] for group in rows]
-        for side, model in enumerate((context.backbone, method.second))
-    )
+    corpus, vectors = context.tokens(), []
+    pairs = torch.tensor(tension_rows(1, 4, 2, 3, len(corpus), setting == "paper"))
+    for rows, model in zip(pairs.unbind(2), (context.backbone, method.second), strict=True):
+        tokens = [corpus[row] for row in rows.flatten().tolist()]
+        vectors.append(context.embed([tokens], model=model).vectors[0].unflatten(0, rows.shape))
     loss = method.step_loss(context, step(4, [7, 8]))
-    assert loss.item() == pytest.approx(tension(left, right).item(), rel=1e-6)
+    torch.testing.assert_close(loss, tension(*vectors))
 
 
 def test_both_copies_learn_and_begin_as_the_backbone(runs):

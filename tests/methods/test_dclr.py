@@ -4,6 +4,7 @@ of the released code on the tiny backbones."""
 import pytest
 import torch
 from torch.nn import functional as F
+from torch.nn.utils.rnn import pad_sequence
 
 from methods.base import Shape, Step, Views
 from methods.dclr import DCLR, one_vs_rest
@@ -12,9 +13,7 @@ from methods.simcse import SimCSE
 from tests.methods.cases import BATCH_SIZE, build, by_name
 from tests.methods.outside import BERT, LARGE, ROBERTA, ROBERTA_LARGE, run_of
 from tests.methods.queue_cases import FakeContext, QueueCase
-from tests.oracles.dclr_step import released_step
 from tests.oracles.edits import Mutation, edits, hyper
-from tests.oracles.methods import named_generator
 from tests.oracles.queues import DCLROracle
 
 # 4 noise vectors for a batch of 5.
@@ -206,33 +205,31 @@ def with_pooler(backbone, folder, seed):
 
 
 def of_the_oracle(context, start, judge, rows):
-    """The released loss of step 2 in float64, from the same weights."""
+    """The released loss of step 2 in float64, from the same weights; nothing masks padding
+    (simcse/models.py:561-567, 571, 588-589)."""
     from transformers import AutoModel
 
-    model, judging = (
-        AutoModel.from_pretrained(folder, add_pooling_layer=True).double().eval()
+    tokens = [torch.tensor(context.tokens()[row]) for row in rows]
+    pad = context.tokenizer.pad_token_id
+    ids = pad_sequence(tokens, batch_first=True, padding_value=pad)
+    assert (ids == pad).any()
+    first, judged = (
+        AutoModel.from_pretrained(folder, add_pooling_layer=True)
+        .double()
+        .eval()(input_ids=ids, attention_mask=torch.ones_like(ids))
+        .pooler_output
         for folder in (start, judge)
     )
-    dense = [tuple(model.pooler.dense.parameters())]
     if len(context.training_head) == 4:  # two layers, each with tanh
-        dense.append(tuple(context.training_head[2].parameters()))
-    generator = named_generator(1, "dclr-noise", 2)
-    noise = torch.randn(len(rows), context.shape.width, generator=generator).double()
-    tokens = [context.tokens()[row] for row in rows]
-    assert len(set(map(len, tokens))) > 1  # there is padding
-    pad = context.tokenizer.pad_token_id
-    loss, false = released_step(model, dense, judging, tokens, pad, noise, PHI)
-    assert 0 < false < len(rows) * (len(rows) - 1)
-    return loss
+        first = context.training_head[2](first).tanh()
+    oracle = DCLROracle(phi=PHI, share=1.0, released=True, judged=judged)
+    return oracle(first, first, None, index=2, total=10, seed=1)
 
 
 @pytest.mark.usefixtures("global_state")
 def test_a_step_of_the_released_code(runs, tmp_path):
     """Padding is attended, by both models; the first token passes the checkpoint's own pooler, on
-    base models below a new layer.
-
-    Source: tests/oracles/dclr_step.py.
-    """
+    base models below a new layer."""
     start, judge = (
         with_pooler(runs.backbone, tmp_path / name, seed)
         for name, seed in (("start", 1), ("judge", 2))
@@ -243,7 +240,9 @@ def test_a_step_of_the_released_code(runs, tmp_path):
         text = f"dclr[phi={PHI},complement={judge},start={start},padded={padded}]@official"
         method, context, modules = runs.start(text, dropout=0.0, pooler=pooler)
         modules.double()
-        return method.step_loss(context, Step(2, 10, 8, 1, rows)), context
+        loss = method.step_loss(context, Step(2, 10, 8, 1, rows))
+        assert 0 < method.false.sum() < 20
+        return loss, context
 
     for pooler in ("cls_pooler", "cls_pooler_mlp"):
         loss, context = step_of(pooler)

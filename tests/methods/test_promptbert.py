@@ -13,7 +13,7 @@ from bench.utils.errors import UserError
 from methods.base import Step
 from tests.methods.cases import difference, gradients
 from tests.methods.outside import BERT, ROBERTA, run_of
-from tests.oracles import spans as oracle
+from tests.oracles import prompts as oracle
 from tests.oracles.edits import Mutation, edits
 from tests.oracles.methods import infonce
 
@@ -39,32 +39,24 @@ def make(tiny_backbone, tiny_corpus, tiny_data, tmp_path):
     return context_and_method
 
 
-def at_mask(context, template, text, denoise, from_zero, longest=None):
+def at_mask(context, template, text, denoise, from_zero, longest=None, layer=-1):
     """The state at the mask around a sentence; less that of the template alone, if asked for."""
-    tokenizer, model = context.tokenizer, context.backbone
-    parts = template.replace("<mask>", tokenizer.mask_token).split("<sentence>")
-    before, behind = tokenizer(parts[0])["input_ids"][:-1], tokenizer(parts[1])["input_ids"][1:]
-    words = tokenizer(text)["input_ids"][1:-1][:longest]
-    vector = oracle.at_mask(model, before, words, behind, tokenizer.mask_token_id)
-    if not denoise:
-        return vector
-    first = 2 if model.config.model_type == "roberta" and not from_zero else 0
-    return vector - oracle.template_alone(
-        model, before, behind, tokenizer.mask_token_id, len(words), first
-    )
+    words = oracle.words_of(text, context.tokenizer, longest)
+    vector = oracle.around(context, template, words, layer)
+    if denoise:
+        first = oracle.first_of(context.backbone, from_zero)
+        vector = vector - oracle.alone(context, template, len(words), first, layer)
+    return vector
 
 
 def expected_loss(context, hyper):
-    head = [*context.training_head.children()]
     views = []
     for template in (hyper.template, hyper.template_2):
-        views.append([])
-        for row in ROWS:
-            text = context.sentences()[row]
-            vector = at_mask(context, template, text, hyper.denoise, hyper.from_zero, 10)
-            if head:
-                vector = (head[0].weight @ vector + head[0].bias).tanh()
-            views[-1].append(vector)
+        texts = [context.sentences()[row] for row in ROWS]
+        vectors = [
+            at_mask(context, template, text, hyper.denoise, hyper.from_zero, 10) for text in texts
+        ]
+        views.append(torch.stack([context.head(vector) for vector in vectors]))
     return infonce(*views, hyper.temperature)
 
 
@@ -120,21 +112,11 @@ def test_a_mutation_is_caught(name, make, monkeypatch):
 
 def test_lower_layers_are_seen_by_parts_that_join(make):
     context, method = make()
-    seen = []
-    method.loss = lambda views, step: seen.append(views) or torch.zeros(())
-    method.step_loss(context, Step(0, 1, 4, 1, ROWS))
-    (views,) = seen
-    template, mask_id = method.prompts[1], context.tokenizer.mask_token_id
-    row = template.around(context.tokens())[ROWS[3]]
-    lengths = torch.tensor([len(row) - len(template)])
-    (alone,), positions = template.alone(lengths, context.backbone.config)
-
-    def state(layer, ids, **inputs):
-        states = context.backbone(torch.tensor([ids]), output_hidden_states=True, **inputs)
-        return states.hidden_states[layer][0, ids.index(mask_id)]
-
+    method.loss = lambda views, step: views
+    views = method.step_loss(context, Step(0, 1, 4, 1, ROWS))
+    text = context.sentences()[ROWS[3]]
     for layer in (1, 4):
-        expected = context.head(state(layer, row) - state(layer, alone, position_ids=positions))
+        expected = context.head(at_mask(context, SECOND, text, True, False, 10, layer))
         torch.testing.assert_close(views.at_layer(layer)[1][3], expected)
 
 
@@ -166,8 +148,7 @@ def released_vector(base, text):
         text += "."
     ids = base.tokenizer(template.replace("*sent 0*", text).strip())["input_ids"]
     with torch.no_grad():
-        states = base.model(input_ids=torch.tensor([ids])).last_hidden_state[0]
-    return states[ids.index(base.tokenizer.mask_token_id)].numpy()
+        return oracle.state(base.model, ids, base.tokenizer.mask_token_id).numpy()
 
 
 def test_on_roberta_a_scored_sentence_follows_a_space_as_released():

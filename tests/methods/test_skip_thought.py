@@ -1,7 +1,6 @@
 """Skip-thought equals its printed equations in loss and gradient; its vectors, its training."""
 
 from functools import cache
-from operator import attrgetter
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,6 +12,7 @@ from bench.models.load import load_encoder, save_encoder
 from methods.base import Refusal, Shape, Step
 from methods.skip_thought import SkipThought
 from tests.conftest import make_sentences
+from tests.methods.cases import difference, gradients
 from tests.oracles import skip_thought as oracle
 from tests.oracles.edits import Mutation, edits
 from tests.training.test_loop import log_of
@@ -60,8 +60,9 @@ def expected(condition, reset, kind):
     method = make(condition, reset, kind)
     rows = [oracle.numbers(text, method.words) for text in TEXTS[kind]]
     triples = [rows[i - 1 : i + 2] for i in (1, 2, 3, 4, 7)]
-    weights = {name: weight.detach().numpy() for name, weight in method.named_parameters()}
-    return oracle.loss_and_gradient(weights, triples, condition == "every", reset == "after")
+    weights = dict(method.named_parameters())
+    loss = oracle.loss(weights, triples, condition == "every", reset == "after")
+    return gradients(loss, list(weights.values()))
 
 
 # Of gradients that vanish behind shut gates rounding alone decides the digits.
@@ -70,16 +71,9 @@ FLOORS = {torch.float64: 1e-3, torch.float32: 0.05}
 
 def disagreement(method, wanted):
     """The largest difference, relative to the loss and to the largest entry of each gradient."""
-    dtype, count = method.reader.embedding.dtype, method.items(None)
-    loss = method.step_loss(None, Step(0, 1, count, 3, range(count)))
-    loss.backward()
-    assert loss.dtype == dtype
-    worst = [abs(loss.item() - wanted[0]) / abs(wanted[0])]
-    for name, gradient in wanted[1].items():
-        found = attrgetter(name)(method).grad
-        difference = (0.0 if found is None else found.double().numpy()) - gradient
-        worst.append(abs(difference).max() / max(abs(gradient).max(), FLOORS[dtype]))
-    return max(worst)
+    count, weights = method.items(None), list(method.parameters())
+    found = gradients(method.step_loss(None, Step(0, 1, count, 3, range(count))), weights)
+    return difference(found, wanted, weights, FLOORS[found[0].dtype], lambda weight: 1.0)
 
 
 @pytest.mark.parametrize("kind", TEXTS)

@@ -65,6 +65,7 @@ class DCLROracle:
             noise rises along the cross-entropy of plain cosines (RUCAIBox/DCLR@e2c3430,
             simcse/models.py:686-694).
         smoothing: options of IS-CSE, whose term is added; or None.
+        judged: the complementary model's vectors; None: those of the first view.
     """
 
     t: float = 0.05
@@ -75,6 +76,7 @@ class DCLROracle:
     size: float = 1e-3
     released: bool = False
     smoothing: dict | None = None
+    judged: Tensor | None = None
 
     def __post_init__(self) -> None:
         self.memory = Memory(self.smoothing["length"]) if self.smoothing else None
@@ -82,8 +84,9 @@ class DCLROracle:
     def __call__(
         self, h: Tensor, p: Tensor, lower: Any, *, index: int, total: int, seed: int
     ) -> Tensor:
+        judged = h if self.judged is None else self.judged
         false = [
-            [i != j and similarity(h[i], h[j]).item() >= self.phi for j in range(len(h))]
+            [i != j and similarity(judged[i], judged[j]).item() >= self.phi for j in range(len(h))]
             for i in range(len(h))
         ]
         count = math.floor(self.share * len(h)) if self.released else self.count

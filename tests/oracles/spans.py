@@ -1,5 +1,5 @@
-"""DeCLUTR's and PromptBERT's losses from the printed formulas, as plain loops; DeCLUTR's released
-spans (JohnGiorgi/DeCLUTR@b78ac57), restated line by line."""
+"""DeCLUTR's loss from the printed formulas; its released spans (JohnGiorgi/DeCLUTR@b78ac57),
+restated line by line."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,8 +9,6 @@ from torch import Tensor
 
 from tests.oracles.methods import log_sum
 from tests.oracles.outside import nt_xent
-
-Ids = Sequence[int]
 
 
 def declutr_contrast(
@@ -72,22 +70,3 @@ def released_ids(tokenizer: Any, span: str, longest: int) -> list[int]:
         text = text.replace(spaced, spaced[1:])
     ids = tokenizer.encode(text, add_special_tokens=False)[: longest - 2]
     return [tokenizer.cls_token_id, *ids, tokenizer.sep_token_id]
-
-
-def at_mask(model: Any, before: Ids, words: Ids, behind: Ids, mask_id: int) -> Tensor:
-    """The last state at the mask behind the sentence, of one sentence alone."""
-    ids = [*before, *words, *behind]
-    place = len(before) + len(words) + list(behind).index(mask_id)
-    return model(input_ids=torch.tensor([ids])).last_hidden_state[0, place]
-
-
-def template_alone(
-    model: Any, before: Ids, behind: Ids, mask_id: int, gap: int, first: int
-) -> Tensor:
-    """Without the sentence; what stands behind it keeps the positions `gap` pieces further."""
-    positions = [first + i for i in range(len(before))]
-    positions += [first + len(before) + gap + i for i in range(len(behind))]
-    states = model(
-        input_ids=torch.tensor([[*before, *behind]]), position_ids=torch.tensor([positions])
-    )
-    return states.last_hidden_state[0, len(before) + list(behind).index(mask_id)]
