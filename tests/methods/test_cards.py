@@ -225,12 +225,9 @@ def test_switching_is_skipped_where_the_tokenizer_knows_no_capitals(tiny_bert, t
 
 VALUES = [
     # 4 x 128 on one device is 512
-    ("cards", ROBERTA, {"setting": "official", "batch_size": 512, "learning_rate": 4e-5,
-                        "switch": 0.05, "words": "each", "neighbours": 64, "retrieval": "avg"}),
-    ("cards", ROBERTA_LARGE, {"setting": "official", "batch_size": 512, "learning_rate": 7.5e-6,
-                              "switch": 0.1, "words": "count", "neighbours": 8,
-                              "retrieval": "cls_before_pooler"}),
-]  # fmt: skip
+    ("cards", name, {"setting": "official", "batch_size": 512, "learning_rate": rate})
+    for name, rate in ((ROBERTA, 4e-5), (ROBERTA_LARGE, 7.5e-6))
+]
 OUT_OF_LIMITS = {
     "cards": (
         "switch=-0.1 switch=1.5 words=some neighbours=-1 retrieval=cls retrieval=mean temperature=0"

@@ -178,18 +178,15 @@ def test_sentences_of_one_length_share_the_noise_and_dropout_of_their_template(m
 
 PUBLISHED = {
     "batch_size": 256, "learning_rate": 1e-5, "max_length": 34, "epochs": 1, "drop_last": True,
-    "select_every": 125, "cross": True, "denoise": True, "denoise_by": "padding",
+    "select_every": 125,
 }  # fmt: skip
-OFFICIAL = {**PUBLISHED, "split": 2, "period": True}
-PAPER = {**PUBLISHED, "split": 1, "period": False, "space": False, "aligned": True}
 POSITIVE = 'The sentence : "<sentence>" means <mask> , so it can be summarized as <mask> .'
 VALUES = [
-    ("cot-bert@official", BERT,
-     {**OFFICIAL, "space": False, "aligned": False, "template_2": POSITIVE}),
-    ("cot-bert@official", ROBERTA, {**OFFICIAL, "space": True}),
-    ("cot-bert@paper", BERT, PAPER),
-    ("cot-bert@paper", ROBERTA, PAPER),
-]  # fmt: skip
+    ("cot-bert@official", BERT, {**PUBLISHED, "template_2": POSITIVE}),
+    ("cot-bert@official", ROBERTA, PUBLISHED),
+    ("cot-bert@paper", BERT, PUBLISHED),
+    ("cot-bert@paper", ROBERTA, PUBLISHED),
+]
 OUT_OF_LIMITS = {
     "cot-bert": "split=0 denoise_by=words",
 }

@@ -144,12 +144,12 @@ def test_the_better_copy_is_kept(train_tiny, monkeypatch, scores, place):
 # What the tests of all methods need to know of this one (`outside.of_methods`).
 
 PUBLISHED = {
-    "batch_size": 2, "negatives": 7, "drawn": 2 * STEPS, "optimiser": "rmsprop", "epsilon": 1e-7,
+    "batch_size": 2, "optimiser": "rmsprop", "epsilon": 1e-7,
     "weight_decay": 0, "dropout": 0, "max_length": 75, "select_every": 500,
 }  # fmt: skip
 VALUES = [
-    ("ct-bert@official", BERT, {**PUBLISHED, "anchored": False}),
-    ("ct-bert@paper", BERT, {**PUBLISHED, "anchored": True}),
+    ("ct-bert@official", BERT, PUBLISHED),
+    ("ct-bert@paper", BERT, PUBLISHED),
 ]
 OUT_OF_LIMITS = {
     "ct-bert": "negatives=-1 drawn=0",

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 from bench.datasets.word_vectors import read_vectors
-from bench.models.load import load_encoder, save_encoder
 from bench.stages.jobs import score_run
 from bench.utils.errors import UserError
 from methods.glove import AverageOfWords, dropped_words
 from tests.conftest import WORDS
-from tests.methods.outside import run_of
+from tests.methods.outside import run_of, stored
 from tests.oracles.edits import Mutation, edits
 
 MARKS = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
@@ -102,11 +101,7 @@ def test_dropped_words_are_the_released_ones():
 
 @pytest.mark.parametrize("stop_words", [False, True])
 def test_an_encoder_is_saved_and_loaded(stop_words, tmp_path):
-    encoder = AverageOfWords(KNOWN, VECTORS, stop_words)
-    save_encoder(encoder, tmp_path / "encoder")
-    loaded = load_encoder(tmp_path / "encoder")
-    assert loaded.identity == encoder.identity
-    assert np.array_equal(loaded.encode(TEXTS), encoder.encode(TEXTS))
+    stored(AverageOfWords(KNOWN, VECTORS, stop_words), tmp_path / "encoder", TEXTS)
 
 
 def test_identity_is_that_of_the_table_and_the_rule():

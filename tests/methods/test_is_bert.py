@@ -5,10 +5,9 @@ import pytest
 import torch
 from torch import nn
 
-from bench.models.load import load_encoder, save_encoder
 from methods.base import Shape
 from methods.is_bert import ISBERT
-from tests.methods.outside import BERT, HARD, TOLERANCE, disagreement, step, vectors
+from tests.methods.outside import BERT, HARD, TOLERANCE, disagreement, step, stored, vectors
 from tests.oracles.edits import Mutation, edits
 from tests.oracles.outside import is_bert
 
@@ -131,10 +130,7 @@ def test_a_vector_owes_nothing_to_its_company_and_is_stored(runs, tmp_path):
     together = encoder.encode(SENTENCES)
     alone = np.concatenate([encoder.encode([sentence]) for sentence in SENTENCES])
     np.testing.assert_allclose(together, alone, rtol=1e-4, atol=1e-6)
-    save_encoder(encoder, tmp_path / "encoder")
-    back = load_encoder(tmp_path / "encoder")
-    assert back.identity == encoder.identity
-    assert np.array_equal(back.encode(SENTENCES), together)
+    back = stored(encoder, tmp_path / "encoder", SENTENCES)
     with torch.no_grad():
         method.local.convolutions[2].bias[0] += 1
     assert encoder.identity != back.identity
@@ -145,11 +141,11 @@ def test_a_vector_owes_nothing_to_its_company_and_is_stored(runs, tmp_path):
 PUBLISHED = {
     "batch_size": 32, "learning_rate": 2e-6, "epsilon": 1e-7, "warmup": 0.1,
     "bias_correction": False, "weight_decay": 0.01, "select_every": 1000, "corpus": "nli",
-    "relu": False, "max_length": 131, "decay_biases": False,
+    "max_length": 131, "decay_biases": False,
 }  # fmt: skip
 VALUES = [
     ("is-bert@official", BERT, PUBLISHED),
-    ("is-bert@paper", BERT, {**PUBLISHED, "relu": True}),
+    ("is-bert@paper", BERT, PUBLISHED),
 ]
 OUT_OF_LIMITS = {
     "is-bert": "channels=0 channels=1.5 relu=maybe",

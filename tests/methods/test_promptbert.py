@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from bench.models.load import load_encoder, save_encoder
+from bench.models.load import load_encoder
 from bench.registry.backbones import TOY_FOLDER
 from bench.training.context import RunContext
 from bench.utils.errors import UserError
 from methods.base import Step
 from tests.methods.cases import difference, gradients
-from tests.methods.outside import BERT, ROBERTA, run_of
+from tests.methods.outside import BERT, ROBERTA, run_of, stored
 from tests.oracles import prompts as oracle
 from tests.oracles.edits import Mutation, edits
 from tests.oracles.methods import infonce
@@ -181,11 +181,7 @@ def test_the_encoder_is_saved_and_loaded_and_its_identity_tells_settings_apart(m
         context, method = make(torch.float32, **given)
         return method.encoder(context)
 
-    encoder = encoder_of()
-    save_encoder(encoder, tmp_path / "kept")
-    again = load_encoder(tmp_path / "kept")
-    assert again.identity == encoder.identity
-    assert np.array_equal(again.encode(TEXTS), encoder.encode(TEXTS))
+    encoder = stored(encoder_of(), tmp_path / "kept", TEXTS)
     others = [
         encoder_of(denoise_scored=False),
         encoder_of(period="false"),
@@ -205,14 +201,18 @@ PUBLISHED = {
     "pooler": "cls_mlp",
 }  # fmt: skip
 VALUES = [
-    ("promptbert@official", BERT,
-     {**PUBLISHED, "period": True, "template": 'This sentence of "<sentence>" means <mask>.'}),
-    ("promptbert@official", ROBERTA,
-     {**PUBLISHED, "template_2": "The sentence : '<sentence> ' means<mask>.", "space": True,
-      "from_zero": True}),
-    ("promptbert@paper", ROBERTA, {**PUBLISHED, "space": False, "from_zero": False}),
-    ("promptbert@paper", BERT, {"period": False}),
-]  # fmt: skip
+    (
+        "promptbert@official",
+        BERT,
+        {**PUBLISHED, "template": 'This sentence of "<sentence>" means <mask>.'},
+    ),
+    (
+        "promptbert@official",
+        ROBERTA,
+        {**PUBLISHED, "template_2": "The sentence : '<sentence> ' means<mask>."},
+    ),
+    ("promptbert@paper", ROBERTA, PUBLISHED),
+]
 OUT_OF_LIMITS = {
     "promptbert": "temperature=0",
 }

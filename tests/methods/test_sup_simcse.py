@@ -144,15 +144,18 @@ def test_what_joins_it_and_what_it_joins():
 
 # What the tests of all methods need to know of this one (`outside.of_methods`).
 
-VALUES = [
-    *((f"sup-simcse@{setting}", name,
-       {"corpus": "nli", "batch_size": 512, "epochs": 3, "learning_rate": rate, "dimension": width,
-        "select_every": 125, "own_weight": 1.0, **quarter})
-      for setting, quarter in (
-          ("paper", {"clip": 1.0}), ("official", {"clip": 4.0, "epsilon": 4e-8}))
-      for name, rate, width in ((BERT, 5e-5, 768), (ROBERTA, 5e-5, 768), (LARGE, 1e-5, 1024),
-                                (ROBERTA_LARGE, 1e-5, 1024))),
-]  # fmt: skip
+SHARED = {"corpus": "nli", "batch_size": 512, "epochs": 3, "select_every": 125}
+OF_BASE = {**SHARED, "learning_rate": 5e-5, "dimension": 768}
+OF_LARGE = {**SHARED, "learning_rate": 1e-5, "dimension": 1024}
+VALUES = []
+for name, values in (
+    (BERT, OF_BASE),
+    (ROBERTA, OF_BASE),
+    (LARGE, OF_LARGE),
+    (ROBERTA_LARGE, OF_LARGE),
+):
+    VALUES.append(("sup-simcse@paper", name, {**values, "clip": 1.0}))
+    VALUES.append(("sup-simcse@official", name, {**values, "clip": 4.0, "epsilon": 4e-8}))
 OUT_OF_LIMITS = {
     "sup-simcse": "own_weight=-1",
 }
