@@ -1,7 +1,7 @@
 """Everything that a method imports, as in `from methods.base import Contrastive, Field`."""
 # ruff: noqa: F401
 
-from pydantic import Field, model_validator
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, model_validator
 
 from methods.contract import (
     BASE_DEPTH,
@@ -14,12 +14,14 @@ from methods.contract import (
     TARGET,
     ComputedPooler,
     Context,
+    Count,
     HyperParameters,
     Mapped,
     Method,
     Pooler,
     Refusal,
     Shape,
+    Share,
     Step,
     Table,
     Tokens,
@@ -46,10 +48,12 @@ from methods.contrastive import (
     Negatives,
     Queued,
     Terms,
+    beside,
     compose,
     cosine,
     info_nce,
     nt_xent,
+    on_diagonal,
     pair_loss,
     refuse_composition,
     weighted,

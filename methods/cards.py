@@ -11,9 +11,10 @@ from methods.base import (
     ComputedPooler,
     Context,
     Contrastive,
-    Field,
     Negatives,
+    NonNegativeInt,
     Shape,
+    Share,
     Step,
     Tokens,
     Views,
@@ -29,13 +30,17 @@ class CARDS(Contrastive):
 
     class Hyper(Contrastive.Hyper):
         # Of their first letters.
-        switch: float = Field(0.05, ge=0, le=1, description="share of words that change case")
+        switch: Share = 0.05
+        """share of words that change case"""
         # "each": an independent draw per word (code v2); "count": max(1, round(switch x words))
         # words (v1).
-        words: Literal["each", "count"] = Field("each", description="how words are drawn")
+        words: Literal["each", "count"] = "each"
+        """how words are drawn"""
         # K - 1, since the code's K includes the sentence itself.
-        neighbours: int = Field(64, ge=0, description="nearest sentences to draw from; 0: none")
-        retrieval: ComputedPooler = Field("avg", description="pooler of the raw backbone searched")
+        neighbours: NonNegativeInt = 64
+        """nearest sentences to draw from; 0: none"""
+        retrieval: ComputedPooler = "avg"
+        """pooler of the raw backbone searched"""
 
     _large = {"switch": 0.1, "words": "count", "neighbours": 8, "retrieval": "cls_before_pooler"}
     # Batch size 128 on each of 4 GPUs; the authors train RoBERTa only.

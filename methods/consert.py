@@ -8,7 +8,17 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from methods.base import Context, Field, HyperParameters, Method, Refusal, Step, nt_xent, to_device
+from methods.base import (
+    Context,
+    Field,
+    HyperParameters,
+    Method,
+    PositiveFloat,
+    Refusal,
+    Step,
+    nt_xent,
+    to_device,
+)
 
 # "dropout" zeroes single elements of the embeddings without rescaling; the backbone's own dropout
 # is a recipe field.
@@ -23,13 +33,18 @@ class ConSERT(Method):
 
     class Hyper(HyperParameters):
         # docs/methods.md#consert
-        temperature: float = Field(0.1, gt=0, description="divisor of the cosines")
-        first: Augmentation = Field("feature_cutoff", description="of the first view")
-        second: Augmentation = Field("shuffle", description="of the second view")
+        temperature: PositiveFloat = 0.1
+        """divisor of the cosines"""
+        first: Augmentation = "feature_cutoff"
+        """of the first view"""
+        second: Augmentation = "shuffle"
+        """of the second view"""
         # Rounded down.
-        rate: float = Field(0.2, ge=0, lt=1, description="share that cutoff or dropout removes")
+        rate: float = Field(0.2, ge=0, lt=1)
+        """share that cutoff or dropout removes"""
         # The released code takes 0.15 of the sum of two means.
-        scale: float = Field(1.0, gt=0, description="factor of the mean loss")
+        scale: PositiveFloat = 1.0
+        """factor of the mean loss"""
 
     _recipe = {
         "corpus": "sts",

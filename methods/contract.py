@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from types import NoneType
-from typing import Any, ClassVar, Literal, Protocol, get_args
+from typing import Annotated, Any, ClassVar, Literal, Protocol, get_args
 
 import numpy as np
 import torch
@@ -113,6 +113,12 @@ class Step:
     def generator(self, name: str, device: str | torch.device = "cpu") -> torch.Generator:
         """Return the generator of this step's draw called `name`, on a device."""
         return stream(self.seed, name, self.index, device=device)
+
+    def gaussian(self, name: str, count: int, vectors: Tensor) -> Tensor:
+        """Return float32 draws of N(0, I), (count, d), on the device of vectors (n, d)."""
+        generator = self.generator(name, vectors.device)
+        size = (count, vectors.shape[1])
+        return torch.randn(size, generator=generator, device=vectors.device)
 
     def take(self, corpus: Sequence[Any]) -> list[Any]:
         """Return the batch's items of a corpus."""
@@ -258,11 +264,21 @@ class Context(Protocol):
         """Return the nearest other rows by cosine, nearest first: int64 numpy (n, count)."""
 
 
+Count = Annotated[int, Field(ge=1)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
 class HyperParameters(BaseModel):
     """Base class of a method's hyper-parameters; a value may be text: "3e-5", "true", "none"."""
 
+    # The text below a field is its meaning in the table of config/README.md.
+
     model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        validate_default=True,
+        use_attribute_docstrings=True,
     )
 
     @field_validator("*", mode="before")
@@ -430,6 +446,12 @@ def scatter(vectors: Tensor, centre: Tensor) -> Tensor:
     return total
 
 
+def adapted(encoder: Any, sentences: Sequence[str], vectors: Vectors) -> Vectors:
+    """Apply what the Encoder's `encode` leaves out, fitted on sentences, to its vectors."""
+    adapt = getattr(encoder, "adapt", None)
+    return adapt(sentences, vectors) if adapt else vectors
+
+
 class Mapped:
     """An Encoder that maps the vectors of `base` by `arrays`; without any, by a map that is fitted
     on each task. `options` are plain values."""
@@ -478,8 +500,7 @@ class Mapped:
         return vectors if self.adapt else self.through(vectors)
 
     def _adapt(self, sentences: Sequence[str], vectors: Vectors) -> Vectors:
-        adapt = getattr(self.base, "adapt", None)
-        finished = adapt(sentences, vectors) if adapt else vectors
+        finished = adapted(self.base, sentences, vectors)
         mapped = self if self.fixed else self.fitted(sentences, finished)
         return lambda texts: mapped.through(finished(texts))
 
@@ -489,11 +510,11 @@ class Transform(Method):
 
     class Hyper(HyperParameters):
         # "nli" in SimCSE's table (docs/methods.md#bert-flow, #bert-whitening).
-        source: str = Field(
-            "nli", json_schema_extra=LABEL, description="corpus to fit on, or `target` (each task)"
-        )
+        source: str = Field("nli", json_schema_extra=LABEL)
+        """corpus to fit on, or `target` (each task)"""
         # None as in the papers.
-        sentences: int | None = Field(None, ge=2, description="the first of the corpus; none: all")
+        sentences: int | None = Field(None, ge=2)
+        """the first of the corpus; none: all"""
 
     trained = False
 
@@ -515,8 +536,7 @@ class Transform(Method):
         sentences = context.sentences(self.hyper.source)[: self.hyper.sentences]
         vectors: Vectors = partial(context.encode, encoder)
         # For a map below that is fitted on each task, the corpus counts as a task.
-        adapt = getattr(encoder, "adapt", None)
-        return sentences, adapt(sentences, vectors) if adapt else vectors
+        return sentences, adapted(encoder, sentences, vectors)
 
     def transform(self, encoder: Any, context: Context) -> Any:
         """Return the Encoder that maps the vectors of `encoder`."""

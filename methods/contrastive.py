@@ -14,7 +14,7 @@ from functools import reduce
 from typing import Any
 
 import torch
-from pydantic import Field
+from pydantic import Field, PositiveFloat
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -89,9 +89,21 @@ def info_nce(
     """Return the InfoNCE loss in one direction of anchors and positives (n, d)."""
     # `weights` are w_ij of the formula, (n, n) and at least 0, with a positive diagonal.
     logits = cosine(anchors, positives) / temperature
-    columns = [weighted(logits, weights)]
-    columns += [group.logits(anchors, temperature) for group in negatives]
-    return pair_loss(torch.cat(columns, dim=1))
+    return pair_loss(beside(weighted(logits, weights), negatives, anchors, temperature))
+
+
+def beside(
+    logits: Tensor,
+    negatives: Iterable[Negatives],
+    anchors: Tensor,
+    temperature: float,
+    similarity: Callable[[Tensor], Tensor] | None = None,
+) -> Tensor:
+    """Return logits (n, n) of in-batch candidates, and those of all negatives beside them."""
+    columns = [logits]
+    for group in negatives:
+        columns.append(group.logits(anchors, temperature, similarity))
+    return torch.cat(columns, dim=1)
 
 
 def pair_loss(logits: Tensor) -> Tensor:
@@ -103,12 +115,17 @@ def nt_xent(first: Tensor, second: Tensor, temperature: float, reduction: str = 
     """Return the NT-Xent loss of two views (n, d): each of 2n vectors against the others."""
     vectors = torch.cat([first, second])
     logits = cosine(vectors, vectors) / temperature
-    # A vector is no candidate for itself.
-    diagonal = torch.eye(len(vectors), dtype=torch.bool, device=vectors.device)
     # Rows 0 to n - 1 are the first views, n to 2n - 1 the second: the partner of row i is i + n
     # modulo 2n.
     partners = torch.arange(len(vectors), device=vectors.device).roll(len(first))
-    return F.cross_entropy(logits.masked_fill(diagonal, -torch.inf), partners, reduction=reduction)
+    # A vector is no candidate for itself.
+    logits = logits.masked_fill(on_diagonal(logits), -torch.inf)
+    return F.cross_entropy(logits, partners, reduction=reduction)
+
+
+def on_diagonal(cells: Tensor) -> Tensor:
+    """Return which cells (n, m) have the same row and column."""
+    return torch.eye(*cells.shape, dtype=torch.bool, device=cells.device)
 
 
 class Contrastive(Method):
@@ -116,9 +133,8 @@ class Contrastive(Method):
 
     class Hyper(HyperParameters):
         # SimCSE section 3
-        temperature: float = Field(
-            0.05, gt=0, json_schema_extra=HOST, description="divisor of the cosines"
-        )
+        temperature: PositiveFloat = Field(0.05, json_schema_extra=HOST)
+        """divisor of the cosines"""
 
     # Share of the loss without extra negatives and weights; 0.5 in SSCL's released code.
     plain_share: float = 0.0
@@ -256,6 +272,7 @@ def refuse_composition(parts: Sequence[tuple[type[Method], Any]]) -> None:
     """Raise `Refusal` if parts cannot be combined."""
     (first, first_hyper), *added = parts
     names = [cls.name for cls, _ in parts]
+    # A transform may follow any method; slots are filled only for one that fits the formula.
     if issubclass(first, Transform):
         raise Refusal(
             f"'{first.name}' maps finished vectors; write it after a method, "
@@ -273,39 +290,38 @@ def refuse_composition(parts: Sequence[tuple[type[Method], Any]]) -> None:
             raise Refusal(
                 f"'{cls.name}' adds nothing to another method; write it first or leave it out"
             )
-        positive, first_positive = cls.fixed_positive(hyper), first.fixed_positive(first_hyper)
-        parts_setting = first.in_parts(first_hyper)
-        # When slots of `cls` do not fit the method written first, and why.
-        rules = [
-            (
-                positive is not None,
-                f"'{cls.name}' with {positive} defines its own positive, so it can only be written "
-                "first",
-            ),
-            (
-                parts_setting is not None,
-                f"'{first.name}' with {parts_setting} contrasts within parts of a batch, and "
-                f"'{cls.name}' needs the whole; set it to 1",
-            ),
-            (
-                cls.quiet is not Contrastive.quiet and first.step_loss is not Contrastive.step_loss,
-                f"'{cls.name}' needs a pass without dropout, and '{first.name}' has no place for "
-                "it",
-            ),
-            (
-                cls.terms is not Contrastive.terms and first_positive is not None,
-                f"'{cls.name}' needs the dropout positive, and '{first.name}' with "
-                f"{first_positive} has none",
-            ),
-        ]
-        rules += [
-            (
-                getattr(hyper, name) != cls.Hyper.model_fields[name].default,
+        _refuse_slots(cls, hyper, first, first_hyper)
+
+
+def _refuse_slots(
+    cls: type[Contrastive], hyper: Any, first: type[Contrastive], first_hyper: Any
+) -> None:
+    """Raise `Refusal` if slots of an added method do not fit the method written first."""
+    positive = cls.fixed_positive(hyper)
+    if positive is not None:
+        raise Refusal(
+            f"'{cls.name}' with {positive} defines its own positive, so it can only be written "
+            "first"
+        )
+    parts_setting = first.in_parts(first_hyper)
+    if parts_setting is not None:
+        raise Refusal(
+            f"'{first.name}' with {parts_setting} contrasts within parts of a batch, and "
+            f"'{cls.name}' needs the whole; set it to 1"
+        )
+    if cls.quiet is not Contrastive.quiet and first.step_loss is not Contrastive.step_loss:
+        raise Refusal(
+            f"'{cls.name}' needs a pass without dropout, and '{first.name}' has no place for it"
+        )
+    first_positive = first.fixed_positive(first_hyper)
+    if cls.terms is not Contrastive.terms and first_positive is not None:
+        raise Refusal(
+            f"'{cls.name}' needs the dropout positive, and '{first.name}' with {first_positive} "
+            "has none"
+        )
+    for name in cls.Hyper.marked("host"):
+        if getattr(hyper, name) != cls.Hyper.model_fields[name].default:
+            raise Refusal(
                 f"'{name}' of '{cls.name}' is set by the method written first, '{first.name}'; "
-                "set it there",
+                "set it there"
             )
-            for name in cls.Hyper.marked("host")
-        ]
-        for is_conflict, reason in rules:
-            if is_conflict:
-                raise Refusal(reason)

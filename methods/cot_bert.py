@@ -6,7 +6,17 @@ from typing import Literal, Self
 import torch
 from torch import Tensor
 
-from methods.base import Context, Field, Negatives, Step, Tokens, Views, cosine, model_validator
+from methods.base import (
+    Context,
+    Count,
+    Field,
+    Negatives,
+    Step,
+    Tokens,
+    Views,
+    cosine,
+    model_validator,
+)
 from methods.promptbert import MASK, SENTENCE, UNLABELLED, Prompt, PromptBERT, first_position
 
 _MEANS = f"means {MASK} , so it can be summarized as {MASK} ."
@@ -21,29 +31,28 @@ class CoTBERT(PromptBERT):
     class Hyper(PromptBERT.Hyper):
         # Templates of BERT (RoBERTa: below), from the released script.
         template: str = Field(
-            f'The sentence of "{SENTENCE}" {_MEANS}',
-            json_schema_extra=UNLABELLED,
-            description="of the anchor and of scoring",
+            f'The sentence of "{SENTENCE}" {_MEANS}', json_schema_extra=UNLABELLED
         )
+        """of the anchor and of scoring"""
         template_2: str = Field(
-            f'The sentence : "{SENTENCE}" {_MEANS}',
-            json_schema_extra=UNLABELLED,
-            description="of the positive",
+            f'The sentence : "{SENTENCE}" {_MEANS}', json_schema_extra=UNLABELLED
         )
+        """of the positive"""
         template_3: str | None = Field(
-            f'The sentence : "{SENTENCE}" {_OPPOSITE}',
-            json_schema_extra=UNLABELLED,
-            description="of the negative; none: no negative",
+            f'The sentence : "{SENTENCE}" {_OPPOSITE}', json_schema_extra=UNLABELLED
         )
+        """of the negative; none: no negative"""
         # Cosines of positive i and negative j are candidates of anchor i.
-        cross: bool = Field(True, description="cosines of positives with negatives are candidates")
+        cross: bool = True
+        """cosines of positives with negatives are candidates"""
         # "positions": only the sentence's, as PromptBERT.
-        denoise_by: Literal["padding", "positions"] = Field(
-            "padding", description="what stands for the sentence in a subtracted template"
-        )
+        denoise_by: Literal["padding", "positions"] = "padding"
+        """what stands for the sentence in a subtracted template"""
         # RoBERTa gives padding no positions, so there the released code's are not.
-        aligned: bool = Field(False, description="template positions as around words, on RoBERTa")
-        split: int = Field(1, ge=1, description="equal parts of a batch that contrast alone")
+        aligned: bool = False
+        """template positions as around words, on RoBERTa"""
+        split: Count = 1
+        """equal parts of a batch that contrast alone"""
 
         @property
         def templates(self) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from methods.base import Context, Contrastive, Field, Refusal, Step
+from methods.base import Context, Contrastive, Count, Field, Refusal, Step
 
 
 class Cropping(Contrastive):
@@ -17,10 +17,14 @@ class Cropping(Contrastive):
     reference = "arXiv 2508.03453; code berenslab/text-embed-augm@09ac529"
 
     class Hyper(Contrastive.Hyper):
-        unit: Literal["document", "sentence"] = Field("document", description="what is cropped")
-        lines: int = Field(2, ge=1, description="successive lines of a document in a crop")
-        longest: int = Field(128, ge=3, description="word pieces of such a crop, special ones too")
-        cut: float = Field(0.1, ge=0, lt=1, description="share of words outside a sentence's crop")
+        unit: Literal["document", "sentence"] = "document"
+        """what is cropped"""
+        lines: Count = 2
+        """successive lines of a document in a crop"""
+        longest: int = Field(128, ge=3)
+        """word pieces of such a crop, special ones too"""
+        cut: float = Field(0.1, ge=0, lt=1)
+        """share of words outside a sentence's crop"""
 
     paper = {"*": {"pooler": "avg", "learning_rate": 2e-5, "warmup": 0.1, "precision": "float32"}}
     used_if = {

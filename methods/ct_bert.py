@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from methods.base import Context, Field, HyperParameters, Method, Step, to_device
+from methods.base import Context, Count, HyperParameters, Method, NonNegativeInt, Step, to_device
 
 
 class CTBERT(Method):
@@ -19,11 +19,14 @@ class CTBERT(Method):
 
     class Hyper(HyperParameters):
         # K (docs/methods.md#ct-bert).
-        negatives: int = Field(7, ge=0, description="negative pairs per positive pair")
+        negatives: NonNegativeInt = 7
+        """negative pairs per positive pair"""
         # As in the paper; the code draws new ones.
-        anchored: bool = Field(True, description="negative pairs contain the positive's sentence")
+        anchored: bool = True
+        """negative pairs contain the positive's sentence"""
         # 5,000 steps of two
-        drawn: int = Field(10_000, ge=1, description="positive pairs of an epoch")
+        drawn: Count = 10_000
+        """positive pairs of an epoch"""
 
     # Released code, which states that these are the paper's hyper-parameters.
     _recipe = {

@@ -6,7 +6,6 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from methods.base import (
     BASE_DEPTH,
@@ -16,12 +15,17 @@ from methods.base import (
     Contrastive,
     Field,
     Negatives,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
     Shape,
     Step,
     Tokens,
     Views,
+    beside,
     cosine,
     frozen_model,
+    on_diagonal,
     overlay,
     pair_loss,
     separate_dropout,
@@ -40,35 +44,29 @@ class DCLR(Contrastive):
     version = 3
 
     class Hyper(Contrastive.Hyper):
-        phi: float = Field(
-            0.9,
-            gt=0,
-            description="complementary cosine of a false negative; above 1: none",
-        )
-        noise_times: float = Field(1.0, ge=0, description="noise vectors per sentence of the batch")
+        phi: PositiveFloat = 0.9
+        """complementary cosine of a false negative; above 1: none"""
+        noise_times: NonNegativeFloat = 1.0
+        """noise vectors per sentence of the batch"""
         # Steps and size: released code.
-        ascent_steps: int = Field(4, ge=0, description="gradient steps that make noise harder")
-        ascent_size: float = Field(1e-3, ge=0, description="size of a gradient step")
-        complement: str = Field(
-            _SIMCSE_BERT,
-            json_schema_extra=transformer_with("cls"),
-            description="complementary model that finds false negatives",
-        )
-        complement_dropout: bool = Field(False, description="whether the complement uses dropout")
+        ascent_steps: NonNegativeInt = 4
+        """gradient steps that make noise harder"""
+        ascent_size: NonNegativeFloat = 1e-3
+        """size of a gradient step"""
+        complement: str = Field(_SIMCSE_BERT, json_schema_extra=transformer_with("cls"))
+        """complementary model that finds false negatives"""
+        complement_dropout: bool = False
+        """whether the complement uses dropout"""
         # "zeroed": logits times 0.
-        false_negatives: Literal["removed", "zeroed"] = Field(
-            "removed", json_schema_extra=HOST, description="what becomes of false negatives"
-        )
+        false_negatives: Literal["removed", "zeroed"] = Field("removed", json_schema_extra=HOST)
+        """what becomes of false negatives"""
         # "one-vs-rest": over all cells.
-        loss_form: Literal["softmax", "one-vs-rest"] = Field(
-            "softmax", json_schema_extra=HOST, description="form of the loss"
-        )
-        padded: bool = Field(
-            False, json_schema_extra=HOST, description="attention includes padding"
-        )
-        start: str | None = Field(
-            None, json_schema_extra=HOST | MODEL, description="encoder with the initial weights"
-        )
+        loss_form: Literal["softmax", "one-vs-rest"] = Field("softmax", json_schema_extra=HOST)
+        """form of the loss"""
+        padded: bool = Field(False, json_schema_extra=HOST)
+        """attention includes padding"""
+        start: str | None = Field(None, json_schema_extra=HOST | MODEL)
+        """encoder with the initial weights"""
 
     _base = {"batch_size": 128, "learning_rate": 3e-5, "epochs": 3}
     _large = {"batch_size": 256, "learning_rate": 3e-5, "noise_times": 3.0}
@@ -149,8 +147,8 @@ class DCLR(Contrastive):
             states, _ = self._context.states([*tokens] * count, model)
             vectors = states[-1][:, 0] if model.pooler is None else model.pooler(states[-1])
         first, second = vectors[: len(tokens)], vectors[-len(tokens) :]
-        pairs = torch.eye(len(tokens), dtype=torch.bool, device=first.device)
-        self.false = (cosine(first, second) >= self.hyper.phi) & ~pairs
+        cosines = cosine(first, second)
+        self.false = (cosines >= self.hyper.phi) & ~on_diagonal(cosines)
         return ()
 
     def weights(self, anchors: Tensor, positives: Tensor, step: Step) -> Tensor | None:
@@ -165,8 +163,7 @@ class DCLR(Contrastive):
             count = int(self.hyper.noise_times * len(anchors))
         if count == 0:
             return []
-        generator, device = step.generator("dclr-noise", anchors.device), anchors.device
-        noise = torch.randn(count, anchors.shape[1], generator=generator, device=device).to(anchors)
+        noise = step.gaussian("dclr-noise", count, anchors).to(anchors)
         # The noise ascends against the anchors, which are fixed; only the last noise is used.
         for _ in range(self.hyper.ascent_steps):
             with torch.enable_grad():
@@ -192,14 +189,11 @@ class DCLR(Contrastive):
     ) -> Tensor:
         logits = cosine(anchors, positives) / self.hyper.temperature
         if weights is not None and self.hyper.false_negatives == "zeroed":
-            columns = [logits * weights]
+            logits = logits * weights
         else:
-            columns = [weighted(logits, weights)]
-        columns += [group.logits(anchors, self.hyper.temperature) for group in negatives]
-        logits = torch.cat(columns, dim=1)
-        if self.hyper.loss_form == "softmax":
-            return pair_loss(logits)
-        return one_vs_rest(logits, torch.arange(len(anchors), device=anchors.device))
+            logits = weighted(logits, weights)
+        logits = beside(logits, negatives, anchors, self.hyper.temperature)
+        return pair_loss(logits) if self.hyper.loss_form == "softmax" else one_vs_rest(logits)
 
 
 def directions(vectors: Tensor) -> Tensor:
@@ -208,10 +202,11 @@ def directions(vectors: Tensor) -> Tensor:
     return torch.where(lengths > 0, vectors / lengths, 0)
 
 
-def one_vs_rest(logits: Tensor, labels: Tensor) -> Tensor:
-    """Return the mean of -[y log p + (1 - y) log(1 - p)] over all cells, p = softmax(row)."""
+def one_vs_rest(logits: Tensor) -> Tensor:
+    """Return the mean of -[y log p + (1 - y) log(1 - p)] over all cells (n, m), p = softmax(row);
+    y is 1 on the diagonal."""
     shares = logits.log_softmax(dim=1)
-    is_pair = F.one_hot(labels, logits.shape[1]).bool()
+    is_pair = on_diagonal(logits)
     # If p is near 1, 1 - p loses precision; it is then computed as the sum of the other shares.
     near_1 = (shares > math.log(0.5)) & ~is_pair
     complements = torch.log1p(-shares.exp().masked_fill(is_pair | near_1, 0))

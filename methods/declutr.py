@@ -11,9 +11,12 @@ from torch.nn.utils.rnn import pad_sequence
 
 from methods.base import (
     Context,
+    Count,
     Field,
     HyperParameters,
     Method,
+    NonNegativeFloat,
+    PositiveFloat,
     Refusal,
     Step,
     Tokens,
@@ -37,18 +40,27 @@ class DeCLUTR(Method):
 
     class Hyper(HyperParameters):
         # Sections 3.2 (spans), 3.3 (weight), 4.1 (others); share of tokens: Devlin et al. 2019.
-        temperature: float = Field(0.05, gt=0, description="divisor of the cosines")
-        anchors: int = Field(2, ge=1, description="anchor spans per document")
-        positives: int = Field(2, ge=1, description="positive spans per anchor")
-        shortest: int = Field(32, ge=1, description="least word pieces of a span")
+        temperature: PositiveFloat = 0.05
+        """divisor of the cosines"""
+        anchors: Count = 2
+        """anchor spans per document"""
+        positives: Count = 2
+        """positive spans per anchor"""
+        shortest: Count = 32
+        """least word pieces of a span"""
         # At least one between two special ones.
-        longest: int = Field(512, ge=3, description="most word pieces of a span")
-        document: int = Field(2048, description="least of a document, >= 2 x anchors x longest")
-        masked: float = Field(0.15, gt=0, lt=1, description="share of anchors' tokens to predict")
+        longest: int = Field(512, ge=3)
+        """most word pieces of a span"""
+        document: int = 2048
+        """least of a document, >= 2 x anchors x longest"""
+        masked: float = Field(0.15, gt=0, lt=1)
+        """share of anchors' tokens to predict"""
         # 0 uses neither masks nor head.
-        language: float = Field(1.0, ge=0, description="weight of the prediction; 0: none")
+        language: NonNegativeFloat = 1.0
+        """weight of the prediction; 0: none"""
         # There are 2 * anchors * documents.
-        average: bool = Field(False, description="mean of the contrastive terms, not sum")
+        average: bool = False
+        """mean of the contrastive terms, not sum"""
 
         @model_validator(mode="after")
         def _check_lengths(self) -> Self:

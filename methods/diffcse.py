@@ -15,6 +15,7 @@ from methods.base import (
     Context,
     Contrastive,
     Field,
+    NonNegativeFloat,
     Shape,
     Step,
     Tokens,
@@ -33,15 +34,16 @@ class DiffCSE(Contrastive):
     reference = "Chuang et al. 2022, arXiv 2204.10298; code voidism/DiffCSE@f724b2c"
 
     class Hyper(Contrastive.Hyper):
-        generator: str = Field(
-            "distilbert-base-uncased",
-            json_schema_extra=LANGUAGE_MODEL,
-            description="masked language model that fills in tokens",
-        )
-        masked: float = Field(0.30, gt=0, lt=1, description="share of the tokens to fill in")
-        weight: float = Field(0.005, ge=0, description="lambda of detection; 0: no second model")
-        batchnorm: bool = Field(True, description="projector of two layers in place of the head")
-        padded: bool = Field(False, description="the mean of the detection includes padding")
+        generator: str = Field("distilbert-base-uncased", json_schema_extra=LANGUAGE_MODEL)
+        """masked language model that fills in tokens"""
+        masked: float = Field(0.30, gt=0, lt=1)
+        """share of the tokens to fill in"""
+        weight: NonNegativeFloat = 0.005
+        """lambda of detection; 0: no second model"""
+        batchnorm: bool = True
+        """projector of two layers in place of the head"""
+        padded: bool = False
+        """the mean of the detection includes padding"""
 
     _roberta = {"learning_rate": 1e-5, "masked": 0.20, "generator": "distilroberta-base"}
     paper = {

@@ -6,7 +6,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from methods.base import Context, Field, Negatives, Queued, Shape, Step, Tokens, Views, stream
+from methods.base import (
+    Context,
+    Negatives,
+    NonNegativeInt,
+    Queued,
+    Shape,
+    Share,
+    Step,
+    Tokens,
+    Views,
+    stream,
+)
 
 MOST_REPEATS = 9  # released code: below min(10, ...)
 PAPER_RANGE = 2  # paper: dup_len may always reach 2
@@ -18,14 +29,19 @@ class ESimCSE(Queued):
     reference = "Wu et al. 2022, arXiv 2109.04380; code caskcsg/sentemb@5eeec55"
 
     class Hyper(Queued.Hyper):
-        rate: float = Field(0.32, ge=0, le=1, description="largest share of repeated tokens")
+        rate: Share = 0.32
+        """largest share of repeated tokens"""
         # As in the paper; otherwise once per sentence.
-        redraw: bool = Field(True, description="new repetitions at each use")
+        redraw: bool = True
+        """new repetitions at each use"""
         # 2.5 batches of 64 (paper)
-        queue: int = Field(160, ge=0, description="rows of the queue; 0: none")
+        queue: NonNegativeInt = 160
+        """rows of the queue; 0: none"""
         # Paper and code.
-        momentum: float = Field(0.995, ge=0, le=1, description="of the second encoder")
-        random_start: bool = Field(False, description="the second encoder starts random, no copy")
+        momentum: Share = 0.995
+        """of the second encoder"""
+        random_start: bool = False
+        """the second encoder starts random, no copy"""
 
     # Batch size 64 on all backbones, unlike SimCSE; all values are from the released logs.
     paper = {
@@ -78,9 +94,9 @@ class ESimCSE(Queued):
         if most <= 0:
             return list(tokens)
         count = int(torch.randint(most + 1, (), generator=generator))
-        twice = set((1 + torch.randperm(inner, generator=generator)[:count]).tolist())
-        times = [2 if index in twice else 1 for index in range(len(tokens))]
-        return [token for token, count in zip(tokens, times, strict=True) for _ in range(count)]
+        times = torch.ones(len(tokens), dtype=torch.long)
+        times[1 + torch.randperm(inner, generator=generator)[:count]] = 2
+        return torch.tensor(tokens).repeat_interleave(times).tolist()
 
     def negatives(self, anchors: Tensor, views: Views, step: Step) -> list[Negatives]:
         if self.filled == 0:

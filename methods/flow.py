@@ -16,8 +16,10 @@ from torch import Tensor, nn
 from methods.base import (
     TARGET,
     Context,
+    Count,
     Field,
     Mapped,
+    PositiveFloat,
     Shape,
     Transform,
     Vectors,
@@ -271,19 +273,27 @@ class Flow(Transform):
 
     class Hyper(Transform.Hyper):
         # Defaults of the released code (docs/methods.md#bert-flow).
-        levels: int = Field(3, ge=1, description="levels of Glow")
-        depth: int = Field(3, ge=1, description="flow steps per level")
-        hidden: int = Field(32, ge=1, description="width of the coupling networks")
+        levels: Count = 3
+        """levels of Glow"""
+        depth: Count = 3
+        """flow steps per level"""
+        hidden: Count = 32
+        """width of the coupling networks"""
         # The same in every step, or a "random" one per step.
-        permutation: Literal["reversal", "random"] = Field("reversal", description="of dimensions")
+        permutation: Literal["reversal", "random"] = "reversal"
+        """of dimensions"""
         # "data": from the first batch.
-        start: Literal["uniform", "data"] = Field("uniform", description="first shifts and scales")
-        learning_rate: float = Field(1e-3, gt=0, description="of the map, not of the recipe")
-        batch_size: int = Field(32, ge=1, description="pairs of sentences in a step of the map")
+        start: Literal["uniform", "data"] = "uniform"
+        """first shifts and scales"""
+        learning_rate: PositiveFloat = 1e-3
+        """of the map, not of the recipe"""
+        batch_size: Count = 32
+        """pairs of sentences in a step of the map"""
         # A whole number is an int, as in the identities of earlier runs.
         epochs: Annotated[float, AfterValidator(lambda x: int(x) if x.is_integer() else x)] = Field(
-            1, gt=0, description="passes of the map over its sentences"
+            1, gt=0
         )
+        """passes of the map over its sentences"""
 
     # Table 7 (levels), section 3.2 (random permutation; actnorm as in Glow).
     paper = {"*": {"levels": 2, "permutation": "random", "start": "data"}}

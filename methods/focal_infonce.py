@@ -4,7 +4,17 @@ through the factors (docs/methods.md#focal-infonce)."""
 import torch
 from torch import Tensor
 
-from methods.base import SHARED_RECIPE, Contrastive, Field, Negatives, cosine, pair_loss, weighted
+from methods.base import (
+    SHARED_RECIPE,
+    Contrastive,
+    Negatives,
+    NonNegativeFloat,
+    beside,
+    cosine,
+    on_diagonal,
+    pair_loss,
+    weighted,
+)
 
 
 class FocalInfoNCE(Contrastive):
@@ -14,9 +24,12 @@ class FocalInfoNCE(Contrastive):
 
     class Hyper(Contrastive.Hyper):
         # Released script and default of the code.
-        hardness: float = Field(0.3, ge=0, description="m of s (s + m)")
-        focal_positive: bool = Field(True, description="own pair: s^2 instead of s")
-        focal_negative: bool = Field(True, description="all others: s (s + m) instead of s")
+        hardness: NonNegativeFloat = 0.3
+        """m of s (s + m)"""
+        focal_positive: bool = True
+        """own pair: s^2 instead of s"""
+        focal_negative: bool = True
+        """all others: s (s + m) instead of s"""
 
     paper = official = SHARED_RECIPE
     used_if = {"hardness": lambda hyper: hyper.focal_negative}
@@ -26,13 +39,10 @@ class FocalInfoNCE(Contrastive):
     ) -> Tensor:
         hyper = self.hyper
         cosines = cosine(anchors, positives)
-        diagonal = torch.eye(len(anchors), dtype=torch.bool, device=anchors.device)
         pair = cosines.square() if hyper.focal_positive else cosines
-        logits = torch.where(diagonal, pair, self._modulated(cosines)) / hyper.temperature
-        columns = [weighted(logits, weights)]
-        for group in negatives:
-            columns.append(group.logits(anchors, hyper.temperature, self._modulated))
-        return pair_loss(torch.cat(columns, dim=1))
+        similarities = torch.where(on_diagonal(cosines), pair, self._modulated(cosines))
+        logits = weighted(similarities / hyper.temperature, weights)
+        return pair_loss(beside(logits, negatives, anchors, hyper.temperature, self._modulated))
 
     def _modulated(self, cosines: Tensor) -> Tensor:
         """Return the similarities of negatives."""

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 
-from methods.base import Context, Field, HyperParameters, Method
+from methods.base import Context, HyperParameters, Method
 
 # Besides scikit-learn's list: parts of contractions after a split at the apostrophe, and forms that
 # it lacks of words that it has.
@@ -88,7 +88,8 @@ class GloVe(Method):
 
     class Hyper(HyperParameters):
         # Sentence-Transformers' word model drops them.
-        stop_words: bool = Field(False, description="whether stop words count")
+        stop_words: bool = False
+        """whether stop words count"""
 
     official = {}
     trained = False

@@ -1,9 +1,16 @@
 """GS-InfoNCE: M vectors of N(0, std^2) a step are negatives (docs/methods.md#gs-infonce)."""
 
-import torch
 from torch import Tensor
 
-from methods.base import SHARED_RECIPE, Contrastive, Field, Negatives, Step, Views
+from methods.base import (
+    SHARED_RECIPE,
+    Contrastive,
+    Negatives,
+    NonNegativeFloat,
+    PositiveFloat,
+    Step,
+    Views,
+)
 
 
 class GSInfoNCE(Contrastive):
@@ -13,11 +20,14 @@ class GSInfoNCE(Contrastive):
 
     class Hyper(Contrastive.Hyper):
         # Table 3
-        multiple: float = Field(3.0, ge=0, description="M, noise vectors per sentence")
+        multiple: NonNegativeFloat = 3.0
+        """M, noise vectors per sentence"""
         # docs/methods.md#gs-infonce
-        std: float = Field(1.0, gt=0, description="of the noise; no effect on the loss")
+        std: PositiveFloat = 1.0
+        """of the noise; no effect on the loss"""
         # The released code has none: 1.
-        weight: float = Field(1.0, ge=0, description="lambda of the noise term")
+        weight: NonNegativeFloat = 1.0
+        """lambda of the noise term"""
 
     # Table 1: batch size 64 on all backbones; learning rates "as SimCSE".
     paper = {
@@ -43,6 +53,5 @@ class GSInfoNCE(Contrastive):
         count = round(self.hyper.multiple * step.batch_size)
         if count == 0 or self.hyper.weight == 0:
             return []
-        generator, device = step.generator("noise", anchors.device), anchors.device
-        noise = torch.randn(count, anchors.shape[1], generator=generator, device=device)
+        noise = step.gaussian("noise", count, anchors)
         return [Negatives((noise * self.hyper.std).to(anchors), weight=self.hyper.weight)]

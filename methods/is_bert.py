@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from methods.base import (
     Context,
-    Field,
+    Count,
     HyperParameters,
     Method,
     Shape,
@@ -102,9 +102,11 @@ class ISBERT(Method):
 
     class Hyper(HyperParameters):
         # Code: 256 of 768.
-        channels: int | None = Field(None, ge=1, description="per convolution; none: width / 3")
+        channels: Count | None = None
+        """per convolution; none: width / 3"""
         # The paper's f is ReLU; the code's convolutions have no activation.
-        relu: bool = Field(True, description="ReLU after the convolutions")
+        relu: bool = True
+        """ReLU after the convolutions"""
 
     # The released script and the defaults of its library (docs/methods.md#is-bert), assumed for the
     # paper's STS runs.

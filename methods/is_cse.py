@@ -10,9 +10,12 @@ from torch.nn import functional as F
 
 from methods.base import (
     SHARED_RECIPE,
-    Field,
+    Count,
+    NonNegativeFloat,
+    PositiveFloat,
     Queued,
     Shape,
+    Share,
     Step,
     Terms,
     info_nce,
@@ -30,21 +33,30 @@ class ISCSE(Queued):
     reference = "He et al. 2023, arXiv 2305.07424; code dll-wu/IS-CSE@10757da"
 
     class Hyper(Queued.Hyper):
-        alpha: float = Field(0.1, ge=0, description="final weight of the smoothed loss")
+        alpha: NonNegativeFloat = 0.1
+        """final weight of the smoothed loss"""
         # Eq. 8
-        alpha_start: float | None = Field(None, ge=0, description="first alpha; none: constant")
-        buffer: int = Field(1024, description="L, rows of the memory")
-        neighbours: int = Field(16, ge=1, description="k, rows retrieved, fewer than `buffer`")
+        alpha_start: NonNegativeFloat | None = None
+        """first alpha; none: constant"""
+        buffer: int = 1024
+        """L, rows of the memory"""
+        neighbours: Count = 16
+        """k, rows retrieved, fewer than `buffer`"""
         # Eq. 4
-        beta: float = Field(2.0, gt=0, description="temperature of the attention")
+        beta: PositiveFloat = 2.0
+        """temperature of the attention"""
         # Then each row's best match is discarded.
-        current_first: bool = Field(True, description="the batch enters memory before retrieval")
+        current_first: bool = True
+        """the batch enters memory before retrieval"""
         # "kmeans" smooths by the centre of h+'s cluster instead; no code was released for it.
-        group: Literal["knn", "kmeans", "both"] = Field("knn", description="smoothing by")
+        group: Literal["knn", "kmeans", "both"] = "knn"
+        """smoothing by"""
         # Table 3
-        clusters: int = Field(64, ge=1, description="k', centres of K-means")
+        clusters: Count = 64
+        """k', centres of K-means"""
         # Eq. 5; not published.
-        gamma: float = Field(0.5, ge=0, le=1, description="weight of h+ against its centre")
+        gamma: Share = 0.5
+        """weight of h+ against its centre"""
 
         @model_validator(mode="after")
         def _check_together(self) -> Self:

@@ -7,7 +7,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from methods.base import SHARED_RECIPE, Contrastive, Field, Negatives, Step, Views, cosine
+from methods.base import (
+    SHARED_RECIPE,
+    Contrastive,
+    Field,
+    Negatives,
+    Step,
+    Views,
+    cosine,
+    on_diagonal,
+)
 
 
 class MixCSE(Contrastive):
@@ -17,14 +26,17 @@ class MixCSE(Contrastive):
 
     class Hyper(Contrastive.Hyper):
         # Released script.
-        share: float = Field(0.2, gt=0, lt=0.5, description="the own sentence's lambda in mixtures")
-        mixtures: Literal["all", "own", "none"] = Field("all", description="those an anchor faces")
-        mixed_anchors: bool = Field(True, description="mixtures of anchors face positives, too")
+        share: float = Field(0.2, gt=0, lt=0.5)
+        """the own sentence's lambda in mixtures"""
+        mixtures: Literal["all", "own", "none"] = "all"
+        """those an anchor faces"""
+        mixed_anchors: bool = True
+        """mixtures of anchors face positives, too"""
         # Its cosine is "zeroed", or the cell "removed".
-        larger_share: Literal["zeroed", "removed"] = Field(
-            "zeroed", description="what becomes of the cell with 1 - lambda of the own pair"
-        )
-        normalised: bool = Field(False, description="sentences are mixed at length 1")
+        larger_share: Literal["zeroed", "removed"] = "zeroed"
+        """what becomes of the cell with 1 - lambda of the own pair"""
+        normalised: bool = False
+        """sentences are mixed at length 1"""
 
     # Recalled: one mixture per anchor, its own, of vectors at length 1.
     _recalled = {"mixtures": "own", "mixed_anchors": False, "normalised": True}
@@ -56,9 +68,8 @@ class MixCSE(Contrastive):
 
     def _group(self, cosines: Tensor, shift: int) -> Negatives:
         """Return negatives from cosines (n, n); cell (i, i + shift) has the larger share."""
-        diagonal = torch.eye(len(cosines), dtype=torch.bool, device=cosines.device)
         # The mixture of sentence i - 1 has 1 - lambda > 1/2 of sentence i: nearly its positive.
-        larger = diagonal.roll(shift, 1)
+        larger = on_diagonal(cosines).roll(shift, 1)
         weights = None
         if self.hyper.larger_share == "zeroed":
             cosines = cosines.masked_fill(larger, 0)

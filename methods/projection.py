@@ -13,6 +13,7 @@ from methods.base import (
     LABEL,
     TARGET,
     Context,
+    Count,
     Field,
     Mapped,
     Shape,
@@ -68,12 +69,13 @@ class Projection(Transform):
 
     class Hyper(Transform.Hyper):
         # SSCL, Table 5: 128 and 256
-        dimensions: int = Field(256, ge=1, description="columns to keep")
-        kind: Literal["pca", "random"] = Field(
-            "pca", json_schema_extra=LABEL, description="longest directions (`pca`), or `random`"
-        )
+        dimensions: Count = 256
+        """columns to keep"""
+        kind: Literal["pca", "random"] = Field("pca", json_schema_extra=LABEL)
+        """longest directions (`pca`), or `random`"""
         # As in standard PCA. Without it, the map preserves all cosines.
-        centred: bool = Field(False, description="whether `pca` subtracts the mean")
+        centred: bool = False
+        """whether `pca` subtracts the mean"""
 
         @field_validator("source")
         @classmethod

@@ -4,8 +4,9 @@ that of the template alone at the same positions (docs/methods.md#promptbert).""
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -74,29 +75,31 @@ def first_position(config: Any) -> int:
     return config.pad_token_id + 1 if roberta else 0
 
 
+@dataclass(eq=False)
 class PromptEncoder:
     """An Encoder: the state of a transformer's last layer at the last mask of a template."""
 
-    kind = "prompt"
+    kind: ClassVar[str] = "prompt"
 
-    def __init__(
-        self,
-        base: Any,
-        template: str,
-        denoise: bool,
-        period: bool,
-        space: bool = False,
-        from_zero: bool = False,
-    ) -> None:
-        self.base, self.template, self.denoise, self.period = base, template, denoise, period
-        self.space, self.from_zero = space, from_zero
-        self._prompt = Prompt.read(template, base.tokenizer)
+    base: Any
+    template: str
+    denoise: bool
+    period: bool
+    space: bool = False
+    from_zero: bool = False
+
+    @cached_property
+    def _prompt(self) -> Prompt:
+        return Prompt.read(self.template, self.base.tokenizer)
 
     def save(self, folder: Any = None) -> dict[str, Any]:
         stored = {"template": self.template, "denoise": self.denoise, "period": self.period}
         # Only if they are set: the identity without them is what it was before they were added.
-        later = {"space": self.space, "from_zero": self.from_zero}
-        return stored | {name: value for name, value in later.items() if value}
+        if self.space:
+            stored["space"] = True
+        if self.from_zero:
+            stored["from_zero"] = True
+        return stored
 
     @property
     def identity(self) -> str:
@@ -148,26 +151,25 @@ class PromptBERT(Contrastive):
         # Templates of BERT (RoBERTa: below), from the released script. They are too long for a
         # label.
         template: str = Field(
-            f'This sentence of "{SENTENCE}" means {MASK}.',
-            json_schema_extra=UNLABELLED,
-            description="of the first view and of scoring: `<sentence>`, then `<mask>`",
+            f'This sentence of "{SENTENCE}" means {MASK}.', json_schema_extra=UNLABELLED
         )
+        """of the first view and of scoring: `<sentence>`, then `<mask>`"""
         template_2: str = Field(
-            f'This sentence : "{SENTENCE}" means {MASK}.',
-            json_schema_extra=UNLABELLED,
-            description="of the second view",
+            f'This sentence : "{SENTENCE}" means {MASK}.', json_schema_extra=UNLABELLED
         )
-        denoise: bool = Field(True, description="subtract the template's own state in training")
-        denoise_scored: bool = Field(False, description="subtract that state in scoring")
+        """of the second view"""
+        denoise: bool = True
+        """subtract the template's own state in training"""
+        denoise_scored: bool = False
+        """subtract that state in scoring"""
         # To sentences that end with none of ENDINGS.
-        period: bool = Field(True, description="whether a period is added in scoring")
-        space: bool = Field(
-            False, json_schema_extra=UNLABELLED, description="a space before a scored sentence"
-        )
+        period: bool = True
+        """whether a period is added in scoring"""
+        space: bool = Field(False, json_schema_extra=UNLABELLED)
+        """a space before a scored sentence"""
         # On RoBERTa, too, whose sentences begin at 2.
-        from_zero: bool = Field(
-            False, json_schema_extra=UNLABELLED, description="template alone begins at position 0"
-        )
+        from_zero: bool = Field(False, json_schema_extra=UNLABELLED)
+        """template alone begins at position 0"""
 
         @property
         def templates(self) -> list[str]:

@@ -4,7 +4,7 @@ from typing import Any, Literal, Self
 
 from pydantic import model_validator
 
-from methods.base import LABEL, MODEL, Context, Field, HyperParameters, Method, Pooler
+from methods.base import LABEL, MODEL, Context, Count, Field, HyperParameters, Method, Pooler
 
 
 class Published(Method):
@@ -15,24 +15,21 @@ class Published(Method):
     class Hyper(HyperParameters):
         # The default is an unsupervised SimCSE checkpoint, scored as by its authors (b.10).
         model: str = Field(
-            "princeton-nlp/unsup-simcse-bert-base-uncased",
-            json_schema_extra=LABEL | MODEL,
-            description="what is scored, of safetensors weights",
+            "princeton-nlp/unsup-simcse-bert-base-uncased", json_schema_extra=LABEL | MODEL
         )
-        pooler: Pooler | None = Field(
-            "cls_before_pooler", json_schema_extra=LABEL, description="none: the checkpoint's own"
-        )
-        prompt: str | None = Field(None, description='by name, `""` for none; none: the default')
-        normalize: bool = Field(False, description="scale vectors to length 1")
-        template: str | None = Field(
-            None, description="text around `<sentence>`, with a pooler; none: no text"
-        )
-        dims: int | None = Field(
-            None, ge=1, description="first dimensions of vectors that are kept; none: all"
-        )
-        dtype: Literal["float32", "bfloat16"] = Field(
-            "float32", description="of weights and states"
-        )
+        """what is scored, of safetensors weights"""
+        pooler: Pooler | None = Field("cls_before_pooler", json_schema_extra=LABEL)
+        """none: the checkpoint's own"""
+        prompt: str | None = None
+        """by name, `""` for none; none: the default"""
+        normalize: bool = False
+        """scale vectors to length 1"""
+        template: str | None = None
+        """text around `<sentence>`, with a pooler; none: no text"""
+        dims: Count | None = None
+        """first dimensions of vectors that are kept; none: all"""
+        dtype: Literal["float32", "bfloat16"] = "float32"
+        """of weights and states"""
 
         @model_validator(mode="after")
         def _check_prompt(self) -> Self:

@@ -12,13 +12,17 @@ from methods.base import (
     Context,
     Contrastive,
     Field,
+    NonNegativeFloat,
+    PositiveFloat,
     Shape,
+    Share,
     Step,
     Terms,
     Tokens,
     cosine,
     frozen_model,
     masked_mean,
+    on_diagonal,
     transformer_with,
 )
 
@@ -32,26 +36,29 @@ class RankCSE(Contrastive):
     reference = "Liu et al. 2023, arXiv 2305.16726"
 
     class Hyper(Contrastive.Hyper):
-        teacher: str = Field(
-            _SIMCSE + "bert-base-uncased", json_schema_extra=_TEACHER, description="first teacher"
-        )
-        teacher_2: str | None = Field(
-            _SIMCSE + "bert-large-uncased", json_schema_extra=_TEACHER, description="second or none"
-        )
-        teacher_pooler: Literal["cls_before_pooler", "avg"] = Field(
-            "cls_before_pooler", description="pooler of both teachers"
-        )
-        alpha: float = Field(0.33, ge=0, le=1, description="share of the first of two teachers")
-        beta: float = Field(1.0, ge=0, description="coefficient of the consistency")
-        gamma: float = Field(1.0, ge=0, description="coefficient of the ranking")
-        ranking: Literal["listmle", "listnet"] = Field("listmle", description="form of the ranking")
-        tau2: float = Field(0.05, gt=0, description="temperature of the student in the ranking")
-        tau3: float = Field(0.025, gt=0, description="temperature of the teachers in ListNet")
+        teacher: str = Field(_SIMCSE + "bert-base-uncased", json_schema_extra=_TEACHER)
+        """first teacher"""
+        teacher_2: str | None = Field(_SIMCSE + "bert-large-uncased", json_schema_extra=_TEACHER)
+        """second or none"""
+        teacher_pooler: Literal["cls_before_pooler", "avg"] = "cls_before_pooler"
+        """pooler of both teachers"""
+        alpha: Share = 0.33
+        """share of the first of two teachers"""
+        beta: NonNegativeFloat = 1.0
+        """coefficient of the consistency"""
+        gamma: NonNegativeFloat = 1.0
+        """coefficient of the ranking"""
+        ranking: Literal["listmle", "listnet"] = "listmle"
+        """form of the ranking"""
+        tau2: PositiveFloat = 0.05
+        """temperature of the student in the ranking"""
+        tau3: PositiveFloat = 0.025
+        """temperature of the teachers in ListNet"""
         # Of the community code: its consistency is an entropy, and it adds 1e-7 to sums of ListMLE.
-        consistency: Literal["divergence", "entropy"] = Field(
-            "divergence", description="form of the consistency"
-        )
-        rank_epsilon: float = Field(0.0, ge=0, description="addend of the sums of ListMLE")
+        consistency: Literal["divergence", "entropy"] = "divergence"
+        """form of the consistency"""
+        rank_epsilon: NonNegativeFloat = 0.0
+        """addend of the sums of ListMLE"""
 
     _roberta = {"teacher": _SIMCSE + "roberta-base", "teacher_2": _SIMCSE + "roberta-large"}
     paper = {
@@ -139,7 +146,7 @@ def list_net(student: Tensor, teacher: Tensor) -> Tensor:
     """Return the mean cross-entropy of softmax rows off the diagonal, logits (n, n); 0 for one."""
     count = len(student)
     # Every sentence is most similar to itself, so the diagonal says nothing of the ranking.
-    off_diagonal = ~torch.eye(count, dtype=torch.bool, device=student.device)
+    off_diagonal = ~on_diagonal(student)
     student = student[off_diagonal].view(count, count - 1)
     teacher = teacher[off_diagonal].view(count, count - 1)
     return -(teacher.softmax(dim=1) * student.log_softmax(dim=1)).sum(dim=1).mean()

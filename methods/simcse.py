@@ -2,7 +2,7 @@
 
 import torch
 
-from methods.base import SHARED_RECIPE, Context, Contrastive, Field, Step, Tokens, stream
+from methods.base import SHARED_RECIPE, Context, Contrastive, Step, Tokens, stream
 
 
 class SimCSE(Contrastive):
@@ -12,7 +12,8 @@ class SimCSE(Contrastive):
 
     class Hyper(Contrastive.Hyper):
         # The paper's discrete augmentation.
-        delete_word: bool = Field(False, description="the second view lacks one word")
+        delete_word: bool = False
+        """the second view lacks one word"""
 
     paper = {**SHARED_RECIPE, "*": {"select_every": 250}}
     official = SHARED_RECIPE

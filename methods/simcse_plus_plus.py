@@ -11,6 +11,8 @@ from methods.base import (
     Contrastive,
     Field,
     Negatives,
+    NonNegativeFloat,
+    PositiveFloat,
     Step,
     Terms,
     Tokens,
@@ -26,14 +28,16 @@ class SimCSEPlusPlus(Contrastive):
     reference = "Xu et al. 2023, arXiv 2305.13192; code Jiahao004/SimCSE-plus-plus@32cf66a"
 
     class Hyper(Contrastive.Hyper):
-        off_dropout: bool = Field(True, description="negatives come from a pass without dropout")
+        off_dropout: bool = True
+        """negatives come from a pass without dropout"""
         # 1 in the script of both terms, 0.9 in that of the first.
-        positive_factor: float = Field(
-            1.0, gt=0, json_schema_extra=HOST, description="p, factor of the positive's cosine"
-        )
+        positive_factor: PositiveFloat = Field(1.0, json_schema_extra=HOST)
+        """p, factor of the positive's cosine"""
         # Released script, and released code.
-        weight: float = Field(0.1, ge=0, description="of the contrast of dimensions; 0: none")
-        feature_temperature: float = Field(5.0, gt=0, description="T of the contrast of dimensions")
+        weight: NonNegativeFloat = 0.1
+        """of the contrast of dimensions; 0: none"""
+        feature_temperature: PositiveFloat = 5.0
+        """T of the contrast of dimensions"""
 
     paper = official = SHARED_RECIPE
     used_if = {"feature_temperature": lambda hyper: hyper.weight > 0}

@@ -13,7 +13,17 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
-from methods.base import Context, Field, HyperParameters, Method, Refusal, Step, fingerprint, stream
+from methods.base import (
+    Context,
+    Count,
+    Field,
+    HyperParameters,
+    Method,
+    Refusal,
+    Step,
+    fingerprint,
+    stream,
+)
 
 # Ids of the end token, of unknown words, and of the most frequent word [code].
 END, UNKNOWN, FIRST = 0, 1, 2
@@ -180,19 +190,23 @@ class SkipThought(Method):
 
     class Hyper(HyperParameters):
         # Uni-skip; paper and code.
-        units: int = Field(2400, ge=1, description="size of each GRU and of a sentence vector")
+        units: Count = 2400
+        """size of each GRU and of a sentence vector"""
         # Code.
-        width: int = Field(620, ge=1, description="size of a word vector")
+        width: Count = 620
+        """size of a word vector"""
         # Paper and code.
-        vocabulary: int = Field(20_000, ge=3, description="words, including two special ids")
+        vocabulary: int = Field(20_000, ge=3)
+        """words, including two special ids"""
         # Code.
-        longest: int = Field(30, ge=2, description="triples with so long a sentence are left out")
+        longest: int = Field(30, ge=2)
+        """triples with so long a sentence are left out"""
         # Paper: every, before; code: first, after.
-        condition: Literal["every", "first"] = Field(
-            "every", description="decoders see the sentence at `every` word, or as `first` state"
-        )
+        condition: Literal["every", "first"] = "every"
+        """decoders see the sentence at `every` word, or as `first` state"""
         # Of the recurrent matrix.
-        reset: Literal["before", "after"] = Field("before", description="place of the reset gate")
+        reset: Literal["before", "after"] = "before"
+        """place of the reset gate"""
 
     # Paper: batch size 128, clipping at 10, Adam. Code: learning rate, five epochs, constant
     # schedule.

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from methods.base import SHARED_RECIPE, Contrastive, Field, Negatives, Shape, Step, Views
+from methods.base import SHARED_RECIPE, Contrastive, Negatives, NonNegativeInt, Shape, Step, Views
 
 
 class SSCL(Contrastive):
@@ -16,23 +16,25 @@ class SSCL(Contrastive):
 
     class Hyper(Contrastive.Hyper):
         # Figure 3b: 2 is best.
-        stack: int = Field(2, ge=0, description="last intermediate layers that are negatives")
+        stack: NonNegativeInt = 2
+        """last intermediate layers that are negatives"""
         # Figure 3a: 11 of 12 is best.
-        layer: int | None = Field(None, ge=0, description="one layer instead of a stack; 0: none")
-        positive: Literal["dropout", "self"] = Field(
-            "dropout", description="`dropout`: other view; `self`: the vector itself (SSCL-BERT)"
-        )
-        negatives: Literal["all", "own"] = Field(
-            "all", description="layer vectors of `all` of the batch, or only the anchor's `own`"
-        )
+        layer: NonNegativeInt | None = None
+        """one layer instead of a stack; 0: none"""
+        positive: Literal["dropout", "self"] = "dropout"
+        """`dropout`: other view; `self`: the vector itself (SSCL-BERT)"""
+        negatives: Literal["all", "own"] = "all"
+        """layer vectors of `all` of the batch, or only the anchor's `own`"""
         # "one": the anchor's.
-        sides: Literal["both", "one"] = Field(
-            "both", description="views whose layer vectors are negatives"
-        )
-        detach: bool = Field(False, description="no gradient of negatives to the lower layers")
-        average: bool = Field(False, description="average losses with and without layer negatives")
+        sides: Literal["both", "one"] = "both"
+        """views whose layer vectors are negatives"""
+        detach: bool = False
+        """no gradient of negatives to the lower layers"""
+        average: bool = False
+        """average losses with and without layer negatives"""
         # As the released file of May 2023.
-        average_self: bool = Field(False, description="`average` with `positive=self`")
+        average_self: bool = False
+        """`average` with `positive=self`"""
 
     # Paper: learning rate 3e-5 for base and 1e-5 for large models, batch size 64; BERT only.
     paper = {**SHARED_RECIPE, "*": {"negatives": "own", "sides": "one"}}

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from methods.base import Context, Contrastive, Field, Negatives, Step, Views
+from methods.base import Context, Contrastive, Negatives, NonNegativeFloat, Step, Views
 
 
 class SupSimCSE(Contrastive):
@@ -15,8 +15,10 @@ class SupSimCSE(Contrastive):
 
     class Hyper(Contrastive.Hyper):
         # Without them, only pairs.
-        contradictions: bool = Field(True, description="whether contradictions are negatives")
-        own_weight: float = Field(1.0, ge=0, description="of an anchor's own contradiction")
+        contradictions: bool = True
+        """whether contradictions are negatives"""
+        own_weight: NonNegativeFloat = 1.0
+        """of an anchor's own contradiction"""
 
     # README.md:236-244 and run_sup_example.sh there.
     _large = {"learning_rate": 1e-5, "dimension": 1024}

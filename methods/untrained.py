@@ -12,9 +12,8 @@ class Untrained(Method):
 
     class Hyper(HyperParameters):
         # The default reproduces the published 56.70 (docs/methods.md#untrained).
-        pooler: Pooler = Field(
-            "avg_embedding_last", json_schema_extra=LABEL, description="see docs/methods.md#vectors"
-        )
+        pooler: Pooler = Field("avg_embedding_last", json_schema_extra=LABEL)
+        """see docs/methods.md#vectors"""
 
     trained = False
 

@@ -13,8 +13,8 @@ from torch.nn import functional as F
 from methods.base import (
     TARGET,
     Context,
-    Field,
     Mapped,
+    NonNegativeInt,
     Shape,
     Transform,
     Vectors,
@@ -75,7 +75,8 @@ class Whitening(Transform):
 
     class Hyper(Transform.Hyper):
         # Columns of W. Su et al.: 256 (base), 384 (large).
-        dimensions: int | None = Field(None, ge=0, description="columns to keep; none: all")
+        dimensions: NonNegativeInt | None = None
+        """columns to keep; none: all"""
 
     official = {}
 

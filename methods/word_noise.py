@@ -14,7 +14,9 @@ from methods.base import (
     Field,
     HyperParameters,
     Method,
+    PositiveFloat,
     Refusal,
+    Share,
     Step,
     Tokens,
     nt_xent,
@@ -33,16 +35,16 @@ class WordNoise(Method):
 
     class Hyper(HyperParameters):
         # The report does not say which.
-        noise: Literal["swap", "delete"] | None = Field(
-            "swap", json_schema_extra=LABEL, description="kind of edit"
-        )
-        probability: float = Field(0.1, ge=0, le=1, description="that a sentence is edited, once")
+        noise: Literal["swap", "delete"] | None = Field("swap", json_schema_extra=LABEL)
+        """kind of edit"""
+        probability: Share = 0.1
+        """that a sentence is edited, once"""
         # "corpus": as the report's listing.
-        reading: Literal["shared", "second", "corpus"] = Field(
-            "shared", description="edits `shared` by views, of the `second`, or once per `corpus`"
-        )
+        reading: Literal["shared", "second", "corpus"] = "shared"
+        """edits `shared` by views, of the `second`, or once per `corpus`"""
         # Base code.
-        temperature: float = Field(0.05, gt=0, description="divisor of the cosines")
+        temperature: PositiveFloat = 0.05
+        """divisor of the cosines"""
 
     # From the base code; the report's own code was not released.
     paper = {

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from methods.base import Context, Field, HyperParameters, Method
+from methods.base import Context, Count, HyperParameters, Method
 
 
 class BagOfWords:
@@ -56,7 +56,8 @@ class WordOverlap(Method):
 
     class Hyper(HyperParameters):
         # The cosine's error is about 1 / sqrt(width) = 0.02.
-        width: int = Field(2048, ge=1, description="random signs per word")
+        width: Count = 2048
+        """random signs per word"""
 
     trained = False
     backbone_free = True

@@ -45,6 +45,10 @@ class Case:
         return build(*self.parts)
 
 
+def by_name(cases: Sequence[Case]) -> dict[str, Case]:
+    return {case.name: case for case in cases}
+
+
 def _case(name: str, *parts: Part, t: float = 0.05, **oracle: Any) -> Case:
     if t != 0.05:
         parts = ((parts[0][0], {**parts[0][1], "temperature": t}), *parts[1:])
@@ -137,7 +141,7 @@ CASES = [
           noise=_NOISE, layers=_LAYERS, smoothing=_RISING),
     _case("gs+sscl-stack-0", _gs(), (SSCL, {"stack": 0, "average": True}), noise=_NOISE),
 ]  # fmt: skip
-BY_NAME = {case.name: case for case in CASES}
+BY_NAME = by_name(CASES)
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
+from bench.models.load import load_encoder, save_encoder
 from bench.registry.methods import method_classes
 from bench.runs.resolve import resolve
 from bench.runs.run import Run
@@ -125,3 +127,12 @@ def some_steps(
                     weight -= 0.01 * weight.grad
         losses.append(loss.item())
     return losses
+
+
+def stored(encoder: Any, folder: Path, texts: Sequence[str]) -> Any:
+    """An Encoder saved and loaded, whose identity and vectors are the same."""
+    save_encoder(encoder, folder)
+    loaded = load_encoder(folder)
+    assert loaded.identity == encoder.identity
+    assert np.array_equal(loaded.encode(texts), encoder.encode(texts))
+    return loaded

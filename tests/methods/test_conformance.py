@@ -1,19 +1,30 @@
-"""Every method, switch and composition equals its oracle in loss and gradient, step after step."""
+"""Every method, switch and composition equals its oracle in loss and gradient, step after step;
+each mistake in the source must make the comparison fail."""
 
 from itertools import product
 
 import pytest
 
-from tests.methods import test_dclr, test_esimcse, test_focal_infonce, test_is_cse
-from tests.methods.cases import CASES, DTYPES, HARD, disagreement, tolerance
+from tests.methods import (
+    cases,
+    mutations,
+    test_dclr,
+    test_esimcse,
+    test_focal_infonce,
+    test_is_cse,
+    test_mixcse,
+    test_simcse_plus_plus,
+)
+from tests.methods.cases import DTYPES, HARD, disagreement, is_caught, tolerance
 
 # Of the 32 combinations of SSCL's switches, the hard tensors see those with at most one switch set.
 SWITCHES = {"self", "own", "one", "detach", "average"}
-FEW = [one for one in CASES if len(SWITCHES & {*one.name.split("-")}) <= 1]
+FEW = [case for case in cases.CASES if len(SWITCHES & {*case.name.split("-")}) <= 1]
 SOFT = ("random", "close")
-DCLR, ESIMCSE, GROUPS = test_dclr.CASES, test_esimcse.CASES, test_is_cse.BY_NAME
+DCLR, ESIMCSE, GROUPS = test_dclr.BY_NAME, test_esimcse.BY_NAME, test_is_cse.BY_NAME
+NEGATIVES = [*test_focal_infonce.CASES, *test_mixcse.CASES, *test_simcse_plus_plus.CASES]
 PAIRS = [
-    *product(CASES, SOFT),
+    *product(cases.CASES, SOFT),
     *product(FEW, HARD),
     *product([*DCLR.values(), *ESIMCSE.values()], SOFT),
     *product([DCLR[name] for name in ("paper", "paper-cold", "released", "released-cold")], HARD),
@@ -22,7 +33,7 @@ PAIRS = [
         ["near-duplicates", "one"],
     ),
     *product([ESIMCSE[name] for name in ("esimcse", "cold", "short")], HARD),
-    *product(test_focal_infonce.CASES, ["random", *HARD]),
+    *product(NEGATIVES, ["random", *HARD]),
     *product(GROUPS.values(), ["random"]),
     *product([GROUPS["kmeans-official"]], ["close", *HARD]),
     *product([GROUPS["both-paper"]], ["close", "near-duplicates"]),
@@ -41,3 +52,26 @@ PARAMETERS = [
 def test_equals_oracle(case, kind):
     for dtype, difference in disagreement(case, kind, dtypes=DTYPES).items():
         assert difference < tolerance(kind, dtype), dtype
+
+
+SPOILT = [
+    (cases.BY_NAME, mutations.MUTATIONS),
+    (DCLR, test_dclr.MUTATIONS),
+    (ESIMCSE, test_esimcse.MUTATIONS),
+    (GROUPS, test_is_cse.MUTATIONS),
+    (test_focal_infonce.BY_NAME, test_focal_infonce.MUTATIONS),
+    (test_mixcse.BY_NAME, test_mixcse.MUTATIONS),
+    (test_simcse_plus_plus.BY_NAME, test_simcse_plus_plus.MUTATIONS),
+]
+
+
+@pytest.mark.parametrize(
+    ("case", "mutate"),
+    [
+        pytest.param(by_name[case], mutate, id=f"{case}-{name}")
+        for by_name, table in SPOILT
+        for name, (case, mutate) in table.items()
+    ],
+)
+def test_a_mutation_is_caught(case, mutate, monkeypatch):
+    assert is_caught(case, mutate, monkeypatch, ("random", "close", "near-duplicates"))

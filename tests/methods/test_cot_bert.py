@@ -1,9 +1,5 @@
 """CoT-BERT: a step against an oracle of one sentence at a time; its limits and its texts."""
 
-from functools import partial
-from types import SimpleNamespace
-
-import numpy as np
 import pytest
 import torch
 
@@ -15,7 +11,7 @@ from methods.base import Step
 from methods.promptbert import Prompt
 from tests.methods.cases import difference, gradients
 from tests.methods.outside import BERT, ROBERTA, run_of
-from tests.oracles import cot_bert as oracle
+from tests.oracles import prompts as oracle
 from tests.oracles.edits import Mutation, edits
 
 ONE_MASK = {
@@ -43,18 +39,26 @@ def make(tiny_backbone, tiny_corpus, tiny_data, tmp_path):
     return context_and_method
 
 
+def vector(context, hyper, template, text):
+    """The mask's state, less the state around padding, through the head."""
+    words = oracle.words_of(text, context.tokenizer, 10)
+    found = oracle.around(context, template, words)
+    if hyper.denoise:
+        found = found - oracle.around_padding(context, template, len(words), hyper.aligned)
+    return context.head(found)
+
+
 def expected_loss(context, hyper, rows):
-    vector = partial(oracle.vector, context, longest=10, aligned=hyper.aligned)
     sentences = [context.sentences()[row] for row in rows]
-    kinds = [
-        [vector(template, text=text, denoise=hyper.denoise) for text in sentences]
-        for template in (hyper.template, hyper.template_2, hyper.template_3)
-        if template is not None
-    ]
     size, parts = -(-len(rows) // hyper.split), []
     for start in range(0, len(rows), size):
-        part = [kind[start : start + size] for kind in kinds]
-        parts.append(oracle.loss(*part[:2], (*part, [])[2], hyper.temperature, hyper.cross))
+        views = [
+            [vector(context, hyper, template, text) for text in sentences[start : start + size]]
+            for template in (hyper.template, hyper.template_2, hyper.template_3)
+            if template is not None
+        ]
+        negatives = views[2] if len(views) == 3 else []
+        parts.append(oracle.loss(*views[:2], negatives, hyper.temperature, hyper.cross))
     return torch.stack(parts).mean()
 
 
@@ -152,26 +156,12 @@ def released_parts(template, tokenizer):
     return tokenizer.encode(before)[:-1], tokenizer.encode(behind)[1:]
 
 
-def released_vector(base, text):
-    template = RELEASED[0].replace("*mask*", base.tokenizer.mask_token).replace("_", " ")
-    text = text + "." if text and text[-1] not in ".?\"'" else text
-    template = template.replace("*sep+*", "").replace("*cls*", "")
-    ids = base.tokenizer(template.replace("*sent 0*", text).strip())["input_ids"]
-    with torch.no_grad():
-        return oracle.state(base.model, ids, base.tokenizer.mask_token_id).numpy()
-
-
-def test_on_roberta_templates_and_scores_are_the_released_ones():
-    method = run_of("cot-bert@official", "roberta-base").build()
-    base = load_encoder(TOY_FOLDER / "toy-roberta", pooler="avg")
-    for template, released in zip(method.hyper.templates, RELEASED, strict=True):
-        prompt = Prompt.read(template, base.tokenizer)
-        found = [*prompt.before], [*prompt.behind]
-        assert found == released_parts(released, base.tokenizer)
-    encoder = method.encoder(SimpleNamespace(encoder=lambda: base))
-    texts = ["The man sleeps", "the old dog sees two birds .", "'s", "2 dogs ?"]
-    expected = np.stack([released_vector(base, text) for text in texts])
-    np.testing.assert_allclose(encoder.encode(texts), expected, rtol=1e-4, atol=2e-5)
+def test_on_roberta_templates_are_the_released_ones():
+    tokenizer = load_encoder(TOY_FOLDER / "toy-roberta", pooler="avg").tokenizer
+    templates = run_of("cot-bert@official", ROBERTA).build().hyper.templates
+    for template, released in zip(templates, RELEASED, strict=True):
+        prompt = Prompt.read(template, tokenizer)
+        assert ([*prompt.before], [*prompt.behind]) == released_parts(released, tokenizer)
 
 
 def test_sentences_of_one_length_share_the_noise_and_dropout_of_their_template(make):
@@ -188,18 +178,15 @@ def test_sentences_of_one_length_share_the_noise_and_dropout_of_their_template(m
 
 PUBLISHED = {
     "batch_size": 256, "learning_rate": 1e-5, "max_length": 34, "epochs": 1, "drop_last": True,
-    "select_every": 125, "cross": True, "denoise": True, "denoise_by": "padding",
+    "select_every": 125,
 }  # fmt: skip
-OFFICIAL = {**PUBLISHED, "split": 2, "period": True}
-PAPER = {**PUBLISHED, "split": 1, "period": False, "space": False, "aligned": True}
 POSITIVE = 'The sentence : "<sentence>" means <mask> , so it can be summarized as <mask> .'
 VALUES = [
-    ("cot-bert@official", BERT,
-     {**OFFICIAL, "space": False, "aligned": False, "template_2": POSITIVE}),
-    ("cot-bert@official", ROBERTA, {**OFFICIAL, "space": True}),
-    ("cot-bert@paper", BERT, PAPER),
-    ("cot-bert@paper", ROBERTA, PAPER),
-]  # fmt: skip
+    ("cot-bert@official", BERT, {**PUBLISHED, "template_2": POSITIVE}),
+    ("cot-bert@official", ROBERTA, PUBLISHED),
+    ("cot-bert@paper", BERT, PUBLISHED),
+    ("cot-bert@paper", ROBERTA, PUBLISHED),
+]
 OUT_OF_LIMITS = {
     "cot-bert": "split=0 denoise_by=words",
 }

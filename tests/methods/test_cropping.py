@@ -80,12 +80,6 @@ def test_a_short_sentence_keeps_a_word(text, cut, crop):
     assert crops(0, [0], [text], unit="sentence", cut=cut)[0] == [(crop, crop)]
 
 
-def test_draws_are_of_the_step_and_owe_nothing_to_the_global_generator():
-    state = torch.get_rng_state()
-    assert crops(0, [1] * 20) == crops(0, [1] * 20)
-    assert torch.equal(torch.get_rng_state(), state)
-
-
 @pytest.fixture
 def corpus(tmp_path):
     """Three documents of 3, 5 and 2 lines of the tiny language."""

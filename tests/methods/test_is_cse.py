@@ -1,21 +1,14 @@
 """IS-CSE smoothed by K-means, alone or beside its neighbours: oracle, mutations, limits."""
 
-from itertools import pairwise
-
-import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch.nn import functional as F
 
 import methods.is_cse as module
 from methods.is_cse import ISCSE, cluster
-from tests.methods import cases
-from tests.methods.cases import Case, batch, is_caught, method_step
+from tests.methods.cases import Case, by_name
 from tests.oracles.edits import Mutation, edits, hyper
 from tests.oracles.kmeans import GroupOracle
 
-KINDS = ("close",)  # where the mutations are caught
 SMALL = {"alpha": 0.3, "buffer": 10, "neighbours": 3, "clusters": 3}
 # The oracle's names.
 NAMES = {"buffer": "length", "neighbours": "k", "current_first": "official"}
@@ -37,7 +30,7 @@ CASES = [
     case("both-official", group="both"),
     case("both-paper", group="both", current_first=False, clusters=4, gamma=0.9),
 ]
-BY_NAME = {one.name: one for one in CASES}
+BY_NAME = by_name(CASES)
 
 edit = edits("methods.is_cse")
 
@@ -79,59 +72,10 @@ MUTATIONS: dict[str, tuple[str, Mutation]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", MUTATIONS)
-def test_a_mutation_is_caught(name, monkeypatch):
-    case, mutate = MUTATIONS[name]
-    assert is_caught(BY_NAME[case], mutate, monkeypatch, KINDS)
-
-
-@settings(max_examples=10)
-@given(st.integers(1, 30), st.integers(1, 8), st.integers(0, 10**6))
-def test_no_row_has_a_nearer_centre_and_the_objective_never_falls(count, clusters, seed):
-    draw = torch.Generator().manual_seed(seed)
-    rows = F.normalize(torch.randn(count, 4, generator=draw, dtype=torch.float64), dim=1)
-    start = F.normalize(torch.randn(clusters, 4, generator=draw, dtype=torch.float64), dim=1)
-    objectives = [(rows @ start.T).amax(1).sum()]
-    for rounds in (1, 2, 3, 4, module.MOST_ROUNDS):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(module, "MOST_ROUNDS", rounds)
-            centres = cluster(rows, start)
-        objectives.append((rows @ centres.T).amax(1).sum())
-    assert all(later >= earlier - 1e-12 for earlier, later in pairwise(objectives))
-    # Settled: another call moves nothing.
-    torch.testing.assert_close(cluster(rows, centres), centres)
-    owners = (rows @ centres.T).argmax(1)
-    for number in owners.unique():
-        mean = F.normalize(rows[owners == number].sum(0), dim=0)
-        torch.testing.assert_close(centres[number], mean)
-
-
 def test_an_empty_cluster_keeps_its_centre():
     rows = F.normalize(torch.tensor([[1.0, 0.1], [1.0, -0.1]]), dim=1)
     start = torch.tensor([[1.0, 0.0], [-1.0, 0.0]])
     assert torch.equal(cluster(rows, start), start)
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("group", ["kmeans", "both"])
-@pytest.mark.parametrize(
-    "hyper",
-    [
-        {"alpha": 0.0},
-        {"buffer": 1000},
-        {"buffer": 1000, "neighbours": 500, "clusters": 500, "current_first": False},
-    ],
-)
-def test_without_alpha_or_before_the_memory_is_full_it_is_simcse_bit_for_bit(hyper, group, dtype):
-    plain, method = (
-        cases.BY_NAME["simcse"].build(),
-        cases.build((ISCSE, {**SMALL, "group": group, **hyper})),
-    )
-    for index in range(6):
-        expected, gradients = method_step(plain, batch("random", index).leaves(dtype), index)
-        loss, found = method_step(method, batch("random", index).leaves(dtype), index)
-        assert torch.equal(loss, expected)
-        assert all(map(torch.equal, found, gradients))
 
 
 # What the tests of all methods need to know of this one (`outside.of_methods`).

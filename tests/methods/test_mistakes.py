@@ -15,7 +15,7 @@ from bench.models.packed_forward import POOLERS
 from bench.results.suite_results import read_suite
 from bench.runs import config
 from bench.stages.jobs import run_plan
-from tests.methods.test_mutations import MUTATIONS
+from tests.methods.mutations import MUTATIONS
 from tests.oracles.edits import Mutation, edits
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("global_state")]

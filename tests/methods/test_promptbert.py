@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from bench.models.load import load_encoder, save_encoder
+from bench.models.load import load_encoder
 from bench.registry.backbones import TOY_FOLDER
 from bench.training.context import RunContext
 from bench.utils.errors import UserError
 from methods.base import Step
 from tests.methods.cases import difference, gradients
-from tests.methods.outside import BERT, ROBERTA, run_of
-from tests.oracles import spans as oracle
+from tests.methods.outside import BERT, ROBERTA, run_of, stored
+from tests.oracles import prompts as oracle
 from tests.oracles.edits import Mutation, edits
-from tests.training.test_loop import log_of
+from tests.oracles.methods import infonce
 
 FIRST, SECOND = "the two <sentence> is a <mask> again", "a <sentence> sees <mask>"
 ROWS = [3, 6, 17, 30]
@@ -39,33 +39,25 @@ def make(tiny_backbone, tiny_corpus, tiny_data, tmp_path):
     return context_and_method
 
 
-def at_mask(context, template, text, denoise, from_zero, longest=None):
+def at_mask(context, template, text, denoise, from_zero, longest=None, layer=-1):
     """The state at the mask around a sentence; less that of the template alone, if asked for."""
-    tokenizer, model = context.tokenizer, context.backbone
-    parts = template.replace("<mask>", tokenizer.mask_token).split("<sentence>")
-    before, behind = tokenizer(parts[0])["input_ids"][:-1], tokenizer(parts[1])["input_ids"][1:]
-    words = tokenizer(text)["input_ids"][1:-1][:longest]
-    vector = oracle.at_mask(model, before, words, behind, tokenizer.mask_token_id)
-    if not denoise:
-        return vector
-    first = 2 if model.config.model_type == "roberta" and not from_zero else 0
-    return vector - oracle.template_alone(
-        model, before, behind, tokenizer.mask_token_id, len(words), first
-    )
+    words = oracle.words_of(text, context.tokenizer, longest)
+    vector = oracle.around(context, template, words, layer)
+    if denoise:
+        first = oracle.first_of(context.backbone, from_zero)
+        vector = vector - oracle.alone(context, template, len(words), first, layer)
+    return vector
 
 
 def expected_loss(context, hyper):
-    head = [*context.training_head.children()]
     views = []
     for template in (hyper.template, hyper.template_2):
-        views.append([])
-        for row in ROWS:
-            text = context.sentences()[row]
-            vector = at_mask(context, template, text, hyper.denoise, hyper.from_zero, 10)
-            if head:
-                vector = (head[0].weight @ vector + head[0].bias).tanh()
-            views[-1].append(vector)
-    return oracle.info_nce(*views, hyper.temperature)
+        texts = [context.sentences()[row] for row in ROWS]
+        vectors = [
+            at_mask(context, template, text, hyper.denoise, hyper.from_zero, 10) for text in texts
+        ]
+        views.append(torch.stack([context.head(vector) for vector in vectors]))
+    return infonce(*views, hyper.temperature)
 
 
 def disagreement(context, method, floor=1e-3):
@@ -120,30 +112,12 @@ def test_a_mutation_is_caught(name, make, monkeypatch):
 
 def test_lower_layers_are_seen_by_parts_that_join(make):
     context, method = make()
-    seen = []
-    method.loss = lambda views, step: seen.append(views) or torch.zeros(())
-    method.step_loss(context, Step(0, 1, 4, 1, ROWS))
-    (views,) = seen
-    template, mask_id = method.prompts[1], context.tokenizer.mask_token_id
-    row = template.around(context.tokens())[ROWS[3]]
-    lengths = torch.tensor([len(row) - len(template)])
-    (alone,), positions = template.alone(lengths, context.backbone.config)
-
-    def state(layer, ids, **inputs):
-        states = context.backbone(torch.tensor([ids]), output_hidden_states=True, **inputs)
-        return states.hidden_states[layer][0, ids.index(mask_id)]
-
+    method.loss = lambda views, step: views
+    views = method.step_loss(context, Step(0, 1, 4, 1, ROWS))
+    text = context.sentences()[ROWS[3]]
     for layer in (1, 4):
-        expected = context.head(state(layer, row) - state(layer, alone, position_ids=positions))
+        expected = context.head(at_mask(context, SECOND, text, True, False, 10, layer))
         torch.testing.assert_close(views.at_layer(layer)[1][3], expected)
-
-
-def test_what_joins_it(train_tiny):
-    alone = train_tiny(text_of(), max_length=12)
-    for part in ("gs-infonce[multiple=0]", "sscl[stack=0]"):
-        assert log_of(train_tiny(f"{text_of()}+{part}", max_length=12)) == log_of(alone)
-    joined = f"{text_of()}+gs-infonce+is-cse[buffer=20,neighbours=3]+sscl"
-    assert log_of(train_tiny(joined, max_length=12)) != log_of(alone)
 
 
 # The Encoder
@@ -174,8 +148,7 @@ def released_vector(base, text):
         text += "."
     ids = base.tokenizer(template.replace("*sent 0*", text).strip())["input_ids"]
     with torch.no_grad():
-        states = base.model(input_ids=torch.tensor([ids])).last_hidden_state[0]
-    return states[ids.index(base.tokenizer.mask_token_id)].numpy()
+        return oracle.state(base.model, ids, base.tokenizer.mask_token_id).numpy()
 
 
 def test_on_roberta_a_scored_sentence_follows_a_space_as_released():
@@ -193,15 +166,6 @@ def test_on_roberta_a_scored_sentence_follows_a_space_as_released():
     assert (abs(paper.encode(texts) - expected).max(axis=1) > 1e-3).all()
 
 
-def test_a_sentence_without_an_end_is_given_a_period(make):
-    context, method = make(torch.float32)
-    encoder = method.encoder(context)
-    ended = [text if text in ("", TEXTS[1]) else f"{text}." for text in TEXTS]
-    assert np.array_equal(encoder.encode(TEXTS), encoder.encode(ended))
-    encoder.period = False
-    assert not np.allclose(encoder.encode(TEXTS)[0], encoder.encode(ended)[0])
-
-
 def test_a_long_sentence_leaves_room_for_the_template(make):
     context, method = make(torch.float32, denoise_scored=True)
     encoder = method.encoder(context)
@@ -217,11 +181,7 @@ def test_the_encoder_is_saved_and_loaded_and_its_identity_tells_settings_apart(m
         context, method = make(torch.float32, **given)
         return method.encoder(context)
 
-    encoder = encoder_of()
-    save_encoder(encoder, tmp_path / "kept")
-    again = load_encoder(tmp_path / "kept")
-    assert again.identity == encoder.identity
-    assert np.array_equal(again.encode(TEXTS), encoder.encode(TEXTS))
+    encoder = stored(encoder_of(), tmp_path / "kept", TEXTS)
     others = [
         encoder_of(denoise_scored=False),
         encoder_of(period="false"),
@@ -241,14 +201,18 @@ PUBLISHED = {
     "pooler": "cls_mlp",
 }  # fmt: skip
 VALUES = [
-    ("promptbert@official", BERT,
-     {**PUBLISHED, "period": True, "template": 'This sentence of "<sentence>" means <mask>.'}),
-    ("promptbert@official", ROBERTA,
-     {**PUBLISHED, "template_2": "The sentence : '<sentence> ' means<mask>.", "space": True,
-      "from_zero": True}),
-    ("promptbert@paper", ROBERTA, {**PUBLISHED, "space": False, "from_zero": False}),
-    ("promptbert@paper", BERT, {"period": False}),
-]  # fmt: skip
+    (
+        "promptbert@official",
+        BERT,
+        {**PUBLISHED, "template": 'This sentence of "<sentence>" means <mask>.'},
+    ),
+    (
+        "promptbert@official",
+        ROBERTA,
+        {**PUBLISHED, "template_2": "The sentence : '<sentence> ' means<mask>."},
+    ),
+    ("promptbert@paper", ROBERTA, PUBLISHED),
+]
 OUT_OF_LIMITS = {
     "promptbert": "temperature=0",
 }

@@ -10,9 +10,6 @@ from methods.rankcse import RankCSE
 from tests.methods.outside import (
     BERT,
     HARD,
-    LARGE,
-    ROBERTA,
-    ROBERTA_LARGE,
     TOLERANCE,
     disagreement,
     vectors,
@@ -139,14 +136,10 @@ def test_a_teacher_of_another_vocabulary_is_refused():
 
 # What the tests of all methods need to know of this one (`outside.of_methods`).
 
-PRINCETON = "princeton-nlp/unsup-simcse-"
 VALUES = [
-    *(("rankcse", name,
-       {"teacher": PRINCETON + name, "teacher_2": PRINCETON + second, "setting": "paper",
-        "batch_size": 128, "learning_rate": 3e-5})
-      for name, second in ((BERT, LARGE), (ROBERTA, ROBERTA_LARGE))),
+    ("rankcse", BERT, {"setting": "paper", "batch_size": 128, "learning_rate": 3e-5}),
     ("rankcse", "toy-bert", {"teacher": "backbone", "teacher_2": None, "teacher_pooler": "avg"}),
-]  # fmt: skip
+]
 OUT_OF_LIMITS = {
     "rankcse": (
         "alpha=1.1 beta=-1 gamma=-1 tau2=0 tau3=0 rank_epsilon=-1 ranking=pairs "

@@ -1,7 +1,6 @@
 """Skip-thought equals its printed equations in loss and gradient; its vectors, its training."""
 
 from functools import cache
-from operator import attrgetter
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,15 +8,15 @@ import pytest
 import torch
 
 import methods.skip_thought as module
-from bench.datasets import sts
-from bench.evaluation.scoring import score_tasks
-from bench.models.load import load_encoder, save_encoder
+from bench.models.load import load_encoder
 from methods.base import Refusal, Shape, Step
 from methods.skip_thought import SkipThought
 from tests.conftest import make_sentences
+from tests.methods.cases import difference, gradients
+from tests.methods.outside import stored
 from tests.oracles import skip_thought as oracle
 from tests.oracles.edits import Mutation, edits
-from tests.training.test_loop import log_of, outcome_of
+from tests.training.test_loop import log_of
 
 # Where decoders see the sentence, and the place of the reset gate.
 PAPER, OFFICIAL = ("every", "before"), ("first", "after")
@@ -62,8 +61,9 @@ def expected(condition, reset, kind):
     method = make(condition, reset, kind)
     rows = [oracle.numbers(text, method.words) for text in TEXTS[kind]]
     triples = [rows[i - 1 : i + 2] for i in (1, 2, 3, 4, 7)]
-    weights = {name: weight.detach().numpy() for name, weight in method.named_parameters()}
-    return oracle.loss_and_gradient(weights, triples, condition == "every", reset == "after")
+    weights = dict(method.named_parameters())
+    loss = oracle.loss(weights, triples, condition == "every", reset == "after")
+    return gradients(loss, list(weights.values()))
 
 
 # Of gradients that vanish behind shut gates rounding alone decides the digits.
@@ -72,16 +72,9 @@ FLOORS = {torch.float64: 1e-3, torch.float32: 0.05}
 
 def disagreement(method, wanted):
     """The largest difference, relative to the loss and to the largest entry of each gradient."""
-    dtype, count = method.reader.embedding.dtype, method.items(None)
-    loss = method.step_loss(None, Step(0, 1, count, 3, range(count)))
-    loss.backward()
-    assert loss.dtype == dtype
-    worst = [abs(loss.item() - wanted[0]) / abs(wanted[0])]
-    for name, gradient in wanted[1].items():
-        found = attrgetter(name)(method).grad
-        difference = (0.0 if found is None else found.double().numpy()) - gradient
-        worst.append(abs(difference).max() / max(abs(gradient).max(), FLOORS[dtype]))
-    return max(worst)
+    count, weights = method.items(None), list(method.parameters())
+    found = gradients(method.step_loss(None, Step(0, 1, count, 3, range(count))), weights)
+    return difference(found, wanted, weights, FLOORS[found[0].dtype], lambda weight: 1.0)
 
 
 @pytest.mark.parametrize("kind", TEXTS)
@@ -167,42 +160,30 @@ def test_a_vector_owes_nothing_to_its_company_and_is_stored(setting, tmp_path):
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), [1, 0, 1, 1, 1], rtol=1e-6)
     alone = np.concatenate([encoder.encode([text]) for text in texts])
     np.testing.assert_allclose(alone, vectors, atol=1e-6)
-    save_encoder(encoder, tmp_path / "encoder")
-    loaded = load_encoder(tmp_path / "encoder")
-    assert loaded.identity == encoder.identity
-    assert np.array_equal(loaded.encode(texts), vectors)
+    loaded = stored(encoder, tmp_path / "encoder", texts)
     method.reader.gru.bias.data[0] += 1
     assert method.encoder(None).identity != loaded.identity
 
 
-@pytest.mark.parametrize("setting", ["paper", "official"])
-def test_a_training(setting, train_tiny, tiny_data, tmp_path):
+def test_a_training(train_tiny, tmp_path):
     (tmp_path / "tiny.txt").write_text("".join(f"{row}\n" for row in make_sentences(44, seed=4)))
     documents = "".join(f"{1 + 11 * i}\t11\n" for i in range(4))
     (tmp_path / "tiny.docs.tsv").write_text("first\tlines\n" + documents)
-    text = f"skip-thought[units=8,vocabulary=30,width=6,epochs=2]@{setting}"
     recipe = {"corpus": str(tmp_path / "tiny.txt"), "learning_rate": 0.02}
-    folders = [train_tiny(text, fresh=True, **recipe) for _ in range(2)]
-    log, again = map(log_of, folders)
-    assert log == again
+    text = "skip-thought[units=8,vocabulary=30,width=6,epochs=2]"
+    first, second = (train_tiny(text, fresh=True, **recipe) for _ in range(2))
+    log = log_of(first)
+    assert log == log_of(second)
     assert len(log) == 2 * 5  # 36 triples in batches of 8
-    losses = [row["loss"] / (8 if row["step"] % 5 else 4) for row in log]
-    assert sum(losses[5:]) < sum(losses[:5])
-    encoder, other = map(load_encoder, folders)
-    assert encoder.identity == other.identity
-    records = score_tasks(encoder, [sts.read("STS-B", tiny_data, "dev")])
-    (score,) = (record["value"] for record in records if record["aggregation"] == "all")
-    assert score == outcome_of(folders[0])["best_dev"]
-    assert score == max(row["dev"]["STS-B"] for row in log if "dev" in row)
+    assert sum(row["loss"] for row in log[5:]) < sum(row["loss"] for row in log[:5])
+    assert load_encoder(first).identity == load_encoder(second).identity
 
 
 # What the tests of all methods need to know of this one (`outside.of_methods`).
 
-PUBLISHED = {"condition": "every", "reset": "before", "batch_size": 128, "clip": 10.0}
-RELEASED = {"condition": "first", "reset": "after", "batch_size": 64, "clip": 5.0}
 VALUES = [
-    ("skip-thought@paper", "toy-bert", {**PUBLISHED, "backbone": "none"}),
-    ("skip-thought@official", "toy-bert", {**RELEASED, "backbone": "none"}),
+    ("skip-thought@paper", "toy-bert", {"batch_size": 128, "clip": 10.0, "backbone": "none"}),
+    ("skip-thought@official", "toy-bert", {"batch_size": 64, "clip": 5.0, "backbone": "none"}),
 ]
 OUT_OF_LIMITS = {
     "skip-thought": "units=0 width=0 vocabulary=2 longest=1 condition=never reset=never",

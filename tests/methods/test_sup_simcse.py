@@ -1,7 +1,6 @@
 """Supervised SimCSE: its loss against loops over scalars, its triples, and its limit SimCSE."""
 
 import csv
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -23,7 +22,7 @@ from tests.methods.outside import (
     vectors,
 )
 from tests.oracles.edits import Mutation, edits
-from tests.oracles.spans import log_sum, similarity
+from tests.oracles.methods import infonce
 
 N, WIDTH, T = 4, 3, 0.05
 
@@ -31,17 +30,13 @@ N, WIDTH, T = 4, 3, 0.05
 def expected(leaves, own_weight=1.0, contradictions=True):
     """docs/methods.md#supervised-simcse."""
     premises, entailed, contradicted = leaves
-    total = premises.new_zeros(())
+    extra = [[] for _ in premises]
     for i in range(len(premises)):
-        candidates = [similarity(premises[i], entailed[j]) / T for j in range(len(premises))]
-        total = total - candidates[i]
-        for j in range(len(premises)):
+        for j, vector in enumerate(contradicted):
             weight = own_weight if i == j else 1.0
             if contradictions and weight:
-                more = torch.tensor(weight, dtype=torch.float64).log()
-                candidates.append(similarity(premises[i], contradicted[j]) / T + more)
-        total = total + log_sum(candidates)
-    return total / len(premises)
+                extra[i].append((weight, vector))
+    return infonce(premises, entailed, T, extra)
 
 
 def difference(kind, dtype, n=N, **hyper):
@@ -70,7 +65,7 @@ def test_equals_the_formula_on_hard_vectors(kind):
 
 
 edit, formula = edits("methods.sup_simcse"), edits("methods.contrastive")
-GROUP, PAIR = "Negatives(contradictions, weights=weights)", "return first, second\n"
+GROUP = "Negatives(contradictions, weights=weights)"
 
 MUTATIONS: dict[str, Mutation] = {
     "only the own contradiction": edit(GROUP, "Negatives(contradictions.unsqueeze(1))"),
@@ -81,8 +76,9 @@ MUTATIONS: dict[str, Mutation] = {
         GROUP, "Negatives(contradictions.detach(), weights=weights)"
     ),
     "entailments as negatives": edit(GROUP, "Negatives(views.vectors[1], weights=weights)"),
-    "the premise in the entailment's place": formula(PAIR, "return first, first\n"),
-    "premise and entailment exchanged": formula(PAIR, "return second, first\n"),
+    "the premise in the entailment's place": formula(
+        "return first, second\n", "return first, first\n"
+    ),
 }
 
 
@@ -127,17 +123,15 @@ def test_a_step_reads_the_triples_of_its_rows(runs, table):
     method, context, modules = runs.start("sup-simcse", corpus=table(0, 1, 2), dimension=32)
     modules.double().eval()
     assert method.items(context) == 24
-    seen, views = [], []
-    part = SimpleNamespace(name="other", extras=lambda *given: seen.append(given) or ())
-    method.__class__ = type("Joined", (SupSimCSE,), {"slots": property(lambda self: [self, part])})
-    method.loss = lambda found, step: views.append(found) or torch.zeros(())
-    method.step_loss(context, step(0, [3, 9]))
-    tokens = context.tokens()
-    assert seen[0][0] == [tokens[3], tokens[9]]
-    assert seen[0][1].rows == [3, 9]
-    for place, found in enumerate([*views[0].vectors, *views[0].extras["sup-simcse"]]):
+    seen, tokens = [], context.tokens()
+    method.extras = lambda *given: seen.append(given) or ()
+    method.loss = lambda views, step: [*views.vectors, *views.extras["sup-simcse"]]
+    found = method.step_loss(context, step(0, [3, 9]))
+    ((premises, premise_step),) = seen
+    assert (premises, premise_step.rows) == ([tokens[3], tokens[9]], [3, 9])
+    for place, rows in enumerate(found):
         wanted = context.embed([[tokens[3 + place], tokens[9 + place]]]).vectors[0]
-        torch.testing.assert_close(found, wanted)
+        torch.testing.assert_close(rows, wanted)
 
 
 def test_what_joins_it_and_what_it_joins():
@@ -150,15 +144,18 @@ def test_what_joins_it_and_what_it_joins():
 
 # What the tests of all methods need to know of this one (`outside.of_methods`).
 
-VALUES = [
-    *((f"sup-simcse@{setting}", name,
-       {"corpus": "nli", "batch_size": 512, "epochs": 3, "learning_rate": rate, "dimension": width,
-        "select_every": 125, "own_weight": 1.0, **quarter})
-      for setting, quarter in (
-          ("paper", {"clip": 1.0}), ("official", {"clip": 4.0, "epsilon": 4e-8}))
-      for name, rate, width in ((BERT, 5e-5, 768), (ROBERTA, 5e-5, 768), (LARGE, 1e-5, 1024),
-                                (ROBERTA_LARGE, 1e-5, 1024))),
-]  # fmt: skip
+SHARED = {"corpus": "nli", "batch_size": 512, "epochs": 3, "select_every": 125}
+OF_BASE = {**SHARED, "learning_rate": 5e-5, "dimension": 768}
+OF_LARGE = {**SHARED, "learning_rate": 1e-5, "dimension": 1024}
+VALUES = []
+for name, values in (
+    (BERT, OF_BASE),
+    (ROBERTA, OF_BASE),
+    (LARGE, OF_LARGE),
+    (ROBERTA_LARGE, OF_LARGE),
+):
+    VALUES.append(("sup-simcse@paper", name, {**values, "clip": 1.0}))
+    VALUES.append(("sup-simcse@official", name, {**values, "clip": 4.0, "epsilon": 4e-8}))
 OUT_OF_LIMITS = {
     "sup-simcse": "own_weight=-1",
 }

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tests.oracles.methods import infonce, named_generator, scalars
+from tests.oracles.methods import infonce, named_generator
 
 SEED = 3
 CUT = 6  # letters of a sentence that the search reads
@@ -50,7 +50,7 @@ def retrieved(rows: Sequence[int], index: int, count: int) -> list[str]:
 
 def loss(leaves: Sequence[Tensor], rows: Sequence[int], index: int, count: int, t: float) -> Tensor:
     """InfoNCE; sentence j's retrieved one joins for every i whose sentence it is not."""
-    h, p, r = (scalars(leaf) for leaf in leaves)
+    h, p, r = leaves
     extra: list[Any] = [[] for _ in rows]
     if count:
         drawn = retrieved(rows, index, count)

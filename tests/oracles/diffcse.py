@@ -6,7 +6,8 @@ import copy
 import torch
 from torch import nn
 
-from tests.oracles.spans import info_nce, log_sum
+from tests.oracles.hard_negatives import standardised
+from tests.oracles.methods import log_sum
 
 
 class Fixed(nn.Module):
@@ -20,19 +21,12 @@ class Fixed(nn.Module):
         return self.output
 
 
-def normalised(column):
-    """Batch normalisation of one feature (m): the batch's mean and biased variance."""
-    mean = column.sum() / len(column)
-    variance = ((column - mean) ** 2).sum() / len(column)
-    return (column - mean) / (variance + 1e-5).sqrt()
-
-
 def projected(vectors, first, scale, shift, last):
     """diffcse/models.py:35-50, of all 2n rows together."""
     inner = vectors @ first.T
-    inner = torch.stack([normalised(column) for column in inner.T], dim=1) * scale + shift
+    inner = torch.stack(standardised(inner), dim=1) * scale + shift
     outer = torch.where(inner > 0, inner, 0) @ last.T
-    return torch.stack([normalised(column) for column in outer.T], dim=1)
+    return torch.stack(standardised(outer), dim=1)
 
 
 def detection(discriminator, weight, bias, tokens, filled, vectors, pad, padded):
@@ -41,19 +35,17 @@ def detection(discriminator, weight, bias, tokens, filled, vectors, pad, padded)
     ids = torch.tensor([[*row, *[pad] * (longest - len(row))] for row in filled])
     mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in filled])
     embedded = discriminator.embeddings(input_ids=ids)
-    embedded = torch.stack(
-        [torch.stack([vectors[i], *embedded[i, 1:]]) for i in range(len(tokens))]
-    )
+    embedded = torch.cat([vectors.unsqueeze(1), embedded[:, 1:]], dim=1)
     reader = copy.copy(discriminator)
     reader._modules = {**discriminator._modules, "embeddings": Fixed(embedded)}
     states = reader(input_ids=ids, attention_mask=mask).last_hidden_state
-    total, count = vectors.new_zeros(()), 0
+    losses = []
     for i, (row, new) in enumerate(zip(tokens, filled, strict=True)):
         for j in range(longest if padded else len(row)):
             label = int(j < len(row) and row[j] != new[j])
             logits = weight @ states[i, j] + bias
-            total, count = total + log_sum(list(logits)) - logits[label], count + 1
-    return total / count
+            losses.append(log_sum(logits) - logits[label])
+    return sum(losses) / len(losses)
 
 
 def filled_in(generator, masked, first):
@@ -64,8 +56,3 @@ def filled_in(generator, masked, first):
             logits = generator(input_ids=torch.tensor([row])).logits[0]
         rows.append([start, *logits.argmax(dim=-1).tolist()[1:]])
     return rows
-
-
-def contrast(vectors, temperature):
-    first, second = vectors.chunk(2)
-    return info_nce(list(first), list(second), temperature)

@@ -1,4 +1,4 @@
-"""Independent oracles of Focal-InfoNCE, MixCSE and SimCSE++, as plain loops on float64 scalars;
+"""Independent oracles of Focal-InfoNCE, MixCSE and SimCSE++, as loops over sentences in float64;
 nothing of `methods` is imported.
 
 What SimCSE++ encodes without dropout is a plain batch of vectors here: layer 1 of the first view.
@@ -6,30 +6,7 @@ What SimCSE++ encodes without dropout is a plain batch of vectors here: layer 1 
 
 from dataclasses import dataclass
 
-import torch
-
-from tests.oracles.methods import (
-    constants,
-    dot,
-    gaussian,
-    minus_log_share,
-    named_generator,
-    scalars,
-    unit,
-)
-
-
-def similarity(u, v):
-    return dot(unit(u), unit(v))
-
-
-def mean_loss(own, others, t):
-    """Mean over i of -log( e^{own_i/t} / ( e^{own_i/t} + sum of w e^{other/t} ) )."""
-    total = torch.zeros((), dtype=torch.float64)
-    for mine, rest in zip(own, others, strict=True):
-        scores = [(1.0, mine / t), *((weight, score / t) for weight, score in rest)]
-        total = total + minus_log_share(mine / t, scores)
-    return total / len(own)
+from tests.oracles.methods import gaussian, log_sum, named_generator, similarity, unit
 
 
 @dataclass
@@ -40,20 +17,22 @@ class HardNegativesOracle:
     noise: tuple[int, float, float] | None = None
     memory = None
 
-    def __call__(self, first, second, lower, *, index, total, seed):
-        h, p, quiet = scalars(first), scalars(second), scalars(lower[1][0])
-        own, others, noise = [], [], []
+    def __call__(self, h, p, lower, *, index, total, seed):
+        """Mean over i of -log( e^{own_i/t} / ( e^{own_i/t} + sum of w e^{other/t} ) )."""
+        losses, noise, weight = [], [], 1.0
         if self.noise:
             count, std, weight = self.noise
             noise = gaussian(count, len(h[0]), std, named_generator(seed, "noise", index))
         for i in range(len(h)):
-            mine, rest = self.candidates(h, p, quiet, i)
-            own.append(mine)
-            others.append(rest + [(weight, self.of_noise(h[i], vector)) for vector in noise])
-        return mean_loss(own, others, self.t) + self.term(h, p)
+            own, others = self.candidates(h, p, lower[1][0], i)
+            candidates = [own, *others, *(self.of_noise(h[i], vector) for vector in noise)]
+            scores = [candidate / self.t for candidate in candidates]
+            weights = [1.0] * (1 + len(others)) + [weight] * len(noise)
+            losses.append(log_sum(scores, weights) - scores[0])
+        return sum(losses) / len(losses) + self.term(h, p)
 
     def candidates(self, h, p, quiet, i):
-        """The similarity of the own pair; weights in the denominator and similarities of others."""
+        """The similarity of the own pair, and those of others."""
         raise NotImplementedError
 
     def of_noise(self, u, v):
@@ -74,7 +53,7 @@ class FocalOracle(HardNegativesOracle):
 
     def candidates(self, h, p, quiet, i):
         own = similarity(h[i], p[i])
-        rest = [(1.0, self.of_noise(h[i], p[j])) for j in range(len(p)) if j != i]
+        rest = [self.of_noise(h[i], p[j]) for j in range(len(p)) if j != i]
         return own * own if self.positive else own, rest
 
     def of_noise(self, u, v):
@@ -94,25 +73,26 @@ class MixCSEOracle(HardNegativesOracle):
     normalised: bool = False
 
     def mixture(self, batch, j):
-        one, other = constants([batch[j], batch[(j + 1) % len(batch)]])
+        first, second = batch[j].detach(), batch[(j + 1) % len(batch)].detach()
         if self.normalised:
-            one, other = unit(one), unit(other)
-        return [self.share * a + (1 - self.share) * b for a, b in zip(one, other, strict=True)]
+            first, second = unit(first), unit(second)
+        return self.share * first + (1 - self.share) * second
 
     def candidates(self, h, p, quiet, i):
-        n, zeroed = len(h), self.larger_share == "zeroed"
+        n = len(h)
+        zeroed = [h.new_zeros(())] if self.larger_share == "zeroed" else []
         mixed = [i] if self.mixtures == "own" else range(n)
-        rest = [(1.0, similarity(h[i], p[j])) for j in range(n) if j != i]
+        rest = [similarity(h[i], p[j]) for j in range(n) if j != i]
         for j in mixed:
             if (j + 1) % n != i:  # else most of the mixture is the own positive
-                rest.append((1.0, similarity(h[i], self.mixture(p, j))))
-            elif zeroed:
-                rest.append((1.0, torch.zeros((), dtype=torch.float64)))
+                rest.append(similarity(h[i], self.mixture(p, j)))
+            else:
+                rest += zeroed
         for j in mixed if self.mixed_anchors else []:
             if j != (i + 1) % n:  # else most of the mixture is that positive's own anchor
-                rest.append((1.0, similarity(self.mixture(h, i), p[j])))
-            elif zeroed:
-                rest.append((1.0, torch.zeros((), dtype=torch.float64)))
+                rest.append(similarity(self.mixture(h, i), p[j]))
+            else:
+                rest += zeroed
         return similarity(h[i], p[i]), rest
 
 
@@ -129,31 +109,25 @@ class SimCSEPlusPlusOracle(HardNegativesOracle):
     def candidates(self, h, p, quiet, i):
         own, others = similarity(h[i], p[i]), [j for j in range(len(h)) if j != i]
         if self.off_dropout:
-            rest = [(1.0, similarity(quiet[i], quiet[j])) for j in others]
-            return self.positive_factor * own, rest
-        return own, [(1.0, similarity(h[i], p[j])) for j in others]
+            return self.positive_factor * own, [similarity(quiet[i], quiet[j]) for j in others]
+        return own, [similarity(h[i], p[j]) for j in others]
 
     def term(self, h, p):
-        n, d = len(h), len(h[0])
-        if n == 1 or not self.weight:
+        if len(h) == 1 or not self.weight:
             return 0.0
-        one, other = standardised(h), standardised(p)
-        total = torch.zeros((), dtype=torch.float64)
-        for k in range(d):
-            row = []
-            for feature in range(d):
-                products = [one[i][k] * other[i][feature] for i in range(n)]
-                row.append((1.0, sum(products) / n / self.feature_temperature))
-            total = total + minus_log_share(row[k][1], row)
-        return self.weight * total / d
+        first, second = standardised(h), standardised(p)
+        losses = []
+        for k, feature in enumerate(first):
+            row = [feature @ other / len(h) / self.feature_temperature for other in second]
+            losses.append(log_sum(row) - row[k])
+        return self.weight * sum(losses) / len(losses)
 
 
 def standardised(batch, epsilon=1e-5):
-    """Each feature with mean 0 and variance 1 over the batch, the variance divided by n."""
-    n, columns = len(batch), []
-    for k in range(len(batch[0])):
-        values = [vector[k] for vector in batch]
-        mean = sum(values) / n
-        variance = sum((value - mean) ** 2 for value in values) / n
-        columns.append([(value - mean) / (variance + epsilon).sqrt() for value in values])
-    return [[column[i] for column in columns] for i in range(n)]
+    """Features (d, n) with mean 0 and variance 1 over the batch, the variance divided by n."""
+    columns = []
+    for column in batch.T:
+        mean = column.sum() / len(column)
+        variance = ((column - mean) ** 2).sum() / len(column)
+        columns.append((column - mean) / (variance + epsilon).sqrt())
+    return columns

@@ -1,4 +1,4 @@
-"""IS-CSE's K-means smoothing as plain loops on Python floats; see `methods`."""
+"""IS-CSE's K-means smoothing as loops over rows and centres; see `methods`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,37 +6,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tests.oracles.methods import (
-    Memory,
-    infonce,
-    named_generator,
-    scalars,
-    smoothed_official,
-    smoothed_paper,
-    unit,
-)
-
-Floats = list[float]
+from tests.oracles.methods import Memory, infonce, named_generator, plus_smoothing, smoothed, unit
 
 
-def product(u: Sequence[float], v: Sequence[float]) -> float:
-    total = 0.0
-    for a, b in zip(u, v, strict=True):
-        total += a * b
-    return total
+def nearest_centre(u: Tensor, centres: Sequence[Tensor]) -> int:
+    return max(range(len(centres)), key=lambda j: (u @ centres[j]).item())
 
 
-def nearest_centre(u: Sequence[float], centres: Sequence[Floats]) -> int:
-    best = 0
-    for j in range(1, len(centres)):
-        if product(u, centres[j]) > product(u, centres[best]):
-            best = j
-    return best
-
-
-def kmeans(rows: Sequence[Floats], centres: Sequence[Floats], most: int = 20) -> list[Floats]:
+def kmeans(rows: Sequence[Tensor], centres: Sequence[Tensor], most: int = 20) -> list[Tensor]:
     """Assign rows to nearest centres, put centres at unit means, until nothing changes."""
-    centres = [list(centre) for centre in centres]
+    centres = list(centres)
     owners: list[int] = []
     for _ in range(most):
         found = [nearest_centre(row, centres) for row in rows]
@@ -44,14 +23,12 @@ def kmeans(rows: Sequence[Floats], centres: Sequence[Floats], most: int = 20) ->
             break
         owners = found
         for j in range(len(centres)):
-            total = [0.0] * len(rows[0])
+            total = torch.zeros_like(centres[j])
             for row, owner in zip(rows, owners, strict=True):
                 if owner == j:
-                    for d in range(len(row)):
-                        total[d] += row[d]
-            length = product(total, total) ** 0.5
-            if length > 0:
-                centres[j] = [x / length for x in total]
+                    total = total + row
+            if total.any():
+                centres[j] = unit(total)
     return centres
 
 
@@ -66,37 +43,30 @@ class GroupOracle:
         self.options, self.t = options, t
         # The twin is for kNN.
         self.memory, self.twin = (Memory(options["length"]), Memory(options["length"]))
-        self.centres: list[Floats] = []
+        self.centres: list[Tensor] = []
 
     def __call__(
-        self, first: Tensor, second: Tensor, lower: object, *, index: int, total: int, seed: int
+        self, h: Tensor, p: Tensor, lower: object, *, index: int, total: int, seed: int
     ) -> Tensor:
         o = self.options
-        h, p = scalars(first), scalars(second)
         loss = infonce(h, p, self.t)
         if o["group"] == "both":
-            smooth = smoothed_official if o["official"] else smoothed_paper
-            near = smooth(p, self.twin, o["k"], o["beta"])
-            if near is not None:
-                loss = loss + o["alpha"] * infonce(h, near, self.t)
-        earlier = self.memory.rows()
+            near = smoothed(p, self.twin, o["k"], o["beta"], o["official"])
+            loss = plus_smoothing(loss, h, near, self.t, o["alpha"])
+        rows = self.memory.rows
+        ready = len(rows) >= o["clusters"]
         self.memory.enter(p)
-        kept = self.memory.rows() if o["official"] else earlier
-        ready = self.memory.full() if o["official"] else len(earlier) >= o["clusters"]
+        if o["official"]:
+            rows, ready = self.memory.rows, self.memory.full()
         if not ready:
             return loss
-        rows = [[x.item() for x in row] for row in kept]
         if not self.centres:
-            order = torch.randperm(
-                len(rows), generator=named_generator(seed, "centres", index)
-            ).tolist()
-            self.centres = [rows[order[j]] for j in range(o["clusters"])]
+            generator = named_generator(seed, "centres", index)
+            order = torch.randperm(len(rows), generator=generator).tolist()
+            self.centres = [rows[row] for row in order[: o["clusters"]]]
         self.centres = kmeans(rows, self.centres)
         drawn = []
         for u in p:
-            own = unit(u)
-            centre = self.centres[nearest_centre([x.item() for x in own], self.centres)]
-            drawn.append(
-                [o["gamma"] * x + (1 - o["gamma"]) * c for x, c in zip(own, centre, strict=True)]
-            )
+            centre = self.centres[nearest_centre(unit(u), self.centres)]
+            drawn.append(o["gamma"] * unit(u) + (1 - o["gamma"]) * centre)
         return loss + o["alpha"] * infonce(h, drawn, self.t)

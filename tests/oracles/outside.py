@@ -1,12 +1,8 @@
-"""Oracles of the methods outside the formula: plain loops over scalars; see `methods`."""
+"""Oracles of the methods outside the formula, as loops over sentences; see `methods`."""
 
 import torch
 
-from tests.oracles.methods import dot, minus_log_share, named_generator, unit
-
-
-def zero():
-    return torch.zeros((), dtype=torch.float64)
+from tests.oracles.methods import log_sum, named_generator, similarity
 
 
 def softplus(x):
@@ -25,40 +21,34 @@ def convolved(sentence, kernels, relu):
     """
     features = []
     for place in range(len(sentence)):
-        own = []
+        windows = []
         for weights, biases in kernels:
-            channels, width, window = weights.shape
-            for channel in range(channels):
-                total = biases[channel]
-                for offset in range(window):
-                    at = place + offset - window // 2
-                    if 0 <= at < len(sentence):
-                        for k in range(width):
-                            total = total + weights[channel, k, offset] * sentence[at][k]
-                own.append(total if not relu or total.item() > 0 else total * 0)
-        features.append(own)
+            total = biases
+            for offset in range(weights.shape[2]):
+                position = place + offset - weights.shape[2] // 2
+                if 0 <= position < len(sentence):
+                    total = total + weights[:, :, offset] @ sentence[position]
+            windows.append(total)
+        feature = torch.cat(windows)
+        features.append(torch.where(feature > 0, feature, 0) if relu else feature)
     return features
-
-
-def mean(rows):
-    return [sum((row[k] for row in rows), zero()) / len(rows) for k in range(len(rows[0]))]
 
 
 def is_bert(batch, kernels, relu):
     """1/T sum_x sum_{l in x} sp(-c_l . E(x)) + 1/(T (n - 1)) sum_x sum_{l in x} sum_{x' != x}
     sp(c_l . E(x'))."""
     local = [convolved(sentence, kernels, relu) for sentence in batch]
-    whole = [mean(features) for features in local]
-    tokens = sum(len(features) for features in local)
-    positive, negative = zero(), zero()
-    for i in range(len(local)):
-        for c in local[i]:
-            for j in range(len(whole)):
+    means = [sum(features) / len(features) for features in local]
+    tokens = sum(map(len, local))
+    positive, negative = 0, 0
+    for i, features in enumerate(local):
+        for c in features:
+            for j, mean in enumerate(means):
                 if i == j:
-                    positive = positive + softplus(-dot(c, whole[j]))
+                    positive = positive + softplus(-(c @ mean))
                 else:
-                    negative = negative + softplus(dot(c, whole[j]))
-    return positive / tokens + (negative / (tokens * (len(batch) - 1)) if len(batch) > 1 else 0)
+                    negative = negative + softplus(c @ mean)
+    return positive / tokens + negative / (tokens * max(len(batch) - 1, 1))
 
 
 # Contrastive Tension
@@ -66,13 +56,12 @@ def is_bert(batch, kernels, relu):
 
 def tension(first, second):
     """Mean of -log sigma(f1 . f2) of the positive pairs and -log(1 - sigma(f1 . f2)) of others."""
-    total, pairs = zero(), 0
+    losses = []
     for left, right in zip(first, second, strict=True):
         for k in range(len(left)):
-            logit = dot(left[k], right[k])
-            total = total + (softplus(-logit) if k == 0 else softplus(logit))
-            pairs += 1
-    return total / pairs
+            logit = left[k] @ right[k]
+            losses.append(softplus(-logit) if k == 0 else softplus(logit))
+    return sum(losses) / len(losses)
 
 
 def tension_rows(seed, index, groups, negatives, sentences, anchored):
@@ -87,11 +76,10 @@ def tension_rows(seed, index, groups, negatives, sentences, anchored):
         ]
     # Training.py:18-35 of Contrastive-Tension@75293a8: K of one list for each model in turn.
     fresh = torch.randint(sentences, (groups * negatives * 2,), generator=draw).tolist()
-    found, at = [], 0
+    found = []
     for s in positives:
-        first = fresh[at : at + negatives]
-        second = fresh[at + negatives : at + negatives * 2]
-        at += negatives * 2
+        first, second = fresh[:negatives], fresh[negatives : 2 * negatives]
+        fresh = fresh[2 * negatives :]
         found.append([(s, s), *zip(first, second, strict=True)])
     return found
 
@@ -111,14 +99,13 @@ def tension_rate(step):
 
 def nt_xent(first, second, t):
     """Mean over 2N vectors of -log( e^{sim(r_i, r_j)/t} / sum_{k != i} e^{sim(r_i, r_k)/t} )."""
-    r = [unit(u) for u in (*first, *second)]
-    n = len(first)
-    total = zero()
+    r, n = [*first, *second], len(first)
+    losses = []
     for i in range(2 * n):
         j = i + n if i < n else i - n
-        scores = [(1.0, dot(r[i], r[k]) / t) for k in range(2 * n) if k != i]
-        total = total + minus_log_share(dot(r[i], r[j]) / t, scores)
-    return total / (2 * n)
+        others = [similarity(r[i], r[k]) / t for k in range(2 * n) if k != i]
+        losses.append(log_sum(others) - similarity(r[i], r[j]) / t)
+    return sum(losses) / len(losses)
 
 
 def permuted(length, generator):

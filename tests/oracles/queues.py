@@ -1,4 +1,4 @@
-"""Independent oracles of ESimCSE and DCLR, as plain loops on float64 scalars; nothing of `methods`
+"""Independent oracles of ESimCSE and DCLR, as loops over sentences in float64; nothing of `methods`
 is imported.
 
 What a momentum encoder or a complementary model sees of a sentence is a plain vector here: the
@@ -15,16 +15,13 @@ from torch import Tensor
 from tests.oracles.methods import (
     Batch,
     Memory,
-    constants,
-    dot,
     gaussian,
     infonce,
-    minus_log_share,
+    log_sum,
     named_generator,
     plus_smoothing,
-    scalars,
-    smoothed_official,
-    smoothed_paper,
+    similarity,
+    smoothed,
     unit,
 )
 
@@ -41,23 +38,17 @@ class ESimCSEOracle:
 
     def __init__(self, t: float = 0.05, length: int = 6, m: float = 0.9) -> None:
         self.t, self.length, self.m = t, length, m
-        self.slow: list[list[float]] = []
-        self.queue: list[list[Tensor]] = []
+        self.slow: Tensor | None = None
+        self.queue: list[Tensor] = []
 
     def __call__(
-        self, first: Tensor, second: Tensor, lower: Any, *, index: int, total: int, seed: int
+        self, h: Tensor, p: Tensor, lower: Any, *, index: int, total: int, seed: int
     ) -> Tensor:
-        h, p = scalars(first), scalars(second)
         loss = infonce(h, p, self.t, [[(1.0, q) for q in self.queue] for _ in h])
-        if not self.slow:
-            self.slow = [[x.item() for x in v] for v in p]
-        for i in range(len(h)):
-            for d in range(len(h[i])):
-                self.slow[i][d] = self.m * self.slow[i][d] + (1 - self.m) * h[i][d].item()
+        slow = p.detach() if self.slow is None else self.slow
+        self.slow = self.m * slow + (1 - self.m) * h.detach()
         for vector in self.slow:
-            self.queue.append([torch.tensor(x, dtype=torch.float64) for x in vector])
-            if len(self.queue) > self.length:
-                self.queue.pop(0)
+            self.queue = [*self.queue, vector][-self.length :]
         return loss
 
 
@@ -74,6 +65,7 @@ class DCLROracle:
             noise rises along the cross-entropy of plain cosines (RUCAIBox/DCLR@e2c3430,
             simcse/models.py:686-694).
         smoothing: options of IS-CSE, whose term is added; or None.
+        judged: the complementary model's vectors; None: those of the first view.
     """
 
     t: float = 0.05
@@ -84,100 +76,66 @@ class DCLROracle:
     size: float = 1e-3
     released: bool = False
     smoothing: dict | None = None
+    judged: Tensor | None = None
 
     def __post_init__(self) -> None:
         self.memory = Memory(self.smoothing["length"]) if self.smoothing else None
 
     def __call__(
-        self, first: Tensor, second: Tensor, lower: Any, *, index: int, total: int, seed: int
+        self, h: Tensor, p: Tensor, lower: Any, *, index: int, total: int, seed: int
     ) -> Tensor:
-        h, p = scalars(first), scalars(second)
+        judged = h if self.judged is None else self.judged
         false = [
-            [i != j and dot(unit(h[i]), unit(h[j])).item() >= self.phi for j in range(len(h))]
+            [i != j and similarity(judged[i], judged[j]).item() >= self.phi for j in range(len(h))]
             for i in range(len(h))
         ]
         count = math.floor(self.share * len(h)) if self.released else self.count
         noise = gaussian(count, len(h[0]), 1.0, named_generator(seed, "dclr-noise", index))
         for _ in range(self.steps):
-            noise = self.risen(constants(h), constants(p), noise)
+            noise = self.risen(h.detach(), p.detach(), noise)
         loss = self.loss(h, p, noise, false)
         if self.smoothing and self.memory:
             s = self.smoothing
-            smooth = smoothed_official if s["official"] else smoothed_paper
-            smoothed = smooth(p, self.memory, s["k"], s["beta"])
-            loss = plus_smoothing(loss, h, smoothed, self.t, s["alpha"])
+            found = smoothed(p, self.memory, s["k"], s["beta"], s["official"])
+            loss = plus_smoothing(loss, h, found, self.t, s["alpha"])
         return loss
 
-    def risen(self, h: Batch, p: Batch, noise: Batch) -> list[list[Tensor]]:
+    def risen(self, h: Tensor, p: Tensor, noise: Batch) -> Batch:
         """One step of length `size` up the gradient, whose formula is written out: no automatic
         differentiation.
 
         d cos(h, n) / dn = (h/|h| - cos(h, n) n/|n|) / |n|.
         """
-        numbers = [[[x.item() for x in v] for v in batch] for batch in (h, p, noise)]
-        anchors, positives, directions = [[_unit(v) for v in batch] for batch in numbers]
-        # Derivative of what rises by the score of anchor i and noise k.
-        pulls = [[0.0] * len(noise) for _ in h]
-        for i in range(len(h)):
-            scores = [_dot(anchors[i], v) / self.t for v in directions]
-            # Of -s_ii + log of the sum of all e^s, or of log sum_k e^{s(h_i, n_k)}.
-            batch = [_dot(anchors[i], v) / self.t for v in positives] if self.released else []
-            pulls[i] = _softmax([*batch, *scores])[len(batch) :]
         moved = []
-        for k, vector in enumerate(numbers[2]):
-            gradient = [0.0] * len(vector)
-            for i in range(len(h)):
-                cosine = _dot(anchors[i], directions[k])
-                for d in range(len(vector)):
-                    gradient[d] += pulls[i][k] * (anchors[i][d] - cosine * directions[k][d])
-            largest = max(map(abs, gradient)) or 1.0
-            step = _unit([g / largest for g in gradient])
-            moved.append(
-                [
-                    torch.tensor(x + self.size * g, dtype=torch.float64)
-                    for x, g in zip(vector, step, strict=True)
-                ]
-            )
+        for k, vector in enumerate(noise):
+            gradient = torch.zeros_like(vector)
+            for anchor in h:
+                scores = [similarity(anchor, v) / self.t for v in noise]
+                # Of -s_ii + log of the sum of all e^s, or of log sum_k e^{s(h_i, n_k)}.
+                batch = [similarity(anchor, v) / self.t for v in p] if self.released else []
+                # Derivative of what rises by the score of this anchor and noise k.
+                pull = (scores[k] - log_sum([*batch, *scores])).exp()
+                cosine = similarity(anchor, vector)
+                gradient = gradient + pull * (unit(anchor) - cosine * unit(vector))
+            largest = gradient.abs().max()
+            if largest > 0:
+                gradient = unit(gradient / largest)
+            moved.append(vector + self.size * gradient)
         return moved
 
-    def loss(self, h: Batch, p: Batch, noise: Batch, false: list[list[bool]]) -> Tensor:
-        total = zero = torch.zeros((), dtype=torch.float64)
-        cells = 0
-        h, p, noise = [unit(u) for u in h], [unit(u) for u in p], [unit(u) for u in noise]
+    def loss(self, h: Tensor, p: Tensor, noise: Batch, false: list[list[bool]]) -> Tensor:
+        losses = []
         for i in range(len(h)):
-            row: list[tuple[float, Tensor]] = []
-            for j in range(len(p)):
-                score = dot(h[i], p[j]) / self.t
-                if self.released:
-                    row.append((1.0, 0 * score if false[i][j] else score))
-                else:
-                    row.append((0.0 if false[i][j] else 1.0, score))
-            for vector in noise:
-                row.append((1.0, dot(h[i], vector) / self.t))
+            scores = [similarity(h[i], v) / self.t for v in [*p, *noise]]
+            excluded = false[i] + [False] * len(noise)
             if not self.released:
-                kept = [cell for cell in row if cell[0]]
-                total = total + minus_log_share(row[i][1], kept)
+                kept = [s for s, out in zip(scores, excluded, strict=True) if not out]
+                losses.append(log_sum(kept) - scores[i])
                 continue
-            log_all = minus_log_share(zero, row)
-            for c in range(len(row)):
-                cells += 1
-                if c == i:
-                    total = total + log_all - row[c][1]  # - log p
+            scores = [0 * s if out else s for s, out in zip(scores, excluded, strict=True)]
+            for c in range(len(scores)):
+                if c == i:  # - log p
+                    losses.append(log_sum(scores) - scores[c])
                 else:  # - log( sum of the others' e / sum of all e )
-                    others = row[:c] + row[c + 1 :]
-                    total = total + log_all - minus_log_share(zero, others)
-        return total / (cells if self.released else len(h))
-
-
-def _dot(u: list[float], v: list[float]) -> float:
-    return sum(a * b for a, b in zip(u, v, strict=True))
-
-
-def _unit(u: list[float]) -> list[float]:
-    length = math.sqrt(_dot(u, u))
-    return [x / length for x in u] if length else u
-
-
-def _softmax(scores: list[float]) -> list[float]:
-    powers = [math.exp(score - max(scores)) for score in scores]
-    return [power / sum(powers) for power in powers]
+                    losses.append(log_sum(scores) - log_sum(scores[:c] + scores[c + 1 :]))
+        return sum(losses) / len(losses)

@@ -3,80 +3,61 @@
 
 import torch
 
-from tests.oracles.spans import info_nce, log_sum, similarity
-
-
-def shares(row):
-    total = log_sum(row)
-    return [(one - total).exp() for one in row]
+from tests.oracles.methods import infonce, log_sum, similarity
 
 
 def consistency_of(rows, columns, released):
     """Rows and columns of the cosines over t; models.py:58-61 and 288-291 if `released`."""
-    total = rows[0][0].new_zeros(())
+    losses = []
     for row, column in zip(rows, columns, strict=True):
-        p, q = shares(row), shares(column)
+        p, q = (row - log_sum(row)).exp(), (column - log_sum(column)).exp()
+        middle = ((p + q) / 2).log()
         if released:
-            p, q = ([one.clamp(min=1e-7) for one in each] for each in (p, q))
-        for one in (p, q):
-            for a, b, own in zip(p, q, one, strict=True):
-                middle = ((a + b) / 2).log()
-                if released:
-                    middle = middle.clamp(min=1e-7)
-                total = total + own * (own.log() - middle) / 2
-    return total / len(rows)
+            p, q = p.clamp(min=1e-7), q.clamp(min=1e-7)
+            middle = ((p + q) / 2).log().clamp(min=1e-7)
+        losses += [(shares * (shares.log() - middle)).sum() / 2 for shares in (p, q)]
+    return sum(losses) / len(rows)
 
 
 def list_net(found, wanted):
     """Cross-entropy of the teachers' shares of all other sentences; both over temperatures."""
-    total, n = found[0][0].new_zeros(()), len(found)
-    for i in range(n):
-        others = [j for j in range(n) if j != i]
-        if others:
-            teacher = shares([wanted[i][j] for j in others])
-            student = shares([found[i][j] for j in others])
-            for a, b in zip(teacher, student, strict=True):
-                total = total - a * b.log()
-    return total / n
+    losses = [found.new_zeros(())]
+    for i in range(len(found)):
+        others = [j for j in range(len(found)) if j != i]
+        for j in others:
+            share = (wanted[i, j] - log_sum(wanted[i, others])).exp()
+            losses.append(share * (log_sum(found[i, others]) - found[i, j]))
+    return sum(losses) / len(found)
 
 
 def list_mle(found, wanted, epsilon):
     """models.py:89-109: minus the log of the chance to draw the teachers' order."""
-    total, n = found[0][0].new_zeros(()), len(found)
+    losses, n = [], len(found)
     for i in range(n):
-        order = sorted(range(n), key=lambda j, i=i: -float(wanted[i][j]))
-        top = max(found[i], key=lambda one: one.item())  # with its gradient, as in the code
-        for rank in range(n):
-            rest = found[i][0].new_zeros(())
-            for j in order[rank:]:
-                rest = rest + (found[i][j] - top).exp()
-            total = total + (rest + epsilon).log() - (found[i][order[rank]] - top)
-    return total / n
+        order = sorted(range(n), key=lambda j, i=i: -wanted[i, j].item())
+        row = (found[i] - found[i].max())[order]  # with the largest's gradient, as in the code
+        losses += [(row[rank:].exp().sum() + epsilon).log() - row[rank] for rank in range(n)]
+    return sum(losses) / n
+
+
+def cosines(first, second):
+    return torch.stack([torch.stack([similarity(u, v) for v in second]) for u in first])
 
 
 def loss(
     first, second, taught, temperature=0.05, beta=1.0, gamma=1.0, tau2=0.05, tau3=0.025,
     ranking="listmle", consistency="divergence", rank_epsilon=0.0,
 ):  # fmt: skip
-    n = len(first)
-    cosines = [[similarity(first[i], second[j]) for j in range(n)] for i in range(n)]
-    rows = [[cosines[i][j] / temperature for j in range(n)] for i in range(n)]
-    columns = [[cosines[j][i] / temperature for j in range(n)] for i in range(n)]
-    found = [[cosines[i][j] / tau2 for j in range(n)] for i in range(n)]
-    wanted = [[taught[i, j] / tau3 for j in range(n)] for i in range(n)]
+    found = cosines(first, second)
+    rows, columns = found / temperature, found.T / temperature
     if ranking == "listnet":
-        ranked = list_net(found, wanted)
+        ranked = list_net(found / tau2, taught / tau3)
     else:
-        ranked = list_mle(found, wanted, rank_epsilon)
-    plain = info_nce(list(first), list(second), temperature)
+        ranked = list_mle(found / tau2, taught, rank_epsilon)
+    plain = infonce(first, second, temperature)
     return plain + beta * consistency_of(rows, columns, consistency == "entropy") + gamma * ranked
 
 
 def taught(teachers, weights):
     """The weighted mean of the teachers' cosines, (n, n)."""
-    n, both = len(teachers[0]), list(zip(teachers, weights, strict=True))
-
-    def mean(i, j):
-        return sum(weight * float(similarity(t[i], t[j])) for t, weight in both)
-
-    return torch.tensor([[mean(i, j) for j in range(n)] for i in range(n)], dtype=torch.float64)
+    return sum(w * cosines(t, t) for t, w in zip(teachers, weights, strict=True))

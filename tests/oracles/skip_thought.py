@@ -1,14 +1,12 @@
-"""Skip-thought by the letter: one sentence, one word, one unit's equation after another, in
-float64.
+"""Skip-thought by the letter: one sentence, one word after another, in float64.
 
 Written from the printed equations, with the released trainer's two variants; it shares nothing with
-`methods/`. The gradient is taken by complex steps: f is analytic, so Im f(x + ih) / h is exact for
-any tiny h.
+`methods/`.
 """
 
-import numpy as np
+import torch
 
-TINY = 1e-40
+from tests.oracles.methods import log_sum
 
 
 def numbers(sentence, words):
@@ -25,10 +23,6 @@ def numbers(sentence, words):
     return [words.index(piece) + 2 if piece in words else 1 for piece in pieces]
 
 
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
-
-
 def next_state(weights, name, x, h, told, after):
     """h at the next word: reset gate, update gate, candidate, mixture."""
     units = len(h)
@@ -36,9 +30,9 @@ def next_state(weights, name, x, h, told, after):
     given = W @ x + b
     if told is not None:
         given = given + weights[f"{name}.sentence"] @ told
-    r = sigmoid(given[:units] + U[:units] @ h)
-    z = sigmoid(given[units : 2 * units] + U[units:] @ h)
-    candidate = np.tanh(given[2 * units :] + (r * (V @ h) if after else V @ (r * h)))
+    r = torch.sigmoid(given[:units] + U[:units] @ h)
+    z = torch.sigmoid(given[units : 2 * units] + U[units:] @ h)
+    candidate = torch.tanh(given[2 * units :] + (r * (V @ h) if after else V @ (r * h)))
     return (1 - z) * h + z * candidate
 
 
@@ -46,31 +40,17 @@ def loss(weights, triples, every, after):
     """- sum over triples, both neighbours, their words and end marks, of log P."""
     names = ("reader.embedding", "decoders.output", "decoders.bias")
     embedding, V, c = (weights[name] for name in names)
-    units = V.shape[1]
-    total = 0j
+    zero, total = V.new_zeros(V.shape[1]), 0
     for before, centre, behind in triples:
-        sentence = np.zeros(units, dtype=complex)
+        sentence = zero
         for word in centre:
             sentence = next_state(weights, "reader.gru", embedding[word], sentence, None, after)
         for name, neighbour in (("decoders.before", before), ("decoders.after", behind)):
-            h = np.zeros(units, dtype=complex) if every else sentence
-            x = np.zeros(embedding.shape[1], dtype=complex)
+            h = zero if every else sentence
+            x = torch.zeros_like(embedding[0])
             for word in [*neighbour, 0]:
                 h = next_state(weights, name, x, h, sentence if every else None, after)
                 scores = V @ h + c
-                highest = scores.real.max()
-                total -= scores[word] - highest - np.log(np.exp(scores - highest).sum())
+                total = total + log_sum(scores) - scores[word]
                 x = embedding[word]
     return total
-
-
-def loss_and_gradient(weights, triples, every, after):
-    held = {name: array.astype(complex) for name, array in weights.items()}
-    gradient = {name: np.zeros(array.shape) for name, array in weights.items()}
-    for name, array in held.items():
-        for place in np.ndindex(array.shape):
-            plain = array[place]
-            array[place] = plain + 1j * TINY
-            gradient[name][place] = loss(held, triples, every, after).imag / TINY
-            array[place] = plain
-    return loss(held, triples, every, after).real, gradient

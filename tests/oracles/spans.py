@@ -1,5 +1,5 @@
-"""DeCLUTR's and PromptBERT's losses from the printed formulas, as plain loops; DeCLUTR's released
-spans (JohnGiorgi/DeCLUTR@b78ac57), restated line by line."""
+"""DeCLUTR's loss from the printed formulas; its released spans (JohnGiorgi/DeCLUTR@b78ac57),
+restated line by line."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,19 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-Ids = Sequence[int]
-
-
-def similarity(left: Tensor, right: Tensor) -> Tensor:
-    return (left * right).sum() / ((left * left).sum().sqrt() * (right * right).sum().sqrt())
-
-
-def log_sum(terms: Sequence[Tensor]) -> Tensor:
-    top = max(float(term.detach()) for term in terms)
-    total = terms[0].new_zeros(())
-    for term in terms:
-        total = total + (term - top).exp()
-    return total.log() + top
+from tests.oracles.methods import log_sum
+from tests.oracles.outside import nt_xent
 
 
 def declutr_contrast(
@@ -28,25 +17,13 @@ def declutr_contrast(
     """Section 3.1: e_{i + AN} the mean of anchor i's positives; l(i, i + AN) + l(i + AN, i)."""
     n = len(anchors)
     count = len(positives) // n
-    e = [anchors[i] for i in range(n)]
-    for i in range(n):
-        total = torch.zeros_like(anchors[i])
-        for p in range(count):
-            total = total + positives[i * count + p]
-        e.append(total / count)
-    loss = anchors.new_zeros(())
-    for i in range(2 * n):
-        j = i + n if i < n else i - n
-        others = [similarity(e[i], e[k]) / temperature for k in range(2 * n) if k != i]
-        loss = loss + log_sum(others) - similarity(e[i], e[j]) / temperature
-    return loss / (2 * n) if average else loss
+    means = [sum(positives[i * count : (i + 1) * count]) / count for i in range(n)]
+    return nt_xent(anchors, means, temperature) * (1 if average else 2 * n)
 
 
 def cross_entropy(logits: Tensor, targets: Sequence[int]) -> Tensor:
-    loss = logits.new_zeros(())
-    for row, target in zip(logits, targets, strict=True):
-        loss = loss + log_sum(list(row)) - row[target]
-    return loss / len(targets)
+    rows = zip(logits, targets, strict=True)
+    return sum(log_sum(row) - row[target] for row, target in rows) / len(targets)
 
 
 def released_spans(
@@ -93,30 +70,3 @@ def released_ids(tokenizer: Any, span: str, longest: int) -> list[int]:
         text = text.replace(spaced, spaced[1:])
     ids = tokenizer.encode(text, add_special_tokens=False)[: longest - 2]
     return [tokenizer.cls_token_id, *ids, tokenizer.sep_token_id]
-
-
-def info_nce(first: Sequence[Tensor], second: Sequence[Tensor], temperature: float) -> Tensor:
-    loss = first[0].new_zeros(())
-    for i in range(len(first)):
-        candidates = [similarity(first[i], second[j]) / temperature for j in range(len(second))]
-        loss = loss + log_sum(candidates) - candidates[i]
-    return loss / len(first)
-
-
-def at_mask(model: Any, before: Ids, words: Ids, behind: Ids, mask_id: int) -> Tensor:
-    """The last state at the mask behind the sentence, of one sentence alone."""
-    ids = [*before, *words, *behind]
-    place = len(before) + len(words) + list(behind).index(mask_id)
-    return model(input_ids=torch.tensor([ids])).last_hidden_state[0, place]
-
-
-def template_alone(
-    model: Any, before: Ids, behind: Ids, mask_id: int, gap: int, first: int
-) -> Tensor:
-    """Without the sentence; what stands behind it keeps the positions `gap` pieces further."""
-    positions = [first + i for i in range(len(before))]
-    positions += [first + len(before) + gap + i for i in range(len(behind))]
-    states = model(
-        input_ids=torch.tensor([[*before, *behind]]), position_ids=torch.tensor([positions])
-    )
-    return states.last_hidden_state[0, len(before) + list(behind).index(mask_id)]

@@ -2,27 +2,10 @@
 is `outside`'s."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
 from tests.oracles.methods import named_generator
-
-
-def averaged(
-    model: Any, tokens: Sequence[Sequence[int]], pad: int, positions: int = 64
-) -> torch.Tensor:
-    """(n, d), the base code's mean of the first and the last layer over 64 positions: attention
-    does not see padding, the mean does (SimCSE/model.py:21-37, SimCSE/dataloader.py:35-36)."""
-    rows = []
-    for row in tokens:
-        padding = positions - len(row)
-        ids = torch.tensor([[*row, *[pad] * padding]])
-        mask = torch.tensor([[1] * len(row) + [0] * padding])
-        states = model(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states
-        means = [states[layer][0].sum(0) / positions for layer in (1, -1)]
-        rows.append(sum(means) / 2)
-    return torch.stack(rows)
 
 
 def noised(
