@@ -196,9 +196,6 @@ HELD_OUT = 0.05  # share of the training part that stops it early where no dev p
 # number rounds the weights at the end of a block differently.
 BLOCK = {"cpu": 32, "cuda": 128}
 PADDED_CLASSES = 32  # tasks of more classes (WordContent: 1,000) would pad all others too far
-# The time of a step without units (labels or hidden units of all heads), as a number of units.
-# Measured on a processor, with 384 features.
-FIXED = 40
 
 
 @dataclass(frozen=True)
@@ -211,7 +208,6 @@ class Settings:
     tenacity: int  # checks without improvement that are allowed, over the whole training
     epoch_size: int  # passes between two checks
     max_epoch: int = 200  # training ends after more passes
-    report: Callable[[float], object] = lambda work: None  # called with each pass's rows x units
 
 
 # SimCSE's evaluation.
@@ -351,7 +347,6 @@ class _Cohort:
                 if is_stopped():
                     return
                 self._pass()
-                self.settings.report(len(self.rows) * (FIXED + self.weights[0][..., 0].numel()))
             passes += self.settings.epoch_size
             trained[running] = passes
             correct = torch.stack([self._correct(place) for place in range(len(self.parts))]).cpu()

@@ -4,10 +4,8 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import closing
-from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
-from math import ceil
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -29,7 +27,7 @@ from bench.datasets.tasks import (
     expand_tasks,
 )
 from bench.evaluation import protocols
-from bench.evaluation.classifier import BLOCK, FIXED, MODES, Settings
+from bench.evaluation.classifier import MODES, Settings
 from bench.models.defaults import torch_defaults
 from bench.models.encoder import Encoder, TransformerEncoder, adaptation, innermost
 from bench.models.float32 import ELSEWHERE, float32_products
@@ -41,8 +39,6 @@ from bench.utils.progress import Progress
 # write, takes more at once.
 CHUNK, GPU_CHUNKS = 2048, 8
 KEY = 16  # bytes of a sentence's hash
-USUAL = 1.75  # passes of a classifier, in those of one that never improves after the first check
-SPECIAL = 9  # bytes that two special tokens count, in the time of a sentence
 
 
 def _key(sentence: str) -> bytes:
@@ -96,13 +92,10 @@ class VectorStore:
             key=lambda text: (-len(text), text),
         )
         size = CHUNK if device == "cpu" else CHUNK * GPU_CHUNKS
-        # The time of a sentence grows with its tokens, and these with its bytes.
-        times = [SPECIAL + len(text.encode()) for text in missing]
-        progress = Progress(sum(times), f"encode {len(missing):,} sentences")
+        progress = Progress(len(missing), f"encode {len(missing):,} sentences")
         base.report = progress.advance
         for start in range(0, len(missing), size):
             chunk = missing[start : start + size]
-            progress.weight = sum(times[start : start + size]) / len(chunk)
             self._append(chunk, np.ascontiguousarray(self.encoder.encode(chunk), dtype=np.float32))
             if not is_transformer:  # which reports each batch
                 progress.advance(len(chunk))
@@ -303,35 +296,18 @@ def _classified(
         if finished
     }
     known = {name: read_json(file) for name, file in files.items() if file.is_file()}
-    work = {task.name: _usual_work(task, MODES[mode]) for task in tasks}
-    progress = Progress(
-        sum(work.values()),
-        f"classify {counted(len(work), 'task')}",
-        sum(work[name] for name in known),
-    )
-    settings = replace(MODES[mode], report=progress.advance)
+    progress = Progress(len(tasks), f"classify {counted(len(tasks), 'task')}", len(known))
     for task in tasks:
         if task.name not in known:
             waiting = [item for item in tasks if item.name not in known]
             together = _trained_together(task, waiting, device)
-            scored = _score_labelled(together, list(map(final, together)), settings, device)
+            scored = _score_labelled(together, list(map(final, together)), MODES[mode], device)
             for item, result in zip(together, scored, strict=True):
                 known[item.name] = result
                 if item.name in files:
                     write_json(files[item.name], result)
-            progress.done = sum(work[name] for name in known)
+            progress.advance(len(together))
         yield known[task.name]
-
-
-def _usual_work(task: LabelledTask, settings: Settings) -> float:
-    """The work of a task's classifiers (see `Settings.report`), if their passes are as many as
-    those of wiki-minilm on transfer tasks."""
-    rows = max(len(samples.labels) for samples in task.splits.values())
-    folds = {NESTED: settings.folds**2, KFOLD: settings.folds}.get(task.protocol, 1)
-    units = FIXED * ceil(folds / BLOCK["cpu"]) + folds * len(protocols.GRID) * task.classes
-    if task.protocol == PROBING:
-        units += sum(head.hidden for head in protocols.NETWORKS)
-    return USUAL * settings.epoch_size * (settings.tenacity + 2) * rows * units
 
 
 def _trained_together(

@@ -115,11 +115,6 @@ def test_distinct_test_sentences_are_counted_by_task():
     assert counts["MRPC"] == {"sentences": 4, "seen": 1}
 
 
-def test_all_samples_are_test_samples_with_nested_cross_validation():
-    task = LabelledTask("MR", "nested", 2, {"all": Samples((("a", "b"),), np.arange(2))})
-    assert task.items() == [("a",), ("b",)]
-
-
 def test_pairs_with_a_seen_sentence_are_left_out():
     task = pair_task()
     table = dict(zip("abcdefgh", np.random.default_rng(0).normal(size=(8, 4)), strict=True))

@@ -11,8 +11,6 @@ import pytest
 
 from bench.evaluation import scoring
 from bench.evaluation.scoring import KEY, VectorStore
-from bench.models.encoder import TransformerEncoder
-from bench.models.load import load_encoder
 from bench.utils.errors import UserError
 
 CHUNK, WIDTH = 2, 3
@@ -74,20 +72,6 @@ def test_each_distinct_sentence_is_encoded_once(tmp_path):
         store.add(iter(["a", "new", "a"]))
         assert encoder.asked[4:] == [["new"]]
         check(store, ["new", "a"])
-
-
-def test_vectors_are_those_of_direct_encoding(tiny_bert, tmp_path, monkeypatch):
-    encoder = load_encoder(tiny_bert, pooler="avg")
-    texts = ["the old dog runs", "a cat", "two small red birds see the big river", "a man"]
-    alone = np.concatenate([encoder.encode([text]) for text in texts])
-    with store_in(tmp_path, encoder) as store:
-        store.add(texts)
-        # Padding to another length rounds otherwise.
-        np.testing.assert_allclose(store(texts), alone, rtol=0, atol=1e-5)
-    # A new object of equal weights has nothing to do.
-    monkeypatch.setattr(TransformerEncoder, "encode", None)
-    with store_in(tmp_path, load_encoder(tiny_bert, pooler="avg")) as store:
-        store.add(texts)
 
 
 def test_an_interruption_loses_at_most_one_chunk(tmp_path):
