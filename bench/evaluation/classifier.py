@@ -229,10 +229,9 @@ class Fold:
 
 @dataclass(frozen=True)
 class Fitted:
-    """The best state of one head: dev accuracy (0 to 1), passes trained, weights."""
+    """The best state of one head: dev accuracy (0 to 1), weights."""
 
     accuracy: float
-    passes: int
     weights: list[Tensor]
 
     def predict(self, features: Tensor) -> np.ndarray:
@@ -339,7 +338,7 @@ class _Cohort:
         heads = len(self.heads)
         shape = (len(self.parts), heads)
         best_correct, misses = torch.full(shape, -1), torch.zeros(shape, dtype=torch.long)
-        running, trained = torch.ones(shape, dtype=torch.bool), torch.zeros(shape, dtype=torch.long)
+        running = torch.ones(shape, dtype=torch.bool)
         best = [weight.clone() for weight in self.weights]
         passes = 0
         while self.parts:
@@ -348,7 +347,6 @@ class _Cohort:
                     return
                 self._pass()
             passes += self.settings.epoch_size
-            trained[running] = passes
             correct = torch.stack([self._correct(place) for place in range(len(self.parts))]).cpu()
             better = running & (correct > best_correct)
             improved = better.view(-1).nonzero().squeeze(1).to(self.rows.device)
@@ -362,25 +360,22 @@ class _Cohort:
             if not ended.any():
                 continue
             for place in ended.nonzero().squeeze(1).tolist():
-                states = best_correct[place].tolist(), trained[place].tolist(), best
-                yield self.parts[place], self._fitted(place, *states)
+                yield self.parts[place], self._fitted(place, best_correct[place].tolist(), best)
             staying = (~ended).nonzero().squeeze(1)
-            best_correct, misses, running, trained = (
-                state[staying] for state in (best_correct, misses, running, trained)
+            best_correct, misses, running = (
+                state[staying] for state in (best_correct, misses, running)
             )
             kept = (~ended).repeat_interleave(heads).nonzero().squeeze(1).to(self.rows.device)
             best = [weight[kept] for weight in best]
             self._select(staying, kept)
 
-    def _fitted(
-        self, place: int, correct: list[int], passes: list[int], best: Sequence[Tensor]
-    ) -> list[Fitted]:
+    def _fitted(self, place: int, correct: list[int], best: Sequence[Tensor]) -> list[Fitted]:
         """The best states of one fold's heads."""
         size, classes, fitted = len(self.dev[place]), self.parts[place].fold.classes, []
         for i, head in enumerate(self.heads):
             layers = [layer[place * len(self.heads) + i] for layer in best]
             weights = unpad(layers, classes, head.hidden)
-            fitted.append(Fitted(correct[i] / size, passes[i], weights))
+            fitted.append(Fitted(correct[i] / size, weights))
         return fitted
 
     def _select(self, folds: Tensor, heads: Tensor) -> None:

@@ -1,9 +1,7 @@
 """Test sentences that stand in a training corpus: what counts as the same sentence, the counts of
 tasks, and the scores on the others."""
 
-import os
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -83,14 +81,6 @@ def changed(data):
 
 def test_words_of_english_are_those_between_spaces_and_punctuation():
     assert changed(world.data_folder()) == []
-
-
-@pytest.mark.slow
-@pytest.mark.skipif("BENCH_DATA" not in os.environ, reason="BENCH_DATA is not set")
-def test_words_of_real_english_are_those_between_spaces_and_punctuation():
-    """But for a Greek sentence of STS15 and of STS-B, whose accents have two codes."""
-    (greek,) = changed(Path(os.environ["BENCH_DATA"]))
-    assert "doulos" in greek
 
 
 def test_sentences_in_any_corpus_are_found():

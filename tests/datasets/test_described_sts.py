@@ -3,7 +3,6 @@ language."""
 
 import os
 import re
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -12,14 +11,11 @@ import pytest
 from bench.datasets import corpora, sts
 from bench.datasets.tasks import expand_tasks
 from bench.evaluation.scoring import read_tasks, score_tasks
-from bench.models.load import load_encoder
 from bench.runs import config as suites
 from bench.runs import paths
-from bench.training.loop import train
 from bench.utils.errors import UserError
-from bench.utils.files import read_json, write_json
+from bench.utils.files import write_json
 from tests.datasets.files import put
-from tests.support.tiny_suite import tiny_run
 
 CNSD = {"path": "CNSD-STS-B/cnsd-sts-{split}.txt", "separator": "||", "columns": [1, 2, 3]}
 ROWS = ["1||一只猫||一只狗||2", "2||一条河||一条 路||5", "3||男人||女人||0"]
@@ -138,30 +134,6 @@ def test_a_separator_in_a_sentence_is_noticed(folder):
     expected = "line 3: 4 tab-separated fields, expected 3 as in the first"
     with pytest.raises(UserError, match=expected):
         sts.read("sts:german", folder)
-
-
-@pytest.mark.parametrize("select", ["CNSD-STS-B", "sts:mine+STS-B"])
-def test_it_can_decide_what_is_selected(select, tiny_bert, tiny_data, tiny_corpus, tmp_path):
-    """The pairs of STS-B under another name."""
-    data, out = tmp_path / "data", tmp_path / "run"
-    shutil.copytree(tiny_data, data)
-    rows = (data / "downstream/STS/STSBenchmark/sts-dev.csv").read_text().splitlines()
-    fields = [row.split("\t") for row in rows]
-    chinese = ["||".join(("0", *row[5:7], row[4])) for row in fields]
-    put_rows(data, "CNSD-STS-B/cnsd-sts-dev.txt", chinese)
-    listed = read_json(data / "manifest.json")
-    listed["sts"] |= {"CNSD-STS-B": {"dev": 12}, "sts:mine": {"dev": 12}}
-    listed["sts_files"] = {"CNSD-STS-B": CNSD, "sts:mine": CNSD}
-    write_json(data / "manifest.json", listed)
-    found, same = (
-        train(tiny_run("simcse", tiny_bert, data, tiny_corpus, select_on=name), out, out / name)
-        for name in (select, "STS-B")
-    )
-    for key in ("best_dev", "best_step"):
-        assert found["outcome"][key] == same["outcome"][key]
-    task = sts.read(select.partition("+")[0], data, "dev")
-    (record,) = score_tasks(load_encoder(out / select / "encoder"), [task])
-    assert record["value"] == found["outcome"]["best_dev"]
 
 
 def test_a_training_whose_data_lack_its_dev_set_is_not_planned(folder):

@@ -121,11 +121,6 @@ def test_what_is_no_encoder_is_refused_in_the_plan(files, message, hub):
 # --- dropout
 
 
-def test_views_by_dropout_need_a_rate(hub):
-    with pytest.raises(UserError, match=rf"'{MODERN}' has no dropout.*simcse\[dropout=0\.1\]"):
-        planned("simcse")
-
-
 @pytest.mark.parametrize(
     ("text", "label"),
     [

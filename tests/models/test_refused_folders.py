@@ -8,11 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import load_encoder, save_encoder
-from bench.models.transformer import _weights
 from bench.registry.backbones import backbone
 from tests.methods.fixed import affine
 from tests.models.folders import change, change_weights, dense, pooling, refused, write
@@ -106,16 +104,6 @@ def test_plan_and_tokenizer_agree_on_the_case_of_a_bare_vocabulary(copy, is_case
         (copy / "vocab.txt").write_text((copy / "vocab.txt").read_text().replace("Woman", "woman"))
     vectors = load_encoder(copy, pooler="avg").encode(["a woman", "a Woman"])
     assert bool(np.ptp(vectors, axis=0).any()) == is_cased == backbone(str(copy)).shape.cased
-
-
-def test_a_single_file_of_weights_goes_before_an_index(copy):
-    plain = load_encoder(copy, pooler="avg").encode(["a woman"])
-    weights = load_file(copy / "model.safetensors")
-    save_file({name: 2 * tensor for name, tensor in weights.items()}, copy / "old.safetensors")
-    index = {"weight_map": dict.fromkeys(weights, "old.safetensors")}
-    (copy / "model.safetensors.index.json").write_text(json.dumps(index))
-    assert np.array_equal(load_encoder(copy, pooler="avg").encode(["a woman"]), plain)
-    assert _weights(copy) == ["model.safetensors"]
 
 
 @pytest.mark.parametrize("kind", ["CrossEncoder", "SparseEncoder"])
