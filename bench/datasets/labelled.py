@@ -42,6 +42,13 @@ class LabelledTask:
         for samples in self.splits.values():
             yield from chain.from_iterable(zip(*samples.columns, strict=True))
 
+    def parts(self) -> list[tuple[str, str, Sequence[Sequence[str]], np.ndarray]]:
+        """Return split, name, columns of sentences and labels of each split."""
+        return [
+            (split, split, samples.columns, samples.labels)
+            for split, samples in self.splits.items()
+        ]
+
     target = sentences  # what a map of the vectors is fitted on
     has_test = True
 
@@ -105,27 +112,16 @@ def read_scored(name: str, data: Path) -> list[StsTask | LabelledTask]:
 
 def task_sums(tasks: Iterable[StsTask | LabelledTask]) -> dict[str, dict[str, str]]:
     """Checksums of tasks by name and split: sentences and gold scores or labels, in order."""
-    sums: dict[str, dict[str, str]] = {}
+    sums: dict[str, dict[str, str]] = defaultdict(dict)
     for task in tasks:
-        if isinstance(task, StsTask):
-            parts = [
-                (task.split, part.name, [part.first, part.second], part.gold)
-                for part in task.subsets
-            ]
-        else:
-            parts = [
-                (split, split, [*samples.columns], samples.labels)
-                for split, samples in task.splits.items()
-            ]
         digests: dict[str, hashlib._Hash] = defaultdict(hashlib.sha256)
-        for split, name, columns, numbers in parts:
+        for split, name, columns, numbers in task.parts():
             for column in columns:
                 digests[split].update("\n".join((name, *column)).encode())
             digests[split].update(numbers.tobytes())
-        sums[task.name] = sums.get(task.name, {}) | {
-            split: digest.hexdigest()[:16] for split, digest in digests.items()
-        }
-    return sums
+        for split, digest in digests.items():
+            sums[task.name][split] = digest.hexdigest()[:16]
+    return dict(sums)
 
 
 def check_own(tasks: Iterable[str], data: Path) -> None:

@@ -47,6 +47,13 @@ class StsTask:
         """Return all sentences, with duplicates."""
         return (text for subset in self.subsets for text in subset.first + subset.second)
 
+    def parts(self) -> list[tuple[str, str, Sequence[Sequence[str]], np.ndarray]]:
+        """Return split, name, columns of sentences and gold scores of each subset."""
+        return [
+            (self.split, subset.name, (subset.first, subset.second), subset.gold)
+            for subset in self.subsets
+        ]
+
     @property
     def has_test(self) -> bool:
         """Whether this is the split that is reported."""

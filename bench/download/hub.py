@@ -29,14 +29,14 @@ SENTEVAL = "github.com/facebookresearch/SentEval"
 # Everything an encoder needs; no pickled weights, no code. Each further module of
 # sentence-transformers has a folder, such as 1_Pooling.
 BACKBONE_FILES = [
-    *("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"),
-    *("added_tokens.json", "vocab.json", "vocab.txt", "merges.txt"),
-    *("model.safetensors", "model-*.safetensors", "model.safetensors.index.json"),
-    *("modules.json", "sentence_*_config.json", "config_sentence_transformers.json"),
-    *("[0-9]*_*/config.json", "[0-9]*_*/model.safetensors", "[0-9]*_*/tokenizer.json"),
-    *("[0-9]*_*/sentence_*_config.json", "[0-9]*_*/adapter_config.json"),
-    *("adapter_config.json", "adapter_model.safetensors"),
-]
+    "config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+    "added_tokens.json", "vocab.json", "vocab.txt", "merges.txt",
+    "model.safetensors", "model-*.safetensors", "model.safetensors.index.json",
+    "modules.json", "sentence_*_config.json", "config_sentence_transformers.json",
+    "[0-9]*_*/config.json", "[0-9]*_*/model.safetensors", "[0-9]*_*/tokenizer.json",
+    "[0-9]*_*/sentence_*_config.json", "[0-9]*_*/adapter_config.json",
+    "adapter_config.json", "adapter_model.safetensors",
+]  # fmt: skip
 # What describes an encoder without its weights.
 DESCRIPTION = [
     "config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt", "adapter_config.json",

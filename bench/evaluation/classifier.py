@@ -196,9 +196,6 @@ HELD_OUT = 0.05  # share of the training part that stops it early where no dev p
 # number rounds the weights at the end of a block differently.
 BLOCK = {"cpu": 32, "cuda": 128}
 PADDED_CLASSES = 32  # tasks of more classes (WordContent: 1,000) would pad all others too far
-# The time of a step without units (labels or hidden units of all heads), as a number of units.
-# Measured on a processor, with 384 features.
-FIXED = 40
 
 
 @dataclass(frozen=True)
@@ -211,7 +208,6 @@ class Settings:
     tenacity: int  # checks without improvement that are allowed, over the whole training
     epoch_size: int  # passes between two checks
     max_epoch: int = 200  # training ends after more passes
-    report: Callable[[float], object] = lambda work: None  # called with each pass's rows x units
 
 
 # SimCSE's evaluation.
@@ -233,10 +229,9 @@ class Fold:
 
 @dataclass(frozen=True)
 class Fitted:
-    """The best state of one head: dev accuracy (0 to 1), passes trained, weights."""
+    """The best state of one head: dev accuracy (0 to 1), weights."""
 
     accuracy: float
-    passes: int
     weights: list[Tensor]
 
     def predict(self, features: Tensor) -> np.ndarray:
@@ -343,7 +338,7 @@ class _Cohort:
         heads = len(self.heads)
         shape = (len(self.parts), heads)
         best_correct, misses = torch.full(shape, -1), torch.zeros(shape, dtype=torch.long)
-        running, trained = torch.ones(shape, dtype=torch.bool), torch.zeros(shape, dtype=torch.long)
+        running = torch.ones(shape, dtype=torch.bool)
         best = [weight.clone() for weight in self.weights]
         passes = 0
         while self.parts:
@@ -351,9 +346,7 @@ class _Cohort:
                 if is_stopped():
                     return
                 self._pass()
-                self.settings.report(len(self.rows) * (FIXED + self.weights[0][..., 0].numel()))
             passes += self.settings.epoch_size
-            trained[running] = passes
             correct = torch.stack([self._correct(place) for place in range(len(self.parts))]).cpu()
             better = running & (correct > best_correct)
             improved = better.view(-1).nonzero().squeeze(1).to(self.rows.device)
@@ -367,25 +360,22 @@ class _Cohort:
             if not ended.any():
                 continue
             for place in ended.nonzero().squeeze(1).tolist():
-                states = best_correct[place].tolist(), trained[place].tolist(), best
-                yield self.parts[place], self._fitted(place, *states)
+                yield self.parts[place], self._fitted(place, best_correct[place].tolist(), best)
             staying = (~ended).nonzero().squeeze(1)
-            best_correct, misses, running, trained = (
-                state[staying] for state in (best_correct, misses, running, trained)
+            best_correct, misses, running = (
+                state[staying] for state in (best_correct, misses, running)
             )
             kept = (~ended).repeat_interleave(heads).nonzero().squeeze(1).to(self.rows.device)
             best = [weight[kept] for weight in best]
             self._select(staying, kept)
 
-    def _fitted(
-        self, place: int, correct: list[int], passes: list[int], best: Sequence[Tensor]
-    ) -> list[Fitted]:
+    def _fitted(self, place: int, correct: list[int], best: Sequence[Tensor]) -> list[Fitted]:
         """The best states of one fold's heads."""
         size, classes, fitted = len(self.dev[place]), self.parts[place].fold.classes, []
         for i, head in enumerate(self.heads):
             layers = [layer[place * len(self.heads) + i] for layer in best]
             weights = unpad(layers, classes, head.hidden)
-            fitted.append(Fitted(correct[i] / size, passes[i], weights))
+            fitted.append(Fitted(correct[i] / size, weights))
         return fitted
 
     def _select(self, folds: Tensor, heads: Tensor) -> None:

@@ -4,13 +4,11 @@ definitions and sources in docs/analyses.md. Zero vectors stay zero when normali
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from statistics import fmean
 
 import torch
 from torch import Tensor
 
 POSITIVE = 4.0  # pairs of STS-B with a higher gold score are positive
-BATCH = 128  # pairs per batch in DCLR's code
 ROWS = 256  # rows per block of a similarity matrix: 40 MB in float64 against 20,000 other rows
 
 
@@ -20,12 +18,10 @@ def unit(vectors: Tensor) -> Tensor:
     return vectors / lengths.where(lengths > 0, 1)
 
 
-def alignment(
-    first: Tensor, second: Tensor, gold: Tensor, *, with_four: bool = False
-) -> float | None:
+def alignment(first: Tensor, second: Tensor, gold: Tensor) -> float | None:
     """Mean squared distance between the unit vectors of positive pairs, sides (n, d) and gold (n,);
-    None without one. In DCLR's code a gold score of exactly 4 is positive, too."""
-    positive = gold >= POSITIVE if with_four else gold > POSITIVE
+    None without one."""
+    positive = gold > POSITIVE
     if not positive.any():
         return None
     return float((unit(first[positive]) - unit(second[positive])).square().sum(1).mean())
@@ -42,16 +38,6 @@ def uniformity(vectors: Tensor) -> float:
         distances = squares[block, None] + squares[start:] - 2 * (rows[block] @ rows[start:].T)
         total += float((-2 * distances).exp_().triu_(1).sum())  # each pair once
     return math.log(2 * total / (len(rows) * (len(rows) - 1)))
-
-
-def in_batches(first: Tensor, second: Tensor, gold: Tensor) -> tuple[float | None, float]:
-    """Alignment and uniformity as in DCLR's code, averages over batches of `BATCH` pairs, but
-    without those that have no positive pair, which make its alignment NaN."""
-    batches = list(zip(first.split(BATCH), second.split(BATCH), gold.split(BATCH), strict=True))
-    scores = [alignment(*batch, with_four=True) for batch in batches]
-    aligned = [value for value in scores if value is not None]
-    uniform = fmean(uniformity(torch.cat([left, right])) for left, right, _ in batches)
-    return fmean(aligned) if aligned else None, uniform
 
 
 def largest_similarities(vectors: Tensor, others: Tensor, ranks: int) -> list[float]:

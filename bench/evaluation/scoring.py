@@ -4,16 +4,14 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import closing
-from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
-from math import ceil
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from filelock import lock_descriptor
+from filelock import FileLock, Timeout
 
 from bench.datasets import sts
 from bench.datasets.contamination import normalised
@@ -29,20 +27,18 @@ from bench.datasets.tasks import (
     expand_tasks,
 )
 from bench.evaluation import protocols
-from bench.evaluation.classifier import BLOCK, FIXED, MODES, Settings
+from bench.evaluation.classifier import MODES, Settings
 from bench.models.defaults import torch_defaults
 from bench.models.encoder import Encoder, TransformerEncoder, adaptation, innermost
 from bench.models.float32 import ELSEWHERE, float32_products
 from bench.utils.errors import UserError, counted
-from bench.utils.files import disk_errors, read_json, sha256_text, write_json
+from bench.utils.files import atomic_file, disk_errors, read_json, sha256_text, write_json
 from bench.utils.progress import Progress
 
 # Sentences between two writes, the most that an interruption loses. A GPU, which waits for each
 # write, takes more at once.
 CHUNK, GPU_CHUNKS = 2048, 8
 KEY = 16  # bytes of a sentence's hash
-USUAL = 1.75  # passes of a classifier, in those of one that never improves after the first check
-SPECIAL = 9  # bytes that two special tokens count, in the time of a sentence
 
 
 def _key(sentence: str) -> bytes:
@@ -52,35 +48,27 @@ def _key(sentence: str) -> bytes:
 class VectorStore:
     """A folder with vectors of one encoder, float32 (n, d), looked up by the hash of the sentence.
 
-    A row of the file `vectors` is a hash and a vector, so a crash loses at most the last chunk.
+    Each chunk is a file, whose rows are a hash and a vector.
     """
 
     def __init__(self, folder: Path, encoder: Encoder) -> None:
-        """Open or create a store. Vectors of another encoder are discarded."""
+        """Open or create a store. Vectors of another encoder are not seen."""
         self.encoder, self.identity = encoder, encoder.identity
-        self._description, self._file = folder / "encoder.json", folder / "vectors"
-        folder.mkdir(parents=True, exist_ok=True)
-        self._stream: BinaryIO = open(self._file, "a+b")  # noqa: SIM115 (held open, for its lock)
-        if not lock_descriptor(self._stream.fileno(), blocking=False):
+        self._folder, self._lock = folder / self.identity, FileLock(folder / ".lock", 0)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self._lock.acquire()
+        except Timeout:
             raise UserError(
                 f"{folder} is in use by another process; wait for it or write elsewhere"
-            )
-        stored = read_json(self._description) if self._description.is_file() else {}
-        self.width = count = 0  # unless they are of this encoder
-        if stored.get("encoder") == self.identity:
-            self.width = stored["width"]
-            count = self._stream.seek(0, 2) // self._row.itemsize
-        self._stream.truncate(count * self._row.itemsize)
-        self._rows: dict[bytes, int] = {}
-        if count:
-            self._rows = {key: row for row, key in enumerate(self._mapped()["key"].tolist())}
+            ) from None
+        self._vectors: dict[bytes, np.ndarray] = {}
+        for file in self._folder.glob("*.npy"):
+            self._read(file)
 
-    @property
-    def _row(self) -> np.dtype[np.void]:
-        return np.dtype([("key", np.void, KEY), ("vector", np.float32, self.width)])
-
-    def _mapped(self) -> np.ndarray:
-        return np.memmap(self._file, self._row, "r")
+    def _read(self, file: Path) -> None:
+        rows = np.load(file, mmap_mode="r").view(np.ndarray)
+        self._vectors.update(zip(rows["key"].tolist(), rows["vector"], strict=True))
 
     def add(
         self, sentences: Sequence[str], device: str = "cpu", tokens: Path | None = None
@@ -88,46 +76,40 @@ class VectorStore:
         """Encode the distinct sentences that are missing, the longest first. A transformer's token
         ids are read from the folder `tokens`, which the scorings of a suite share."""
         base = innermost(self.encoder)
-        is_transformer = isinstance(base, TransformerEncoder)
-        if tokens and is_transformer:
+        if tokens and isinstance(base, TransformerEncoder):
             base.read_tokens(sentences, tokens)
         missing = sorted(
-            (text for text in dict.fromkeys(sentences) if _key(text) not in self._rows),
+            (text for text in dict.fromkeys(sentences) if _key(text) not in self._vectors),
             key=lambda text: (-len(text), text),
         )
         size = CHUNK if device == "cpu" else CHUNK * GPU_CHUNKS
-        # The time of a sentence grows with its tokens, and these with its bytes.
-        times = [SPECIAL + len(text.encode()) for text in missing]
-        progress = Progress(sum(times), f"encode {len(missing):,} sentences")
-        base.report = progress.advance
+        progress = Progress(len(missing), f"encode {len(missing):,} sentences")
         for start in range(0, len(missing), size):
             chunk = missing[start : start + size]
-            progress.weight = sum(times[start : start + size]) / len(chunk)
             self._append(chunk, np.ascontiguousarray(self.encoder.encode(chunk), dtype=np.float32))
-            if not is_transformer:  # which reports each batch
-                progress.advance(len(chunk))
-        base.report = None
+            progress.advance(len(chunk))
 
     def _append(self, sentences: Sequence[str], vectors: np.ndarray) -> None:
         # What is written is not encoded again.
-        check_vectors(sentences, vectors, self.width or vectors.shape[-1])
-        if not self.width:
-            self.width = vectors.shape[1]
-            write_json(self._description, {"encoder": self.identity, "width": self.width})
-        rows = np.empty(len(sentences), self._row)
-        keys = [_key(text) for text in sentences]
-        rows["key"] = np.frombuffer(b"".join(keys), rows["key"].dtype)
-        rows["vector"] = vectors
-        self._stream.write(rows.tobytes())
-        self._stream.flush()
-        self._rows |= {key: row for row, key in enumerate(keys, start=len(self._rows))}
+        width = vectors.shape[-1]
+        for known in self._vectors.values():
+            width = len(known)
+            break
+        check_vectors(sentences, vectors, width)
+        rows = np.empty(len(sentences), [("key", np.void, KEY), ("vector", np.float32, width)])
+        keys = b"".join(map(_key, sentences))
+        rows["key"], rows["vector"] = np.frombuffer(keys, rows["key"].dtype), vectors
+        file = self._folder / f"{len(self._vectors):08}.npy"
+        with atomic_file(file) as temporary:
+            np.save(temporary, rows)
+        self._read(file)
 
     def __call__(self, sentences: Sequence[str]) -> np.ndarray:
         """Vectors of sentences that were added, float32 (n, d)."""
-        return self._mapped()["vector"][[self._rows[_key(text)] for text in sentences]]
+        return np.stack([self._vectors[_key(text)] for text in sentences])
 
     def close(self) -> None:
-        self._stream.close()
+        self._lock.release()
 
 
 Task = sts.StsTask | LabelledTask
@@ -160,10 +142,10 @@ def sentences(tasks: Sequence[Task], adapt: Adaptation | None = None) -> list[st
     return list(dict.fromkeys(chain.from_iterable(texts)))
 
 
-def vectors_of(encoder: Encoder, texts: Sequence[str], *report: Callable[[int], object]) -> Vectors:
+def vectors_of(encoder: Encoder, texts: Sequence[str]) -> Vectors:
     """Encode each distinct sentence once, in memory. Returns a lookup by text."""
     rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
-    vectors = encoder.encode(list(rows), *report)
+    vectors = encoder.encode(list(rows))
     return lambda texts: vectors[[rows[text] for text in texts]]
 
 
@@ -191,7 +173,7 @@ def score_encoder(
 ) -> EncoderScores:
     """Score an encoder on tasks, as `score`; an interrupted call is resumed by the next one with
     the same `work`, of vectors and finished tasks. Scorings of a suite share `tokens`."""
-    with disk_errors(work), closing(VectorStore(work / "vectors", encoder)) as store:
+    with disk_errors(work), closing(VectorStore(work, encoder)) as store:
         adapt, finished = adaptation(encoder), work / store.identity
         store.add(sentences(tasks, adapt), device, tokens)
         return score(
@@ -303,35 +285,18 @@ def _classified(
         if finished
     }
     known = {name: read_json(file) for name, file in files.items() if file.is_file()}
-    work = {task.name: _usual_work(task, MODES[mode]) for task in tasks}
-    progress = Progress(
-        sum(work.values()),
-        f"classify {counted(len(work), 'task')}",
-        sum(work[name] for name in known),
-    )
-    settings = replace(MODES[mode], report=progress.advance)
+    progress = Progress(len(tasks), f"classify {counted(len(tasks), 'task')}", len(known))
     for task in tasks:
         if task.name not in known:
             waiting = [item for item in tasks if item.name not in known]
             together = _trained_together(task, waiting, device)
-            scored = _score_labelled(together, list(map(final, together)), settings, device)
+            scored = _score_labelled(together, list(map(final, together)), MODES[mode], device)
             for item, result in zip(together, scored, strict=True):
                 known[item.name] = result
                 if item.name in files:
                     write_json(files[item.name], result)
-            progress.done = sum(work[name] for name in known)
+            progress.advance(len(together))
         yield known[task.name]
-
-
-def _usual_work(task: LabelledTask, settings: Settings) -> float:
-    """The work of a task's classifiers (see `Settings.report`), if their passes are as many as
-    those of wiki-minilm on transfer tasks."""
-    rows = max(len(samples.labels) for samples in task.splits.values())
-    folds = {NESTED: settings.folds**2, KFOLD: settings.folds}.get(task.protocol, 1)
-    units = FIXED * ceil(folds / BLOCK["cpu"]) + folds * len(protocols.GRID) * task.classes
-    if task.protocol == PROBING:
-        units += sum(head.hidden for head in protocols.NETWORKS)
-    return USUAL * settings.epoch_size * (settings.tenacity + 2) * rows * units
 
 
 def _trained_together(

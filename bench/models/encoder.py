@@ -140,7 +140,6 @@ class TransformerEncoder:
     """A transformer with a pooler, in evaluation mode; long inputs are cut."""
 
     kind = "transformer"
-    report: Callable[[int], object] | None = None  # called with the size of each batch of `encode`
 
     def __init__(
         self,
@@ -203,11 +202,9 @@ class TransformerEncoder:
         rows = tokenized(sentences, self.tokenizer, self._limit, folder)
         self._cached_tokens = dict(zip(sentences, rows, strict=True))
 
-    def encode(
-        self, sentences: Sequence[str], progress: Callable[[int], object] | None = None
-    ) -> np.ndarray:
+    def encode(self, sentences: Sequence[str]) -> np.ndarray:
         tokens, spans = self._spanned(sentences)
-        return self.encode_tokens(tokens, progress, spans=spans)
+        return self.encode_tokens(tokens, spans=spans)
 
     def _spanned(self, sentences: Sequence[str]) -> tuple[Tokens, Sequence[tuple[int, int]] | None]:
         """Token ids, and which of them the pooler sees; None: all."""
@@ -220,7 +217,6 @@ class TransformerEncoder:
     def encode_tokens(
         self,
         tokens: Sequence[Sequence[int]],
-        progress: Callable[[int], object] | None = None,
         pool: Callable[[States, Tensor], Tensor] | None = None,
         width: int | None = None,
         spans: Sequence[tuple[int, int]] | None = None,
@@ -228,7 +224,6 @@ class TransformerEncoder:
         """Encode token ids of sentences, special tokens included: float32 (n, width), in order.
 
         Args:
-            progress: called with the number of sentences of each batch.
             pool: replaces the pooler; maps all hidden states and the attention mask to vectors.
             width: of the vectors; by default the hidden size of the model.
             spans: which tokens of each sentence the pooler sees, from and up to; by default all.
@@ -256,10 +251,11 @@ class TransformerEncoder:
             vectors.index_copy_(0, index, self._pooled(batch, pool, within).float())
             return len(rows)
 
+        progress = Progress(len(tokens), "encode")
         parts = list(zip(batches, order.split([len(rows) for rows in batches]), strict=True))
         at_once = 1 if is_alone or device.type != "cpu" else AT_ONCE
         with training_mode(self.model, False):
-            side_by_side(encode, parts, at_once, progress or self.report or (lambda count: None))
+            side_by_side(encode, parts, at_once, progress.advance)
         return vectors.cpu().numpy()  # the only wait for a GPU
 
     @torch.inference_mode()

@@ -2,7 +2,7 @@
 
 TF32 is several times as fast. Models in float32 train in it, and selection encodes in it. Reported
 scores do not: by TF32 scores of vectors in a narrow cone, such as [CLS] of an untrained backbone,
-move by more than `verify` allows (tests/models/test_float32.py). Nor do losses.
+move by more than `verify` allows. Nor do losses.
 """
 
 from collections.abc import Iterator

@@ -123,8 +123,8 @@ def analyse(material: Material, names: Iterable[str]) -> dict[str, Any]:
 
 
 def alignment(material: Material) -> dict[str, Any]:
-    """Return alignment (None if no pair is positive) and uniformity in three forms, of the test
-    and dev pairs, and of all with the training pairs."""
+    """Return alignment (None if no pair is positive) and uniformity of the test and dev
+    pairs, and of all with the training pairs."""
     parts = {task.split: task.subsets[0] for task in material.tasks}
     if not parts:
         raise NotApplicable(f"the data of '{material.run.data}' has no {TASK}")
@@ -142,14 +142,11 @@ def alignment(material: Material) -> dict[str, Any]:
         first, second = vectors.split(len(pairs.first))
         gold = torch.from_numpy(pairs.gold).to(material.device)
         rows = list({text: row for row, text in enumerate(sentences)}.values())
-        alignment_dclr, uniformity_dclr = geometry.in_batches(first, second, gold)
         results[split] = {
             "alignment": geometry.alignment(first, second, gold),
             "uniformity": geometry.uniformity(vectors),
             "pairs": int((gold > geometry.POSITIVE).sum()),
             "sentences": len(sentences),
-            "alignment_dclr": alignment_dclr,
-            "uniformity_dclr": uniformity_dclr,
             "uniformity_distinct": geometry.uniformity(vectors[rows]) if len(rows) > 1 else None,
             "distinct": len(rows),
         }

@@ -377,14 +377,11 @@ class RunContext:
 
     def encode(self, encoder: Encoder, sentences: Sequence[str]) -> np.ndarray:
         """Return float32 numpy (n, d); each distinct sentence is encoded once."""
-        report = []
-        if isinstance(encoder, TransformerEncoder):
-            report = [Progress(len(set(sentences)), "encode").advance]
-        return vectors_of(encoder, sentences, *report)(sentences)
+        return vectors_of(encoder, sentences)(sentences)
 
     def encode_tokens(self, encoder: Any, tokens: Tokens) -> np.ndarray:
         """Return float32 numpy (n, d) of token sequences; the encoder is one of `encoder`."""
-        return encoder.encode_tokens(tokens, Progress(len(tokens), "encode").advance)
+        return encoder.encode_tokens(tokens)
 
     def neighbours(self, vectors: np.ndarray, count: int) -> np.ndarray:
         """Return the nearest other rows by cosine, nearest first: int64 numpy (n, count)."""

@@ -15,8 +15,6 @@ def interval() -> int:
 class Progress:
     """Prints how far a task of `total` units is, a line every `interval`."""
 
-    weight: float = 1  # of a unit of `advance` in `total`, where units take unlike times
-
     def __init__(self, total: float, title: str, done: float = 0) -> None:
         """The `done` units were finished in an earlier process and do not enter the estimate."""
         self.total, self.title = total, title
@@ -26,7 +24,7 @@ class Progress:
 
     def advance(self, units: float = 1, note: str = "") -> None:
         """Advance by `units`; `note` is printed after the numbers."""
-        self.done += units * self.weight
+        self.done += units
         now = time.monotonic()
         if now < self._due:
             return

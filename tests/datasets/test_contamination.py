@@ -1,9 +1,7 @@
 """Test sentences that stand in a training corpus: what counts as the same sentence, the counts of
 tasks, and the scores on the others."""
 
-import os
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -85,14 +83,6 @@ def test_words_of_english_are_those_between_spaces_and_punctuation():
     assert changed(world.data_folder()) == []
 
 
-@pytest.mark.slow
-@pytest.mark.skipif("BENCH_DATA" not in os.environ, reason="BENCH_DATA is not set")
-def test_words_of_real_english_are_those_between_spaces_and_punctuation():
-    """But for a Greek sentence of STS15 and of STS-B, whose accents have two codes."""
-    (greek,) = changed(Path(os.environ["BENCH_DATA"]))
-    assert "doulos" in greek
-
-
 def test_sentences_in_any_corpus_are_found():
     corpora = [["Two dogs run.", "..."], iter(["a bird sings"])]
     sentences = ["two dogs run", "A bird, sings!", "a cat", "!", ""]
@@ -113,11 +103,6 @@ def test_distinct_test_sentences_are_counted_by_task():
     assert seen == {"a", "f"}
     assert counts["STS-B"] == {"sentences": 8, "seen": 2}
     assert counts["MRPC"] == {"sentences": 4, "seen": 1}
-
-
-def test_all_samples_are_test_samples_with_nested_cross_validation():
-    task = LabelledTask("MR", "nested", 2, {"all": Samples((("a", "b"),), np.arange(2))})
-    assert task.items() == [("a",), ("b",)]
 
 
 def test_pairs_with_a_seen_sentence_are_left_out():

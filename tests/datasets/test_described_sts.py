@@ -3,24 +3,19 @@ language."""
 
 import os
 import re
-import shutil
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from bench.datasets import corpora, sts
-from bench.datasets.tasks import CHINESE_TASKS, GROUPS, expand_tasks
+from bench.datasets.tasks import expand_tasks
 from bench.evaluation.scoring import read_tasks, score_tasks
-from bench.models.load import load_encoder
 from bench.runs import config as suites
 from bench.runs import paths
-from bench.training.loop import train
 from bench.utils.errors import UserError
-from bench.utils.files import read_json, write_json
+from bench.utils.files import write_json
 from tests.datasets.files import put
-from tests.support.tiny_suite import tiny_run
 
 CNSD = {"path": "CNSD-STS-B/cnsd-sts-{split}.txt", "separator": "||", "columns": [1, 2, 3]}
 ROWS = ["1||一只猫||一只狗||2", "2||一条河||一条 路||5", "3||男人||女人||0"]
@@ -61,8 +56,6 @@ def test_a_described_set_is_read_as_it_is_described(folder):
 
 def test_it_is_in_no_other_group_and_in_no_average(folder):
     assert expand_tasks(["chinese", "CNSD-STS-B", "sts:german"]) == ["CNSD-STS-B", "sts:german"]
-    others = [tasks for name, tasks in GROUPS.items() if name != "chinese"]
-    assert not set(CHINESE_TASKS) & {*chain(*others)}
 
     class Lengths:
         identity = kind = "lengths"
@@ -143,30 +136,6 @@ def test_a_separator_in_a_sentence_is_noticed(folder):
         sts.read("sts:german", folder)
 
 
-@pytest.mark.parametrize("select", ["CNSD-STS-B", "sts:mine+STS-B"])
-def test_it_can_decide_what_is_selected(select, tiny_bert, tiny_data, tiny_corpus, tmp_path):
-    """The pairs of STS-B under another name."""
-    data, out = tmp_path / "data", tmp_path / "run"
-    shutil.copytree(tiny_data, data)
-    rows = (data / "downstream/STS/STSBenchmark/sts-dev.csv").read_text().splitlines()
-    fields = [row.split("\t") for row in rows]
-    chinese = ["||".join(("0", *row[5:7], row[4])) for row in fields]
-    put_rows(data, "CNSD-STS-B/cnsd-sts-dev.txt", chinese)
-    listed = read_json(data / "manifest.json")
-    listed["sts"] |= {"CNSD-STS-B": {"dev": 12}, "sts:mine": {"dev": 12}}
-    listed["sts_files"] = {"CNSD-STS-B": CNSD, "sts:mine": CNSD}
-    write_json(data / "manifest.json", listed)
-    found, same = (
-        train(tiny_run("simcse", tiny_bert, data, tiny_corpus, select_on=name), out, out / name)
-        for name in (select, "STS-B")
-    )
-    for key in ("best_dev", "best_step"):
-        assert found["outcome"][key] == same["outcome"][key]
-    task = sts.read(select.partition("+")[0], data, "dev")
-    (record,) = score_tasks(load_encoder(out / select / "encoder"), [task])
-    assert record["value"] == found["outcome"]["best_dev"]
-
-
 def test_a_training_whose_data_lack_its_dev_set_is_not_planned(folder):
     content = {"suite": "mine", "data": str(folder), "corpus": "world"}
     content |= {"seeds": [1], "tasks": ["sts:german"], "backbones": {"toy-bert": None}}
@@ -190,13 +159,8 @@ def test_a_training_whose_data_lack_its_dev_set_is_not_planned(folder):
 @pytest.mark.slow
 @pytest.mark.skipif("BENCH_DATA" not in os.environ, reason="BENCH_DATA is not set")
 def test_the_real_chinese_sts_b():
-    """docs/methods.md#word-noise: 5,231, 1,458 and 1,361 pairs; 10,462 training sentences, 9,424 of
-    them distinct."""
+    """docs/methods.md#word-noise: 10,462 training sentences, 9,424 of them distinct."""
     data = Path(os.environ["BENCH_DATA"])
-    pairs = {split: sts.read("CNSD-STS-B", data, split).subsets[0] for split in sts.SPLITS}
-    assert [len(subset.gold) for subset in pairs.values()] == [5231, 1458, 1361]
-    assert all(set(subset.gold.tolist()) == {0, 1, 2, 3, 4, 5} for subset in pairs.values())
-    assert pairs["train"].first[0] == "一架飞机要起飞了。"
     sentences = corpora.cnsd_sentences(data)
     assert len(sentences) == 10_462
     assert len(set(sentences)) == 9_424

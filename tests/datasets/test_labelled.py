@@ -4,7 +4,6 @@ depend."""
 import os
 import re
 from collections import Counter
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,6 @@ from bench.datasets import labelled
 from bench.datasets.labelled import LabelledTask, Samples
 from bench.datasets.manifest import manifest
 from bench.datasets.tasks import GROUPS, PROBING_TASKS, TRANSFER_TASKS, XPROBE_TASKS
-from bench.evaluation.scoring import sentences
 from bench.utils.errors import UserError
 from bench.utils.files import write_json
 from tests.datasets.files import put
@@ -81,11 +79,6 @@ def rows(samples):
     """(sentence, label) or (sentence, sentence, label) of each sample."""
     assert samples.labels.dtype == np.int64
     return list(zip(*samples.columns, samples.labels.tolist(), strict=True))
-
-
-def sort_keys(samples):
-    """Numbers of tokens and label of each sample."""
-    return [(*(len(text.split()) for text in texts), label) for *texts, label in rows(samples)]
 
 
 def described(task):
@@ -270,20 +263,11 @@ def test_the_real_files(real_data):
     for task, read in tasks.items():
         sizes = {split: len(samples.labels) for split, samples in read.splits.items()}
         assert sizes == PUBLISHED[task]
-        for samples in read.splits.values():
-            keys = sort_keys(samples)
-            assert keys == sorted(keys)
-            assert all(text == " ".join(text.split()) for text in chain(*samples.columns))
-            assert set(samples.labels.tolist()) == set(range(read.classes))
         if task in ("MR", "CR", "SUBJ", "MPQA"):
             found = Counter(read.splits["all"].labels.tolist())
             assert sorted(found.values()) == sorted(counts[task].values())
     blank = {task: sum(not text for text in read.sentences()) for task, read in tasks.items()}
     assert {task: count for task, count in blank.items() if count} == {"CR": 4, "MPQA": 3}
-    objective = [text for text, label in rows(tasks["SUBJ"].splits["all"]) if label == 1]
-    first = (real_data / "downstream/SUBJ/subj.objective").read_text("latin-1").split("\n")[0]
-    assert " ".join(first.split()) in objective
-    assert sentences([tasks["CR"]]).count("") == 1
 
 
 @pytest.mark.slow
@@ -299,8 +283,6 @@ def test_the_real_files_of_xprobe(real_data):
         else:
             size = 4998 if task == "xprobe-Length" else 10000
             assert (read.protocol, found) == ("kfold", {"train": size, "test": size})
-        assert all(text and text == " ".join(text.split()) for text in read.sentences())
-        assert set(next(iter(read.splits.values())).labels.tolist()) == set(range(read.classes))
         classes[task.removeprefix("xprobe-")] = read.classes
     two = ("BigramShift", "Tense", "SubjNumber", "ObjNumber", "OddManOut", "CoordinationInversion")
     assert classes == {"Length": 6, "WordContent": 1000, "Depth": 5} | dict.fromkeys(two, 2)

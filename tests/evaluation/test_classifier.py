@@ -13,7 +13,7 @@ from sklearn.metrics import f1_score
 
 from bench.datasets.labelled import LabelledTask, ordered
 from bench.evaluation import classifier
-from bench.evaluation.classifier import MODES, Fold, Head, Optimiser, fit, initial
+from bench.evaluation.classifier import MODES, Fold, Head, fit
 from bench.evaluation.scoring import score
 from tests.oracles import senteval as literal
 
@@ -32,38 +32,6 @@ def data(seed, n, width, classes):
 
 def doubles(features, labels):
     return torch.from_numpy(features).double(), torch.from_numpy(labels)
-
-
-@pytest.mark.parametrize(
-    ("width", "classes", "hidden"), [(7, 2, 0), (16, 6, 0), (5, 3, 50), (9, 2, 200)]
-)
-def test_first_weights_are_bit_equal(width, classes, hidden):
-    head = literal.Head(width, classes, 0.0, replace(literal.TEST_MODE, hidden=hidden))
-    theirs = list(head.initial.values())
-    layers = [
-        torch.cat([theirs[i], theirs[i + 1].unsqueeze(1)], dim=1) for i in range(0, len(theirs), 2)
-    ]
-    for layer, expected in zip(initial(width, classes, hidden)[0], layers, strict=True):
-        assert torch.equal(layer, expected)
-
-
-def test_permutations_are_bit_equal(monkeypatch):
-    """Every permutation that a head draws, the one of the 5 % included."""
-    drawn = []
-
-    class Recorder(np.random.RandomState):
-        def permutation(self, x):
-            drawn.append(super().permutation(x))
-            return drawn[-1]
-
-    monkeypatch.setattr(classifier.np.random, "RandomState", Recorder)
-    features, labels = data(0, 61, 4, 2)
-    head = literal.Head(4, 2, 1e-3, literal.TEST_MODE, torch.float64)
-    head.fit(features, labels)
-    fold = Fold(np.arange(61), None, (Head(1e-3),), 2)
-    fit(*doubles(features, labels), [fold], MODES["test"])
-    assert len(drawn) == len(head.permutations) > 24
-    assert all(map(np.array_equal, drawn, head.permutations))
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.1, 0.2])
@@ -107,7 +75,6 @@ def test_heads_do_not_depend_on_others_in_the_batch(n, width, classes, seed, mod
             head = literal.Head(width, classes, decay, LITERAL[mode], torch.float64)
             dev = features[fold.dev], labels[fold.dev]
             assert fitted[place].accuracy == head.fit(features[fold.train], labels[fold.train], dev)
-            assert fitted[place].passes == len(head.permutations)
             # A step is gradient / sqrt(mean square): of a gradient near 0 it makes 1e-8 out of
             # roundings of 1e-16.
             (ours,) = fitted[place].weights
@@ -126,9 +93,9 @@ def cut(seed, classes, heads, first=0):
 
 
 def same(found, expected, **tolerances):
-    """Equal accuracies and passes, and weights within tolerances."""
+    """Equal accuracies, and weights within tolerances."""
     for left, right in zip(chain(*found), chain(*expected), strict=True):
-        assert (left.accuracy, left.passes) == (right.accuracy, right.passes)
+        assert left.accuracy == right.accuracy
         for layer, other in zip(left.weights, right.weights, strict=True):
             torch.testing.assert_close(layer, other, **tolerances)
 
@@ -186,21 +153,6 @@ def test_an_error_in_one_loop_ends_the_others(monkeypatch, global_state):
     with pytest.raises(KeyboardInterrupt):
         fit(*doubles(*data(8, 60, 5, 3)), folds, endless)
     assert next(passes) < far_more
-
-
-def test_fused_adam_is_adam():
-    """The code of a GPU, here on a processor: equal but for rounding."""
-    draw = torch.Generator().manual_seed(0)
-    shapes, decays = ((3, 4, 8), (3, 2, 5)), torch.tensor([1e-5, 1e-3, 0.1])
-    weights = [torch.randn(shape, generator=draw) for shape in shapes]
-    plain, fused = ([weight.clone() for weight in weights] for _ in range(2))
-    optimisers = [Optimiser("adam", plain, decays), Optimiser("adam", fused, decays, fused=True)]
-    for _ in range(50):
-        gradients = [torch.randn(shape, generator=draw) for shape in shapes]
-        for optimiser, own in zip(optimisers, (plain, fused), strict=True):
-            optimiser.step(own, [gradient.clone() for gradient in gradients])
-    for layer, expected in zip(fused, plain, strict=True):
-        torch.testing.assert_close(layer, expected, rtol=1e-5, atol=1e-6)
 
 
 # Records
@@ -313,5 +265,4 @@ def test_records_are_those_of_the_literal_classifier(task, mode):
 @pytest.mark.parametrize("mode", MODES)
 def test_modes_differ_as_the_literal_ones(mode):
     ours = asdict(MODES[mode])
-    ours.pop("report")
     assert ours.items() <= asdict(LITERAL[mode]).items()

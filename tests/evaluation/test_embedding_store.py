@@ -10,13 +10,10 @@ import numpy as np
 import pytest
 
 from bench.evaluation import scoring
-from bench.evaluation.scoring import KEY, VectorStore
-from bench.models.encoder import TransformerEncoder
-from bench.models.load import load_encoder
+from bench.evaluation.scoring import VectorStore
 from bench.utils.errors import UserError
 
 CHUNK, WIDTH = 2, 3
-ROW = KEY + 4 * WIDTH  # bytes
 TEXTS = ["a", "", "cc cc", "été \u2028 .", "a b c d", "bb", "zz"]
 # Equally long ones by the alphabet.
 LONGEST_FIRST = ["a b c d", "été \u2028 .", "cc cc", "bb", "zz", "a", ""]
@@ -76,20 +73,6 @@ def test_each_distinct_sentence_is_encoded_once(tmp_path):
         check(store, ["new", "a"])
 
 
-def test_vectors_are_those_of_direct_encoding(tiny_bert, tmp_path, monkeypatch):
-    encoder = load_encoder(tiny_bert, pooler="avg")
-    texts = ["the old dog runs", "a cat", "two small red birds see the big river", "a man"]
-    alone = np.concatenate([encoder.encode([text]) for text in texts])
-    with store_in(tmp_path, encoder) as store:
-        store.add(texts)
-        # Padding to another length rounds otherwise.
-        np.testing.assert_allclose(store(texts), alone, rtol=0, atol=1e-5)
-    # A new object of equal weights has nothing to do.
-    monkeypatch.setattr(TransformerEncoder, "encode", None)
-    with store_in(tmp_path, load_encoder(tiny_bert, pooler="avg")) as store:
-        store.add(texts)
-
-
 def test_an_interruption_loses_at_most_one_chunk(tmp_path):
     with store_in(tmp_path, Fake(interrupted_at=3)) as store, pytest.raises(KeyboardInterrupt):
         store.add(TEXTS)
@@ -98,26 +81,6 @@ def test_an_interruption_loses_at_most_one_chunk(tmp_path):
         check(store, LONGEST_FIRST[:4])
         store.add(TEXTS)
         assert encoder.asked == [LONGEST_FIRST[4:6], LONGEST_FIRST[6:]]
-        check(store, TEXTS)
-
-
-@pytest.mark.parametrize(
-    ("size", "rows"),
-    [
-        (5 * ROW + KEY + 6, 5),  # in the middle of a number
-        (3 * ROW + 7, 3),  # of a key
-        (0, 0),
-    ],
-)
-def test_a_truncated_store_is_a_shorter_store(size, rows, tmp_path):
-    fill(tmp_path)
-    os.truncate(tmp_path / "vectors", size)
-    encoder = Fake()
-    with store_in(tmp_path, encoder) as store:
-        store.add(TEXTS)
-        assert list(chain(*encoder.asked)) == LONGEST_FIRST[rows:]
-        check(store, TEXTS)
-    with store_in(tmp_path) as store:
         check(store, TEXTS)
 
 
@@ -139,14 +102,13 @@ def test_two_processes_cannot_use_one_store(tmp_path):
 
 
 @pytest.mark.parametrize("width", [WIDTH, 5])
-def test_the_store_of_another_encoder_is_replaced(width, tmp_path):
+def test_vectors_of_another_encoder_are_not_used(width, tmp_path):
     fill(tmp_path)
     encoder = Fake("fake-2", width)
     with store_in(tmp_path, encoder) as store:
         store.add(TEXTS[:3])
         assert sorted(chain(*encoder.asked)) == sorted(TEXTS[:3])
         check(store, TEXTS[:3], width)
-    assert (tmp_path / "vectors").stat().st_size == 3 * (KEY + 4 * width)
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,8 @@ import torch
 from bench.evaluation import geometry
 from bench.evaluation.geometry import (
     alignment,
-    in_batches,
     largest_similarities,
     layer_similarities,
-    token_similarity,
     uniformity,
     unit,
 )
@@ -67,11 +65,10 @@ def test_alignment_equals_the_loop():
     assert alignment(first, second, gold) == pytest.approx(expected, abs=1e-13)
 
 
-def test_whether_four_is_positive():
+def test_a_gold_score_of_four_is_not_positive():
     first = torch.tensor([[1.0, 0], [1, 0], [1, 0]])
     second = torch.tensor([[1.0, 0], [0, 1], [-1, 0]])  # squared distances 0, 2, 4
     assert alignment(first, second, torch.tensor([4.2, 4.0, 3.9])) == 0
-    assert alignment(first, second, torch.tensor([4.2, 4.0, 3.9]), with_four=True) == 1
     assert alignment(first, second, torch.tensor([4.0, 4, 4])) is None
 
 
@@ -92,23 +89,6 @@ def test_limits_of_uniformity_and_zero_vectors():
     assert alignment(torch.zeros(1, 2), torch.tensor([[5.0, 0]]), torch.tensor([5.0])) == 1
 
 
-def test_dclr_averages_batches_with_positive_pairs():
-    first, second = draw(5, 300, 4), draw(6, 300, 4)
-    gold = torch.arange(300, dtype=torch.float64) % 6
-    gold[128:256] = 3.9  # nothing in the second batch
-    gold[0] = 4.0
-    # A score of 4 is positive here, so it is raised above the loop's own bound.
-    raised = torch.where(gold == 4, 4.5, gold).tolist()
-    rows, others = first.tolist(), second.tolist()
-    parts = [slice(0, 128), slice(128, 256), slice(256, 300)]
-    near = [alignment_by_loop(rows[part], others[part], raised[part]) for part in parts[::2]]
-    even = [uniformity_by_loop(rows[part] + others[part]) for part in parts]
-    uniform = pytest.approx(sum(even) / 3, abs=1e-13)
-    aligned = pytest.approx(sum(near) / 2, abs=1e-13)
-    assert in_batches(first, second, gold) == (aligned, uniform)
-    assert in_batches(first, second, torch.zeros(300)) == (None, uniform)
-
-
 # A batch, layers and tokens
 
 
@@ -122,16 +102,6 @@ def test_largest_similarities_equal_the_loop():
         ]
         expected = [sum(row[rank] for row in ranked) / 20 for rank in range(4)]
         assert largest_similarities(vectors, side, 4) == pytest.approx(expected, abs=1e-13)
-
-
-def test_token_similarity_equals_the_loop():
-    states = draw(9, 4, 6, 4)
-    mask = torch.tensor([[1] * 6, [0, 1, 0, 1, 1, 0], [1, 1, 0, 0, 0, 0], [0, 0, 1, 0, 0, 0]])
-    *found, alone = token_similarity(states, mask).tolist()
-    assert alone == 0
-    for row, value in enumerate(found):
-        tokens = states[row][mask[row].bool()].tolist()
-        assert value == pytest.approx(token_similarity_by_loop(tokens), abs=1e-13)
 
 
 def test_columns_of_layer_similarities():

@@ -6,20 +6,18 @@ from dataclasses import replace
 from io import StringIO
 from itertools import count
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from bench.__main__ import main
 from bench.cli.evaluate import score_tables
-from bench.datasets.metrics import METRICS
-from bench.datasets.tasks import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS
+from bench.datasets.tasks import STS_TASKS
 from bench.evaluation import protocols, scoring
 from bench.evaluation.classifier import MODES
-from bench.evaluation.scoring import read_tasks, score, score_encoder
+from bench.evaluation.scoring import read_tasks, score
 from bench.models.encoder import TransformerEncoder
 from bench.results.records import read_scores
-from tests.support.tiny_tasks import Words, look_up, write_tasks
+from tests.support.tiny_tasks import look_up, write_tasks
 
 
 @pytest.fixture(scope="module")
@@ -65,18 +63,6 @@ def test_tasks_are_read_in_order_and_sts_b_and_sick_with_dev(data):
 # Scores
 
 
-@pytest.mark.slow
-def test_every_kind_of_task(data, tmp_path, quick):
-    encoder = Words()
-    tasks = read_tasks(["all"], data)
-    found = cells(score_encoder(encoder, tasks, "test", "cpu", tmp_path).records)
-    assert sorted(encoder.encoded) == sorted({text for task in tasks for text in task.sentences()})
-    assert {task for task, *_ in found} == {*STS_TASKS, *TRANSFER_TASKS, *PROBING_TASKS, "Avg"}
-    printed = [round(found[task, "test", "accuracy", "all"], 2) for task in TRANSFER_TASKS]
-    average = found["Avg", "test", "accuracy", "all"]
-    assert average == pytest.approx(sum(printed) / 7, abs=1e-12)
-
-
 def test_an_average_needs_its_whole_group(data):
     found = cells(score(read_tasks(["sts"], data), look_up).records)
     # Of the cells as printed: neither of subsets' means nor of dev sets.
@@ -85,12 +71,6 @@ def test_an_average_needs_its_whole_group(data):
     assert average == pytest.approx(sum(printed) / 7, abs=1e-12)
     fewer = cells(score(read_tasks(list(STS_TASKS[:-1]), data), look_up).records)
     assert "Avg" not in {task for task, *_ in fewer}
-
-
-def test_f1_is_that_of_paraphrases():
-    """3 right of 4 found, 3 of 4 to find."""
-    labels, predicted = np.array([1, 1, 1, 0, 0, 1]), np.array([1, 0, 1, 1, 0, 1])
-    assert METRICS["f1"].formula(labels, predicted) == 0.75
 
 
 def test_tasks_that_train_together_are_scored_as_if_alone(
@@ -122,11 +102,6 @@ def test_items_say_which_test_samples_are_right(data, tmp_path, quick, classifie
         tolerance = 0.01 if task.name != "MR" else 100 / len(right)
         accuracy = by_cell[task.name, "test", "accuracy", "all"]
         assert 100 * right.mean() == pytest.approx(accuracy, abs=tolerance)
-    classified.clear()
-    again = score(tasks, look_up, finished=tmp_path)
-    assert not classified
-    for name, items in found.items.items():
-        assert (again.items[name]["right"] == items["right"]).all()
     # Every third sentence is seen.
     seen = frozenset(text for task in tasks for (text,) in task.items()[::3])
     by_cell = cells(score(tasks, look_up, finished=tmp_path, seen=seen).records)
@@ -273,15 +248,6 @@ def test_a_table_of_each_group_by_metric_and_split():
     assert "".join(f"{line.rstrip()}\n" for line in shown.splitlines()) == TABLES
     both = score_tables({"a": SCORES, "b": SCORES})
     assert next(block.split()[-2:] for block in both.split("\n\n")) == ["b", "70.00"]
-
-
-def test_a_table_in_markdown_and_latex():
-    markdown = score_tables({"a_b/c": SCORES}, "markdown").split("\n\n")[1].splitlines()
-    assert [cell.strip() for cell in markdown[3].split("|")] == ["", "f1 test", "", "81.00", "", ""]
-    latex = score_tables({"a_b/c": SCORES}, "latex").split("\n\n")[1]
-    assert latex.startswith("\\begin{tabular}{lrrr}\n\\toprule")
-    assert "a\\_b/c" in latex
-    assert " ".join(latex.split()).count("accuracy test & 80.13 & 71.00 & 75.50 \\\\") == 1
 
 
 def test_every_score_is_a_line_of_csv():

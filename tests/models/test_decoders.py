@@ -15,12 +15,10 @@ import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
-from bench.__main__ import main
 from bench.models import encoder as encoders
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import Model, ModularEncoder, load_encoder, save_encoder
 from bench.registry.backbones import fingerprint
-from bench.results.records import read_scores
 from tests.conftest import make_sentences
 from tests.models.folders import change, pooling, refused, write
 
@@ -154,16 +152,6 @@ def test_a_template_in_brackets_may_have_commas_and_brackets():
         refused(lambda options=options: Model.read(f"a[{options}]"), words)
 
 
-def test_options_are_recorded_and_verified(folders, tiny_data, tmp_path):
-    word = f"{folders('llama')}[template={PROMPT},pooler=last,dims=8,dtype=bfloat16]"
-    out, data = tmp_path / "scores.json", ["--tasks", "STS-B", "--data", str(tiny_data)]
-    assert main(["evaluate", word, *data, "--out", str(out)]) == 0
-    read, described = read_scores(out), read_scores(out).provenance
-    assert (described.template, described.dims, described.dtype) == (PROMPT, 8, "bfloat16")
-    assert read.records[0].method.endswith(f",template={PROMPT},dims=8,dtype=bfloat16]")
-    assert main(["verify", str(out)]) == 0
-
-
 def test_the_first_dimensions_come_before_the_length(folders):
     first = load_encoder(folders("qwen3"), pooler="last").encode(SENTENCES)[:, :8]
     encoder = load_encoder(folders("qwen3"), pooler="last", dims=8, normalize=True)
@@ -200,19 +188,6 @@ def test_modules_are_those_of_the_library(mode, folders, tmp_path):
         check(
             encoder.encode(texts), SentenceTransformer(str(folder), **options).encode(texts), close
         )
-
-
-def test_the_states_of_a_batch_are_bounded(folders, monkeypatch):
-    """30 tokens of three states of 32 numbers; BERT's models keep whole batches on a GPU."""
-    for width, layers in ((768, 12), (1024, 24)):
-        size = 4 * width * (layers + 1)
-        assert encoders.STATE_BYTES // size > encoders.TOKEN_BUDGET["cuda"]
-    encoder, seen = load_encoder(folders("qwen3"), pooler="last"), []
-    monkeypatch.setattr(encoders, "STATE_BYTES", 30 * 3 * 32 * 4)
-    encoder.model.register_forward_pre_hook(lambda *given: seen.append(given[2]), with_kwargs=True)
-    encoder.encode(3 * SENTENCES)
-    assert max(i["input_ids"].numel() for i in seen if len(i["input_ids"]) > 1) <= 30
-    assert not any(inputs["output_hidden_states"] or inputs["use_cache"] for inputs in seen)
 
 
 @pytest.fixture

@@ -20,7 +20,6 @@ from bench.models.load import load_encoder, save_encoder
 from bench.models.packed_forward import POOLER_NAMES, POSITIONS
 from bench.models.transformer import load_backbone, longest_input
 from methods.whitening import Whitened
-from methods.word_overlap import BagOfWords
 from tests.conftest import CLOSE
 from tests.models.folders import change, change_weights
 from tests.oracles.poolers import FIXED, POOLED
@@ -69,7 +68,7 @@ def test_a_mean_over_fixed_positions_cuts_longer_sentences(tiny_bert, monkeypatc
 
 
 def test_encoding_with_dropout_draws_masks_from_a_seed_and_leaves_no_trace(tiny_bert):
-    """The vectors have the plain ones as their mean, nearly; at a rate of 0 they are equal."""
+    """At a rate of 0 the vectors are the plain ones."""
     encoder = load_encoder(tiny_bert, pooler="avg_first_last")
     texts = ["a man sleeps", "two dogs run in the park", "a man sleeps"]
     plain, state = encoder.encode(texts), torch.get_rng_state()
@@ -78,9 +77,6 @@ def test_encoding_with_dropout_draws_masks_from_a_seed_and_leaves_no_trace(tiny_
     assert not np.allclose(one, other)
     assert not np.array_equal(one[0], one[2])  # every row has masks of its own
     assert torch.equal(torch.get_rng_state(), state)
-    assert not encoder.model.training
-    many = np.mean([encoder.encode_with_dropout(texts, seed) for seed in range(200)], axis=0)
-    assert np.corrcoef(many.ravel(), plain.ravel())[0, 1] > 0.9
     still = TransformerEncoder(*load_backbone(tiny_bert, dropout=0.0), "avg_first_last")
     np.testing.assert_allclose(still.encode_with_dropout(texts, 1), plain, **CLOSE)
     encoder.model.train()  # as in a selection
@@ -131,19 +127,6 @@ def test_saved_and_loaded_encoders_give_equal_bits(with_pooler, tmp_path, pooler
     assert loaded.identity == own.identity
     assert load_encoder(tmp_path / "saved", pooler=pooler).identity == own.identity
     assert not list((tmp_path / "saved").glob("*.bin"))
-
-
-def test_word_overlap_is_saved_and_loaded(tmp_path):
-    """Cosines are those of word counts within a few 1 / sqrt(width)."""
-    own = BagOfWords(2048)
-    save_encoder(own, tmp_path / "saved")
-    texts = ["a red dog", "A red cat", "two birds", "dog dog a"]
-    vectors = load_encoder(tmp_path / "saved").encode(texts).astype(float)
-    assert np.array_equal(vectors, own.encode(texts))
-    cosines = vectors @ vectors.T / np.outer(*[np.linalg.norm(vectors, axis=1)] * 2)
-    near, far = 3 / 15**0.5, 1 / 15**0.5
-    expected = [[1, 2 / 3, 0, near], [2 / 3, 1, 0, far], [0, 0, 1, 0], [near, far, 0, 1]]
-    np.testing.assert_allclose(cosines, expected, atol=0.1)
 
 
 def one_bit(folder):

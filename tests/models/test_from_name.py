@@ -12,7 +12,6 @@ from scipy.stats import spearmanr
 
 import bench
 from bench.__main__ import main
-from bench.evaluation.scoring import read_tasks, sentences
 from bench.models.load import FunctionEncoder, Model, files, load_encoder
 from bench.results.records import read_scores
 from bench.utils.errors import UserError
@@ -244,27 +243,6 @@ def test_from_python(tiny_bert, tiny_data, evaluate, tmp_path):
     assert evaluate(out, str(tiny_bert), "--pooler", "avg_top2") == 0
     records = bench.score(str(tiny_bert), ["STS12", "STS-B"], str(tiny_data), pooler="avg_top2")
     assert records == read_scores(out).as_written()["records"]
-
-
-def test_what_is_scored_is_said_at_once(mine, tiny_bert, tiny_data, evaluate, tmp_path, capsys):
-    assert evaluate(tmp_path / "scores.json", f"{tiny_bert}[pooler=avg]", "--normalize") == 0
-    count = len(sentences(read_tasks(["STS12", "STS-B"], tiny_data)))
-    line = f"{tiny_bert}[pooler=avg,normalize]: pooler avg, max length 64, {count} sentences"
-    assert capsys.readouterr().err.startswith(f"{line}, on cpu\n")
-    loaded = read_scores(tmp_path / "scores.json").provenance.loaded
-    assert loaded == {"pooler": "avg", "max_length": 64}
-    assert evaluate(tmp_path / "scores.json", f"{mine}:letters") == 0
-    assert capsys.readouterr().err.startswith(f"{mine}:letters: {count} sentences, on cpu\n")
-
-
-def test_without_out_there_is_only_the_table(mine, tiny_data, tmp_path, capsys):
-    words = ["evaluate", f"{mine}:letters", "--tasks", "STS-B", "--data", str(tiny_data)]
-    assert main([*words, "--format", "csv"]) == 0
-    assert {path.suffix for path in tmp_path.rglob("*") if path.is_file()} <= {".py", ".pyc"}
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "model,task,split,metric,aggregation,value"
-    records = bench.score(sys.modules[mine].letters, ["STS-B"], str(tiny_data))
-    assert [float(line.split(",")[-1]) for line in lines[1:]] == [r["value"] for r in records]
 
 
 # Several models

@@ -5,7 +5,6 @@ import copy
 
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from bench.models import fused_forward
 from bench.models.fused_forward import FusedLayers, is_fused
@@ -88,41 +87,3 @@ def test_runs_only_what_it_computes(tiny_bert):
         changed = copy.deepcopy(model)
         setattr(changed.config, field, value)
         assert not is_fused(changed, "cuda:0"), field
-
-
-class Operations(TorchDispatchMode):
-    """Counts the operations of a block, forwards and backwards, that are launches on a GPU: without
-    views and allocations."""
-
-    count = 0
-
-    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
-        is_free = any(word in str(operation) for word in ("empty", "_unsafe_view"))
-        self.count += not (operation.is_view or is_free)
-        return operation(*args, **(kwargs or {}))
-
-
-def operations(model, fused, depth):
-    """Of a training step in bfloat16 up to the gradients, with some layers."""
-    model = copy.deepcopy(model).train()
-    del model.encoder.layer[depth:]
-    model.config.num_hidden_layers = depth
-    with Operations() as seen:
-        made, _ = states(model, fused, torch.bfloat16)
-        made.first(-1).float().square().mean().backward()
-    return seen.count
-
-
-def test_a_layer_has_few_operations(tiny_bert, monkeypatch):
-    """The attention of a GPU is one operation, so it is counted as one here. The bound is what was
-    counted; a change that needs fewer lowers it."""
-    model = load_backbone(tiny_bert, dropout=0.1)[0]
-
-    def values_alone(queries, keys, values, *_):
-        return values.neg() if len(values) == len(queries) else queries.neg()
-
-    packed = operations(model, False, 3) - operations(model, False, 2)
-    monkeypatch.setattr(fused_forward, "attend", values_alone)
-    fused = operations(model, True, 3) - operations(model, True, 2)
-    assert fused <= 45
-    assert 2 * fused < packed

@@ -84,10 +84,10 @@ def batch_of(lengths, seed=0):
     return Batch.of(drawn_tokens(lengths, seed), PAD)
 
 
-def padded_states(model, batch, **inputs):
-    """What transformers' own code gives."""
-    inputs |= {"input_ids": batch.ids, "attention_mask": batch.mask}
-    return model(**inputs, output_hidden_states=True).hidden_states
+def padded_states(model, batch):
+    """The states of transformers' own code."""
+    output = model(batch.ids, batch.mask, output_hidden_states=True)
+    return output.hidden_states
 
 
 def assert_close(ours, theirs, relative):
@@ -166,14 +166,6 @@ def test_states_of_padding_are_computed_where_they_are_asked_for(model, drops):
     assert_close(ours.first(2), theirs[2][:, 0], 1e-10)
 
 
-@torch.no_grad()
-def test_position_ids_reach_the_embeddings(model):
-    batch, positions = batch_of([6, 3]), torch.arange(8, 2, -1).repeat(2, 1)
-    theirs = padded_states(model, batch, position_ids=positions)
-    ours = forward(model, batch, position_ids=positions)
-    assert_equal_where_real(ours, theirs, batch.mask, 1e-10)
-
-
 def test_states_that_were_not_computed_raise(bert):
     states = forward(bert, batch_of([4, 2, 3]), first_only=True)
     for part, last in ((states, 4), (states[2:], 2), (states[-1:], 0)):
@@ -183,10 +175,6 @@ def test_states_that_were_not_computed_raise(bert):
             assert torch.equal(part.first(index), states.first(-1))
         with pytest.raises(LookupError, match="only the first tokens"):
             list(part)  # no layer less, unsaid
-    below = states[:-1]
-    for index in range(-4, 4):
-        assert torch.equal(below[index], states[index % 4])
-        assert torch.equal(below.first(index), below[index][:, 0])
 
 
 # With dropout
@@ -212,9 +200,9 @@ def drawn(model, first_only, packed, seed):
     return vectors[:, 4], vectors.norm(dim=1), (vectors[0::2] - vectors[1::2]).norm(dim=1)
 
 
-def likeness(model, first_only, other=None):
+def likeness(model, first_only):
     """The least p value of two-sample Kolmogorov-Smirnov tests, packed beside padded."""
-    packed = drawn(other or model, first_only, packed=True, seed=1)
+    packed = drawn(model, first_only, packed=True, seed=1)
     padded = drawn(model, first_only, packed=False, seed=2)
     return min(stats.ks_2samp(a, b).pvalue for a, b in zip(packed, padded, strict=True))
 
@@ -237,13 +225,6 @@ def test_dropout_of_other_devices_has_it_too(bert, global_state, monkeypatch, fi
 
     monkeypatch.setattr(packed_forward.Dropout, "__init__", init)
     assert likeness(with_dropout(bert, *(0.1,) * 4).float(), first_only) > 0.001
-
-
-@pytest.mark.parametrize("missing", SITES)
-def test_the_test_of_distributions_notices_one_missing_dropout(bert, global_state, missing):
-    model = with_dropout(bert, *(0.1,) * 4).float()
-    fewer = with_dropout(bert, **{site: 0.1 for site in SITES if site != missing}).float()
-    assert likeness(model, False, fewer) < 1e-6
 
 
 def dropped(rate, size, seed):
@@ -275,8 +256,6 @@ def test_dropout_draws_elements_independently(global_state):
 
 
 def test_dropout_follows_the_global_seed_and_moves_it_in_training_alone(global_state):
-    assert torch.equal(dropped(0.5, 2000, 1), dropped(0.5, 2000, 1))
-    assert not torch.equal(dropped(0.5, 2000, 1), dropped(0.5, 2000, 2))
     first, state = dropped(0.5, 2000, 1), torch.get_rng_state()
     second = Dropout(True, torch.device("cpu"))(torch.ones(2000), 0.5)
     assert not torch.equal(first, second)  # the second pass of a step is another draw

@@ -108,15 +108,14 @@ def test_alignment_of_each_split_and_of_all(material_of, tiny_data):
             "uniformity": uniformity_by_loop(vectors),
             "pairs": near,
             "sentences": len(vectors),
-            "uniformity_dclr": uniformity_by_loop(vectors),  # a single batch
             "uniformity_distinct": uniformity_by_loop(single),
             "distinct": len(single),
         }
         if near:
             value = alignment_by_loop(vectors[: len(first)], vectors[len(first) :], gold)
-            expected |= {"alignment": value, "alignment_dclr": value}
+            expected["alignment"] = value
         assert {key: results[name][key] for key in expected} == pytest.approx(expected, abs=1e-6)
-        assert set(results[name]) == {*expected, "alignment", "alignment_dclr"}
+        assert set(results[name]) == {*expected, "alignment"}
     assert results["all"]["pairs"] > 0
     assert results["all"]["distinct"] < results["all"]["sentences"]
 
@@ -126,7 +125,6 @@ def test_without_positive_pairs_there_is_no_alignment(material_of, write_pairs):
     results = analyse(Letters(), material_of(data=data), "alignment")["STS-B"]
     assert results["test"] == results["all"]
     assert results["test"]["alignment"] is None
-    assert results["test"]["alignment_dclr"] > 0  # whose positive pairs begin at 4
 
 
 # layers and tokens

@@ -2,7 +2,6 @@
 
 import random
 import shutil
-from collections import Counter
 from pathlib import Path
 
 import pandas as pd
@@ -12,15 +11,13 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 from bench import world as world_files
-from bench.datasets import corpora, labelled, sts
-from bench.datasets.tasks import PROBING_TASKS, STS_TASKS, TASKS, TRANSFER_TASKS
+from bench.datasets import sts
 from bench.judge.world import SCORES, SEEDS
 from bench.models.load import load_encoder
 from bench.registry.backbones import TOY_FOLDER, TOY_VERSION, backbone
 from bench.utils.errors import UserError
-from bench.utils.files import read_json
 from tools.world.backbones import pretrain, sentences
-from tools.world.data import CONTENT, LENGTHS, VERSION, build, in_chinese
+from tools.world.data import VERSION, build
 from tools.world.language import FACTORS, RELATED, ROLES, change, sample_meaning, similarity
 
 # The generator
@@ -68,14 +65,6 @@ def test_each_changed_role_costs_what_it_is_worth(seed, role):
         assert similarity(meaning, other) == pytest.approx(5 * (told - lost) / told)
 
 
-WORDS = st.text("abcdefghijklmnopqrstuvwxyz", min_size=1, max_size=12)
-
-
-@given(WORDS, WORDS)
-def test_only_equal_words_are_written_alike_in_chinese(one, other):
-    assert (in_chinese(one) == in_chinese(other)) == (one == other)
-
-
 # The files
 
 
@@ -92,38 +81,6 @@ def test_every_shipped_file_has_its_sum(folder, tmp_path):
         world_files.check(copy)
 
 
-def test_sets_read_with_the_readers_of_the_real_ones(world):
-    sizes = read_json(world / "manifest.json")
-    for task in (*STS_TASKS, "CNSD-STS-B"):
-        gold = [gold for subset in sts.read(task, world).subsets for gold in subset.gold]
-        of_task = sizes["sts"][task]
-        assert len(gold) == of_task.get("test", sum(of_task.values()))
-        assert min(gold) >= (1 if task == "SICK-R" else 0)
-        assert max(gold) == 5
-    for name in (*TRANSFER_TASKS, *PROBING_TASKS):
-        read = labelled.read(name, world)
-        of_task = sizes["transfer" if name in TRANSFER_TASKS else "probing"][name]
-        assert sum(len(part.labels) for part in read.splits.values()) == sum(of_task.values())
-    corpus = corpora.read_sentences(world / "world.txt")
-    documents = corpora.read_documents(world / "world.txt", len(corpus))
-    assert [row for document in documents for row in document] == list(range(len(corpus)))
-
-
-def probe(world, name):
-    """Label and sentence of each line, of all splits."""
-    lines = (world / TASKS[name].path).read_text(encoding="utf-8").splitlines()
-    return [line.split("\t")[1:] for line in lines]
-
-
-def test_no_sentence_is_in_two_splits(world):
-    for name in PROBING_TASKS:
-        assert len({text for _, text in probe(world, name)}) == 1200
-    for task in ("STS-B", "CNSD-STS-B"):
-        parts = [sts.read(task, world, split).subsets[0] for split in ("train", "dev", "test")]
-        train, dev, test = ({*zip(part.first, part.second, strict=True)} for part in parts)
-        assert not (train | dev) & test
-
-
 @pytest.mark.parametrize("task", ["STS-B", "STS12", "SICK-R"])
 def test_word_overlap_is_far_from_gold(world, task):
     """Paraphrases share few words, changed meanings many."""
@@ -134,16 +91,6 @@ def test_word_overlap_is_far_from_gold(world, task):
             a, b = {*first.lower().split()}, {*second.lower().split()}
             overlap.append(len(a & b) / len(a | b))
     assert 0.05 < spearmanr(overlap, gold).statistic < 0.4
-
-
-def test_probing_labels_follow_from_the_words(world):
-    for label, text in probe(world, "Length"):
-        assert LENGTHS[int(label)] <= len(text.split()) < LENGTHS[int(label) + 1]
-    for label, text in probe(world, "WordContent"):
-        assert [word for word in text.split() if word in CONTENT] == [label]
-    for name in PROBING_TASKS:
-        counts = Counter(label for label, _ in probe(world, name)).values()
-        assert max(counts) - min(counts) <= 3, name  # one in each split
 
 
 def test_the_order_of_methods_is_that_on_real_text():
