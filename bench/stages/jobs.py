@@ -127,22 +127,21 @@ def analyse_run(
     results.
 
     Analyses that `out` already holds are repeated with the new ones, so that all have one
-    provenance. Some read the training corpus, or `corpus` if the run has none.
+    provenance. `in-batch` reads the training corpus, or `corpus` if the run has none.
     """
     from bench.stages.analyse import ON_CORPUS, Material, analyse
 
     started = time.monotonic()
     names = list(dict.fromkeys((*read_analyses(out).analyses, *names)))
     corpus, ended = run.corpus or corpus, _ended(run, suite)
-    on_corpus = set(names) & set(ON_CORPUS)
-    described = _described(run, ended, suite, device, (corpus,) if on_corpus else ())
+    read = [corpus] if ON_CORPUS in names else []
+    described = _described(run, ended, suite, device, read)
     results: dict[str, Any] = {}
     if ended.outcome.status == "finished":
-        encoder, best = run_encoder(run, suite, device), ended.outcome.best_step
-        material = Material(run, encoder, corpus, suite, device, best)
+        material = Material(run, run_encoder(run, suite, device), corpus, suite, device)
         results = analyse(material, names)
         described["tasks"] = {}
-        if set(names) - on_corpus:
+        if names != [ON_CORPUS]:
             described["tasks"] = task_sums(material.tasks)
         described |= _commits(run)
     described["seconds"] = round(time.monotonic() - started, 2)

@@ -39,7 +39,7 @@ def planned(output):
 
 RENDERED = {"judge": 1, "render": 1}
 METHODS = ["word-overlap", "untrained[pooler=avg]"]
-METHODS += [{"method": "simcse", "analyses": ["cosines", "memory"]}, "gs-infonce[multiple=1]"]
+METHODS += [{"method": "simcse", "analyses": ["cosines", "tokens"]}, "gs-infonce[multiple=1]"]
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_the_suite_leaves_tables_figures_and_a_page(suite):
     assert len(list((results / "scores").iterdir())) == 4
     assert len(list((results / "trained").iterdir())) == 2
     (analysed,) = (results / "analyses").iterdir()
-    assert list(json.loads(analysed.read_text())["analyses"]) == ["cosines", "memory"]
+    assert list(json.loads(analysed.read_text())["analyses"]) == ["cosines", "tokens"]
 
 
 def test_several_runs_a_job_give_the_same_scores(suite):
