@@ -2,7 +2,6 @@
 
 import json
 import os
-import random
 import re
 import subprocess
 import sys
@@ -13,10 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from bench.datasets import sts
 from bench.registry.methods import method_class
 from bench.results.records import read_scores
-from tools.world.data import Source, sample_set
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -40,21 +37,6 @@ def test_the_methods_term_is_its_formula(strength, monkeypatch):
     expected = (sum(cosines) / len(cosines)) ** 2 + excess
     terms = [(weight, pytest.approx(float(term), rel=1e-12)) for weight, term in found]
     assert terms == ([(strength, expected)] if strength else [])
-
-
-def test_the_set_is_drawn_from_the_embedded_world():
-    """As examples/README.md says, so no gold score is made up."""
-    sizes = json.loads((EXAMPLES / "short_sts" / "manifest.json").read_text())["sts"][TASK]
-    source = Source("short", 0, detail=0.2, padding=0.2, structures=("plain",))
-    random.seed("examples/short_sts")
-    drawn = iter(sample_set(source, sum(sizes.values())))
-    for split, size in sizes.items():
-        read = sts.read(TASK, EXAMPLES / "short_sts", split)
-        (subset,) = read.subsets
-        expected = [next(drawn) for _ in range(size)]
-        texts = ["\t".join(pair) for pair in zip(subset.first, subset.second, strict=True)]
-        assert texts == [pair.lower() for pair in expected]
-        assert subset.gold == pytest.approx([pair.gold for pair in expected], abs=0.005)
 
 
 @pytest.mark.slow

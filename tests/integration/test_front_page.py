@@ -24,10 +24,6 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGE = " ".join(README.split())
 
 
-def test_the_front_page_is_short():
-    assert len(README.splitlines()) <= 100
-
-
 def test_its_numbers():
     runs = read_plan(ROOT / "results" / "wiki-mini" / "plan.json").runs
     systems = documents.TABLES["wiki-mini"]()

@@ -144,31 +144,6 @@ def wait_for_checkpoint(process, folder, step):
     raise AssertionError(f"no checkpoint of step {step} in {folder}")
 
 
-def test_the_command_line_stops_at_a_signal_and_two_processes_give_equal_bits(make, tmp_path):
-    run = make("is-cse[buffer=12,neighbours=3]", epochs=10)
-    suites = [tmp_path / "stopped", tmp_path / "whole"]
-    folders = [suite / "runs" / run.id for suite in suites]
-    whole = command(*training_words(run, suites[1]), SENTBENCH_CHECKPOINT_SECONDS="1000")
-    stopped = command(*training_words(run, suites[0]))
-    wait_for_checkpoint(stopped, folders[0], 3)
-    stopped.send_signal(signal.SIGTERM)
-    _, said = stopped.communicate(timeout=120)
-    assert stopped.returncode == 75
-    last = re.fullmatch(
-        rf"stopped by SIGTERM: {re.escape(run.id)} has a checkpoint after step (\d+) of 40; "
-        "run the same command again to continue from what is finished",
-        said.splitlines()[-1],
-    )
-    assert last, said
-    again = command(*training_words(run, suites[0]), SENTBENCH_CHECKPOINT_SECONDS="1000")
-    _, said = again.communicate(timeout=120)
-    assert again.returncode == 0
-    assert f"{run.id} resumes after step {last[1]} of 40" in said
-    assert whole.wait(timeout=120) == 0
-    one, other = (left(folder) for folder in folders)
-    assert one == other
-
-
 # The workflow
 
 
@@ -289,19 +264,3 @@ def test_a_failure_that_would_repeat_is_tried_once_and_hides_nothing(
     table = (tmp_path / "partial" / "tables" / "sts.md").read_text()
     assert "Partial: 1 of 2 runs have been made, 1 failed." in table
     assert re.search(r"\| SimCSE, official +\|.*\d\d\.\d\d", table)
-
-
-# What is equal to rounding
-
-
-def test_other_threads_give_the_same_losses_to_rounding(make, tmp_path):
-    """Without dropout nothing but the order of sums differs."""
-    losses = []
-    for threads in (1, 2):
-        run = make("simcse", dropout=0.0, threads=threads, sentences=44, learning_rate=1e-4)
-        folder = tmp_path / str(threads)
-        fit(run, folder)
-        rows = (folder / "log.jsonl").read_text().splitlines()
-        losses.append([json.loads(row)["loss"] for row in rows])
-    assert len(losses[0]) == 6
-    assert losses[0] == pytest.approx(losses[1], rel=1e-4)

@@ -1,7 +1,7 @@
 """The DAG through a real SLURM of one machine: the same scores as without, whatever befalls jobs.
 
 It needs root, Debian's slurm-wlm and munge, and snakemake-executor-plugin-slurm. SENTBENCH_SLURM=1
-asks for it, SENTBENCH_SLURM=smoke for the smoke suite as well.
+asks for it.
 """
 
 import json
@@ -13,8 +13,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from bench.judge.world import judge_world
-from bench.results.suite_results import read_suite
 from tests.integration.cluster import CPUS, Cluster, missing, until
 from tests.support.tiny_suite import tiny_configuration
 
@@ -121,19 +119,6 @@ def test_a_suite_gives_the_same_scores(cluster, write, tmp_path):
     assert not any(rule.startswith(local) for _, _, rule in ended)
 
 
-def test_several_runs_in_a_job_take_turns_on_one_gpu(cluster, write, tmp_path):
-    config = write(tmp_path, ["simcse", "gs-infonce[multiple=1]"], select_every=2)
-    before = {job for job, *_ in cluster.jobs("all")}
-    words = ["--group-components", "run=2", "--until", "score"]
-    finish(snakemake(cluster, config, *words), tmp_path)
-    (job,) = {job for job, _, rule in cluster.jobs("all") if rule.startswith("rule_run_")} - before
-    described = cluster.slurm("scontrol", "show", "job", job)
-    assert "TresPerJob=gres:gpu:1" in described
-    assert "NumCPUs=1 " in described
-    assert "TimeLimit=00:40:00" in described  # two trainings and two scorings of ten minutes
-    assert len(scores(tmp_path)) == 2
-
-
 LONG = {"methods": ["simcse"], "epochs": 200, "select_every": 100}
 STEPS = 6 * 200  # of a corpus of 44 sentences in batches of 8
 
@@ -177,15 +162,3 @@ def test_an_interrupted_training_ends_with_the_same_scores(
     assert "resumes after step" in log.read_text()
     if happens is cancelled:  # the job's own log says how the training ended, so its shell waited
         assert "exit status 75" in (tmp_path / "said").read_text()
-
-
-SMOKE = os.environ.get("SENTBENCH_SLURM") == "smoke"
-
-
-@pytest.mark.skipif(not SMOKE, reason="SENTBENCH_SLURM=smoke runs the smoke suite")
-def test_the_smoke_suite(cluster, tmp_path):
-    config = tmp_path / "smoke.yaml"
-    config.write_text((ROOT / "config" / "smoke.yaml").read_text())
-    finish(snakemake(cluster, config), tmp_path, 3600)
-    cells = judge_world(read_suite(tmp_path / "results" / "smoke"))
-    assert {cell.verdict.kind for cell in cells} == {"reproduced"}

@@ -197,19 +197,6 @@ def test_a_failed_job_leaves_no_half_output_and_does_not_stop_the_others(
     assert scored == ["gs-infonce.multiple-1", "word-overlap"]
 
 
-def test_a_finished_training_is_not_repeated(suite):
-    folder, config = suite
-    results = folder / "results" / "tiny"
-    trained = next((results / "trained").glob("simcse*"))
-    log = results / "runs" / trained.stem / "log.jsonl"
-    before, bytes_before = log.stat().st_mtime_ns, trained.read_bytes()
-    trained.unlink()
-    done = snakemake(str(trained.relative_to(folder)), "--configfile", str(config()), cwd=folder)
-    assert done.returncode == 0, done.stderr
-    assert trained.read_bytes() == bytes_before
-    assert log.stat().st_mtime_ns == before
-
-
 def test_the_paper_suite_is_planned_without_network(tmp_path):
     """It is what Snakemake plans by default."""
     unreachable = "http://127.0.0.1:9"
