@@ -130,11 +130,11 @@ def run_scores(name: str, folder: Path, plan: Plan) -> None:
     print(f"{name}: {len(ids)} runs", flush=True)
     processes, count = [], max(1, CORES // threads_of(name))
     command = [sys.executable, "-m", "bench", "job", "--suite", str(folder)]
-    command += [*ids, "--stages", "train", "score"]
+    command += ["--stages", "train", "score", "--"]
     try:
-        for share in range(1, count + 1):
-            words = [*command, "--share", f"{share}/{count}"]
-            with open(folder / f"runs-{share}.log", "a") as log:
+        for first in range(min(count, len(ids))):
+            words = [*command, *ids[first::count]]  # none of these runs needs another one
+            with open(folder / f"runs-{first}.log", "a") as log:
                 options = {"cwd": ROOT, "env": environment(name), "stdout": log, "stderr": log}
                 processes.append(subprocess.Popen(words, **options))
         statuses = [process.wait() for process in processes]
