@@ -3,13 +3,13 @@
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support.programs import ROOT, ended, snakemake
+
 CONTENT = (ROOT / "Containerfile").read_text(encoding="utf-8")
 
 
@@ -21,8 +21,7 @@ def test_the_image_is_made_of_what_exists():
     assert all((ROOT / name).is_file() for name in instructions["COPY"].split()[:-1])
     (made,) = re.findall(r"^RUN make (\S+)$", CONTENT, re.MULTILINE)
     # What make would do with these files alone.
-    command = ["make", "--dry-run", "--always-make", made]
-    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    said = ended("make", "--dry-run", "--always-make", made, cwd=ROOT).stdout
     assert "--requirement requirements.lock" in said
     folder = Path(instructions["WORKDIR"]) / Path(made).parent
     assert instructions["ENV"] == f"PATH={folder}/bin:$PATH"
@@ -56,11 +55,11 @@ def test_jobs_run_in_the_image_only_where_that_is_asked_for(tmp_path, contained)
         program.chmod(0o755)
     (tmp_path / "tiny.yaml").write_text(SUITE)
     (tmp_path / "mine.sif").write_text("")
-    command = [sys.executable, "-m", "snakemake", "--snakefile", ROOT / "Snakefile", "--cores", "1"]
-    command += ["results/tiny/inputs/data.json", "--configfile", "tiny.yaml"]
-    command += ["--sdm", "apptainer"] if contained else []
-    path = {"PATH": f"{host}:{os.environ['PATH']}", "SENTBENCH_IMAGE": "mine.sif"}
-    subprocess.run(command, cwd=tmp_path, env=os.environ | path, check=True)
+    words = ["results/tiny/inputs/data.json", "--configfile", "tiny.yaml"]
+    if contained:
+        words += ["--sdm", "apptainer"]
+    path = f"{host}:{os.environ['PATH']}"
+    snakemake(*words, cwd=tmp_path, PATH=path, SENTBENCH_IMAGE="mine.sif")
     assert (tmp_path / "results/tiny/inputs/data.json").exists()
     log = tmp_path / "job.json"
     assert log.exists() == (tmp_path / "inside.log").exists() == contained

@@ -1,11 +1,8 @@
 """examples/: the method, the suite with an STS set of one's own, and the notebook, each run."""
 
 import json
-import os
 import re
-import subprocess
 import sys
-from pathlib import Path
 from statistics import fmean, stdev
 
 import numpy as np
@@ -14,8 +11,8 @@ import torch
 
 from bench.registry.methods import method_class
 from bench.results.records import read_scores
+from tests.support.programs import ROOT, ended, snakemake
 
-ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 NOTEBOOK = json.loads((EXAMPLES / "results.ipynb").read_text(encoding="utf-8"))
 TASK = "sts:short"
@@ -48,20 +45,13 @@ def test_the_suite_and_the_notebook_do_what_they_say(tmp_path):
     (tmp_path / "examples").mkdir()
     for name in ("spread_out.py", "suite.yaml", "short_sts"):
         (tmp_path / "examples" / name).symlink_to(EXAMPLES / name)
-    environment = {name: text for name, text in os.environ.items() if not name.startswith("BENCH_")}
-    environment |= {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg"}
-    options = {"env": environment, "capture_output": True, "text": True}
     (told,) = re.findall(r"`snakemake (.+?)`", "".join(NOTEBOOK["cells"][0]["source"]))
-    words = ["-m", "snakemake", "--snakefile", ROOT / "Snakefile", *told.split()]
-    words += ["--until", "render"]
-    done = subprocess.run([sys.executable, *words], cwd=tmp_path, **options)
-    assert done.returncode == 0, done.stderr
+    snakemake(*told.split(), "--until", "render", cwd=tmp_path)
 
     cells = ["".join(cell["source"]) for cell in code]
     shown = "import json; print(json.dumps([x.to_dict('records') for x in (board, compared)]))"
     script = "\n".join([*cells, shown])
-    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path / "examples", **options)
-    assert done.returncode == 0, done.stderr
+    done = ended(sys.executable, "-c", script, cwd=tmp_path / "examples", MPLBACKEND="agg")
     board, compared = json.loads(done.stdout)
 
     names = {"word-overlap": "Word overlap", "simcse": "SimCSE", "spread-out": "Spread-out"}

@@ -20,6 +20,7 @@ from bench.judge.stage import read_suite
 from bench.report.render import render
 from bench.stages.status import status
 from tests.support.kills import PHASES, ROOT, Trainings
+from tests.support.programs import SNAKEMAKE
 from tests.support.tiny_suite import SMALL, tiny_configuration, tiny_run, training_words
 from tests.training.test_checkpoint import fit, left
 
@@ -148,9 +149,8 @@ def wait_for_checkpoint(process, folder, step):
 
 
 def snakemake(*given, cwd):
-    words = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
+    words = [*SNAKEMAKE, "--cores", "1", *given]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    words += ["--cores", "1", *given]
     # A process group of its own, for Ctrl-C.
     pipes["start_new_session"] = True
     return subprocess.Popen(words, cwd=cwd, env=os.environ | HERE, **pipes)

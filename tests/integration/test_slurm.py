@@ -8,15 +8,14 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.integration.cluster import CPUS, Cluster, missing, until
+from tests.support.programs import ROOT, SNAKEMAKE, ended
 from tests.support.tiny_suite import tiny_configuration
 
-ROOT = Path(__file__).parents[2]
 PROFILE = ROOT / "profiles" / "slurm"
 pytestmark = [
     pytest.mark.slow,
@@ -63,21 +62,16 @@ def write(tiny_bert, tiny_data, tiny_corpus):
 
 def without_slurm(config):
     """The scores of a suite, of one process without any workflow."""
-    bench(config.parent, "plan", "--config", str(config), "--out", "results/tiny/plan.json")
-    bench(config.parent, "job", "--suite", "results/tiny")
+    bench = sys.executable, "-m", "bench"
+    words = ["plan", "--config", config, "--out", "results/tiny/plan.json"]
+    ended(*bench, *words, cwd=config.parent)
+    ended(*bench, "job", "--suite", "results/tiny", cwd=config.parent)
     return scores(config.parent)
-
-
-def bench(folder, *words):
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "bench", *words]
-    subprocess.run(command, cwd=folder, env=environment, check=True, timeout=600)
 
 
 def snakemake(cluster, config, *words, checkpoints=3600):
     """Start Snakemake on the cluster, with so many seconds between a training's checkpoints."""
-    command = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
-    command += ["--configfile", str(config), *SMALL, *words]
+    command = [*SNAKEMAKE, "--configfile", str(config), *SMALL, *words]
     more = {"OMP_NUM_THREADS": "1", "SENTBENCH_CHECKPOINT_SECONDS": str(checkpoints)}
     with (config.parent / "said").open("wb") as said:
         options = {"cwd": config.parent, "env": cluster.environment | more}
@@ -112,11 +106,9 @@ def test_a_suite_gives_the_same_scores(cluster, write, tmp_path):
     assert len(scores(there)) == 3
     assert scores(there) == without_slurm(write(tmp_path / "here", **suite))
 
-    ended = cluster.jobs("COMPLETED")
-    runs = [job for job, _, rule in ended if rule.startswith("rule_run_")]
-    assert len(runs) == 3, ended  # a run is one job
-    local = ("rule_data", "rule_corpus", "rule_backbone")
-    assert not any(rule.startswith(local) for _, _, rule in ended)
+    rules = [rule for _, _, rule in cluster.jobs("COMPLETED")]
+    assert sum(rule.startswith("rule_run_") for rule in rules) == 3, rules  # a run is one job
+    assert not any(rule.startswith(("rule_data", "rule_corpus", "rule_backbone")) for rule in rules)
 
 
 LONG = {"methods": ["simcse"], "epochs": 200, "select_every": 100}
