@@ -189,12 +189,13 @@ def tokens(material: Material) -> dict[str, Any]:
         [row], pool=lambda states, _: states[-1].flatten(1), width=len(row) * width
     )
     check_vectors([sentence], flat, len(row) * width)
-    states = flat.reshape(len(row), width)
+    unit = geometry.unit(torch.from_numpy(flat.reshape(len(row), width)).double())
     return {
         "sentence": sentence,
         "tokens": pieces,
         "layer": int(transformer.model.config.num_hidden_layers),
-        "cosines": _cosines(states, states).tolist(),
+        # Rounded like `sts.cosine`.
+        "cosines": np.round((unit @ unit.T).numpy(), 12).tolist(),
     }
 
 
@@ -236,12 +237,6 @@ def cosines(material: Material) -> dict[str, Any]:
     vectors = material.vectors(pairs.first + pairs.second, f"{TASK} test", task=True)
     cosine = sts.cosine(*np.split(vectors, 2))
     return {"task": TASK, "split": "test", "gold": pairs.gold.tolist(), "cosine": cosine.tolist()}
-
-
-def _cosines(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Return cosines of rows (n, d) with rows (m, d), float64 (n, m), rounded like `sts.cosine`."""
-    rows, columns = (geometry.unit(torch.from_numpy(side).double()) for side in (left, right))
-    return np.round((rows @ columns.T).numpy(), 12)
 
 
 ANALYSES: dict[str, Callable[[Material], dict[str, Any]]] = {

@@ -31,5 +31,6 @@ def ended(
 def snakemake(
     *words: object, cwd: Path, status: int | None = 0, **own: str
 ) -> subprocess.CompletedProcess[str]:
-    """The workflow, on two cores unless the words say otherwise."""
+    """The workflow, on two cores unless the words say otherwise; it finds the project by itself."""
+    own = {"PYTHONPATH": ""} | own
     return ended(*SNAKEMAKE, "--cores", "2", *words, cwd=cwd, status=status, **own)
