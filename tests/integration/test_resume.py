@@ -16,8 +16,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from bench.judge.stage import read_suite
-from bench.report.render import render
 from bench.stages.status import status
 from tests.support.kills import PHASES, ROOT, Trainings
 from tests.support.programs import SNAKEMAKE
@@ -218,49 +216,3 @@ def test_ctrl_c_is_an_interruption_and_no_failure(
     assert workflow.returncode != 0
     assert "\ninterrupted: repeat the command to continue\n" in said
     assert [(left.state, left.failure) for left in status(suite).open] == [("left", None)]
-
-
-BROKEN = """
-import os
-from methods.base import SHARED_RECIPE, Contrastive
-
-class Broken(Contrastive):
-    name, title, recipe = "broken", "Broken", SHARED_RECIPE
-
-    def step_loss(self, context, step):
-        with open(os.environ["TRIALS"], "a") as file:
-            file.write("x")
-        raise ValueError("three vectors for two sentences")
-"""
-
-
-def test_a_failure_that_would_repeat_is_tried_once_and_hides_nothing(
-    tiny_bert, tiny_data, tiny_corpus, tmp_path, monkeypatch
-):
-    """Snakemake's retries repeat its message; tables of the other runs can be rendered."""
-    (tmp_path / "broken.py").write_text(BROKEN)
-    monkeypatch.setenv("TRIALS", str(tmp_path / "trials"))
-    given = {"recipe": SMALL, "method_paths": ["broken.py"], "methods": ["broken", "simcse"]}
-    content = tiny_configuration(tiny_bert, tiny_data, tiny_corpus, **given)
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(content))
-    words = ["--configfile", "config.yaml", "--keep-going", "--keep-incomplete"]
-    workflow = snakemake(*words, cwd=tmp_path)
-    said, _ = workflow.communicate(timeout=900)
-    assert workflow.returncode == 1
-    assert said.count("Trying to restart") == 3
-    assert (tmp_path / "trials").read_text() == "x"
-    suite = tmp_path / "results" / "tiny"
-    (log,) = (suite / "logs" / "train").glob("broken*.log")
-    first, last = log.read_text().splitlines()
-    assert first.startswith("not tried again")
-    told = r"error: training broken failed \(ValueError in .*broken\.py, line 11: three vectors .*"
-    assert re.fullmatch(told, last)
-    found = status(suite)
-    assert found.done == {"finished": 1}
-    (failed,) = found.open
-    assert f"error: {failed.failure.error}" == last
-    assert f"python -m bench render {suite.relative_to(tmp_path)}" in said
-    render(read_suite(suite), tmp_path / "partial", tmp_path / "figures", suite / "scores")
-    table = (tmp_path / "partial" / "tables" / "sts.md").read_text()
-    assert "Partial: 1 of 2 runs have been made, 1 failed." in table
-    assert re.search(r"\| SimCSE, official +\|.*\d\d\.\d\d", table)

@@ -19,7 +19,7 @@ from bench.stages.status import report, status
 from bench.utils.errors import TransientError, UserError
 from bench.utils.files import write_error, write_json, write_text
 from bench.utils.interrupts import Stopped
-from tests.support.tiny_suite import SMALL, tiny_configuration
+from tests.support.tiny_suite import SMALL, seeds_of_simcse, tiny_configuration
 
 DEVICE = "NVIDIA H200"
 TRAINING, SCORING = 7200.0, 1800.0  # seconds
@@ -29,9 +29,7 @@ TRAINING, SCORING = 7200.0, 1800.0  # seconds
 def suite(tmp_path):
     """A suite of six seeds: 1 is done, 2 trains at half its steps, the training of 3 failed, the
     scoring of 4 was killed, 5 was stopped, and 6 is untouched."""
-    content = {"suite": "s", "data": "senteval", "corpus": "wiki1m", "tasks": ["MR"]}
-    content |= {"seeds": [1, 2, 3, 4, 5, 6], "backbones": {"bert-base-uncased": None}}
-    plan = config.plan(config.validate(content | {"methods": ["simcse"]}))
+    plan = seeds_of_simcse(6)
     folder = tmp_path / "results" / "s"
     plan.write(folder / "plan.json")
     first, second, third, fourth, fifth, _ = plan.runs
