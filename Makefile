@@ -143,9 +143,9 @@ test-gpu: $(READY)
 kill-test: $(READY)
 	SENTBENCH_KILLS=100 $(BIN)/python -m pytest tests/integration/test_resume.py -k killed_anywhere -q -s
 
-# Needs slurmctld and slurmd on this machine; SENTBENCH_SLURM=smoke adds the whole smoke suite.
+# Needs slurmctld and slurmd on this machine.
 slurm: $(EXTRAS)
-	SENTBENCH_SLURM=$${SENTBENCH_SLURM:-1} $(BIN)/python -m pytest -m slow tests/integration/test_slurm.py -q
+	SENTBENCH_SLURM=1 $(BIN)/python -m pytest -m slow tests/integration/test_slurm.py -q
 
 # The files of the embedded world: only after a change of its language, and before toy-backbones.
 world-data: $(READY)

@@ -16,7 +16,6 @@ import sys
 import xml.etree.ElementTree as ElementTree
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -130,11 +129,11 @@ def run_scores(name: str, folder: Path, plan: Plan) -> None:
     print(f"{name}: {len(ids)} runs", flush=True)
     processes, count = [], max(1, CORES // threads_of(name))
     command = [sys.executable, "-m", "bench", "job", "--suite", str(folder)]
-    command += [*ids, "--stages", "train", "score"]
+    command += ["--stages", "train", "score", "--"]
     try:
-        for share in range(1, count + 1):
-            words = [*command, "--share", f"{share}/{count}"]
-            with open(folder / f"runs-{share}.log", "a") as log:
+        for first in range(min(count, len(ids))):
+            words = [*command, *ids[first::count]]  # none of these runs needs another one
+            with open(folder / f"runs-{first}.log", "a") as log:
                 options = {"cwd": ROOT, "env": environment(name), "stdout": log, "stderr": log}
                 processes.append(subprocess.Popen(words, **options))
         statuses = [process.wait() for process in processes]
@@ -146,68 +145,40 @@ def run_scores(name: str, folder: Path, plan: Plan) -> None:
         raise UserError(f"runs failed under {name}; {folder}/runs-*.log say why")
 
 
-def judged(suite: Path) -> tuple[Counter[str], list[str]]:
-    """How many scores of a suite have each verdict, and a line for each that is not as on the
-    reference machine."""
-    counts: Counter[str] = Counter()
-    lines = []
-    for row in judge_world(read_suite(suite)):
-        counts[row.verdict.kind] += 1
-        if row.verdict.kind != "reproduced":
-            seed = "" if row.seed is None else f", seed {row.seed}"
-            score = "no score" if row.score is None else f"{row.score:.2f}"
-            place = f"{row.run} on {row.backbone}{seed}, {row.task} {row.metric}: {score}"
-            word = WORLD_WORDS[row.verdict.kind]
-            lines.append(f"{place} is {word} beside {row.number:.2f} ({row.verdict.reason})")
-    return counts, lines
-
-
-def faults_of(counts: Counter[str]) -> int:
-    """How many scores are neither as on the reference machine nor as with another seed."""
-    return counts.total() - counts["reproduced"] - counts["consistent"]
-
-
-def table(tests: dict[str, dict[str, Any]], suites: dict[str, Path]) -> tuple[str, int]:
-    """What each arithmetic gave, as Markdown; how many tests failed and scores were outside."""
-    rows = []
-    failures = [f"* {name}: `{test}`" for name, found in tests.items() for test in found["failed"]]
-    faults = len(failures)
+def table(out: Path) -> tuple[str, int]:
+    """The results of each arithmetic in a folder, as Markdown; how many tests failed and scores are
+    neither as on the reference machine nor as with another seed."""
+    rows, lines, faults = [], [], 0
     for name, settings in ARITHMETICS.items():
-        if name not in tests and name not in suites:
+        folder = out / name
+        if not (folder / "plan.json").is_file():
             continue
-        by = " ".join(f"{key}={value}" for key, value in settings.items()) or "nothing"
-        row = {"arithmetic": name, "set by": by}
-        if name in tests:
-            found = tests[name]
-            row |= {"tests passed": found["passed"], "failed": len(found["failed"])}
-        if name in suites:
-            counts, lines = judged(suites[name])
-            row["torch"] = read_suite(suites[name]).runs[0].provenance.arithmetic.cpu_capability
-            row |= {"scores": counts.total(), "apart": counts["consistent"]}
-            row["outside"] = faults_of(counts)
-            failures += [f"* {name}: {line}" for line in lines]
-            faults += faults_of(counts)
-        rows.append(row)
-    frame = pd.DataFrame(rows, dtype=object).fillna("")
-    lines = [frame.to_markdown(index=False, disable_numparse=True), *failures]
+        found, suite = read_json(folder / "tests.json"), read_suite(folder)
+        lines += [f"* {name}: `{test}`" for test in found["failed"]]
+        counts: Counter[str] = Counter()
+        for row in judge_world(suite):
+            counts[row.verdict.kind] += 1
+            if row.verdict.kind != "reproduced":
+                seed = "" if row.seed is None else f", seed {row.seed}"
+                score = "no score" if row.score is None else f"{row.score:.2f}"
+                place = f"{row.run} on {row.backbone}{seed}, {row.task} {row.metric}: {score}"
+                word = f"is {WORLD_WORDS[row.verdict.kind]} beside {row.number:.2f}"
+                lines.append(f"* {name}: {place} {word} ({row.verdict.reason})")
+        outside = counts.total() - counts["reproduced"] - counts["consistent"]
+        faults += len(found["failed"]) + outside
+        rows.append({
+            "arithmetic": name,
+            "set by": " ".join(f"{key}={value}" for key, value in settings.items()) or "nothing",
+            "tests passed": found["passed"],
+            "failed": len(found["failed"]),
+            "torch": suite.runs[0].provenance.arithmetic.cpu_capability,
+            "scores": counts.total(),
+            "apart": counts["consistent"],
+            "outside": outside,
+        })  # fmt: skip
+    frame = pd.DataFrame(rows, dtype=object)
+    lines.insert(0, frame.to_markdown(index=False, disable_numparse=True))
     return "\n\n".join(lines) + "\n", faults
-
-
-def quick() -> int:
-    """A part of the tests and of all methods under the oldest arithmetic; 1 where it fails."""
-    folder, name = OUT / "quick", "oldest"
-    shutil.rmtree(folder, ignore_errors=True)
-    found = run_tests(name, folder, QUICK_TESTS)
-    told = f"{name}: {found['passed']} tests passed, {len(found['failed'])} failed"
-    print(told, *found["failed"], sep="\n  ")
-    plan = plan_of(name)
-    runs = [run for run in plan.runs if run.backbone == "toy-bert" and run.seed in (None, 1)]
-    runs = [run for run in runs if run.method in QUICK_RUNS]
-    run_scores(name, folder / "scores", plan.model_copy(update={"runs": runs}))
-    counts, lines = judged(folder / "scores")
-    print(f"{name}: {counts['reproduced']} of {counts.total()} scores as on the reference machine")
-    print(*lines, sep="\n")
-    return int(bool(found["failed"]) or faults_of(counts) > 0)
 
 
 def begin(folder: Path) -> None:
@@ -221,24 +192,18 @@ def begin(folder: Path) -> None:
 
 # The world's numbers
 
-Cells = dict[tuple[str, str], list[float]]  # points of the seeds of a run, by task and metric
+CELL = [*RUN, "task", "metric"]
 
 
-def cells_of(suite: Path, runs: Sequence[PlannedRun]) -> Cells:
-    """The test scores of the seeds of a run."""
-    cells: Cells = defaultdict(list)
+def points(suite: Path, runs: Sequence[PlannedRun]) -> pd.DataFrame:
+    """The test scores of runs: a row for each run, task, metric and seed."""
+    rows = []
     for run in runs:
         for record in read_scores(suite / "scores" / f"{run.id}.json").records:
             if (record.split, record.aggregation) == ("test", "all"):
-                cells[record.task, record.metric].append(round(record.value, 3))
-    return cells
-
-
-def by_name(plan: Plan) -> dict[tuple[str, str], list[PlannedRun]]:
-    grouped: dict[tuple[str, str], list[PlannedRun]] = defaultdict(list)
-    for run in plan.runs:
-        grouped[name_of(run)].append(run)
-    return grouped
+                place = [*name_of(run), record.task, record.metric]
+                rows.append([*place, f"seed {run.seed or 1}", round(record.value, 3)])
+    return pd.DataFrame(rows, columns=[*CELL, "seed", "value"])
 
 
 def numbered(run: PlannedRun) -> set[tuple[str, str]]:
@@ -253,36 +218,33 @@ def numbered(run: PlannedRun) -> set[tuple[str, str]]:
 def lacking(plan: Plan, scores: Path = SCORES, runs: Path = RUNS) -> set[tuple[str, str]]:
     """The runs of a plan that have no numbers, or numbers of another identity or of other tasks."""
     if not scores.is_file():
-        return set(by_name(plan))
+        return {name_of(run) for run in plan.runs}
     identities = pd.read_csv(runs).set_index(RUN)["identity"].to_dict()
     measured: dict[tuple[str, str], set[tuple[str, str]]] = defaultdict(set)
-    for run, backbone, task, metric in pd.read_csv(scores)[[*RUN, "task", "metric"]].to_numpy():
+    for run, backbone, task, metric in pd.read_csv(scores)[CELL].to_numpy():
         measured[run, backbone].add((task, metric))
     names = set()
-    for name, planned in by_name(plan).items():
-        now = seedless_identity(planned[0]), numbered(planned[0])
-        if (identities.get(name), measured[name]) != now:
+    for run in plan.runs:
+        name = name_of(run)
+        if (identities.get(name), measured[name]) != (seedless_identity(run), numbered(run)):
             names.add(name)
     return names
 
 
-def numbers_of(
-    name: tuple[str, str], cells: Cells, arithmetics: Sequence[Cells]
-) -> list[list[Any]]:
-    """The rows of `SCORES` of a run: of `cells`, of all seeds, and of those of a few seeds under
-    each of `arithmetics`, the first of them `PLAIN`."""
-    movements: dict[str, float] = defaultdict(float)
-    for measured in arithmetics:
-        for (task, metric), values in measured.items():
-            moved = [abs(a - b) for a, b in zip(values, arithmetics[0][task, metric], strict=True)]
-            movements[metric] = max([movements[metric], *moved])
-    rows = []
-    for (task, metric), values in cells.items():
-        tolerance = max(ROOM * movements[metric], METRICS[metric].least)
-        tolerance *= SAME_SEED if len(values) > 1 else 1
-        padding = [nan] * (len(SEEDS) - len(values))
-        rows.append([*name, task, metric, round(tolerance, 3), *values, *padding])
-    return rows
+def numbers_of(scores: pd.DataFrame, arithmetics: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """The rows of `SCORES` of the points of all seeds, and of those of a few seeds under each of
+    `arithmetics`, the first of them `PLAIN`."""
+    plain, *_ = frames = [frame.set_index([*CELL, "seed"])["value"] for frame in arithmetics]
+    moved = pd.concat([(frame - plain).abs() for frame in frames])
+    movements = moved.groupby([*RUN, "metric"]).max()
+    table = scores.pivot_table("value", CELL, "seed", sort=False).reindex(columns=SEEDS)
+    tolerances = []
+    for (*name, _, metric), values in table.iterrows():
+        tolerance = max(ROOM * movements[*name, metric], METRICS[metric].least)
+        tolerance *= SAME_SEED if values.count() > 1 else 1
+        tolerances.append(round(tolerance, 3))
+    table.insert(0, "tolerance", tolerances)
+    return table.reset_index(["task", "metric"])
 
 
 def write(
@@ -291,29 +253,27 @@ def write(
     """Write the numbers that are lacking from a suite with all seeds, and from suites with a few
     seeds, each named after its arithmetic; those of runs that are not planned any more leave."""
     plan = read_plan(suite / "plan.json")
-    planned, measured = by_name(plan), lacking(plan, scores, runs)
-    parts = sorted(arithmetics, key=lambda folder: folder.name != PLAIN)
-    plans = [by_name(read_plan(folder / "plan.json")) for folder in parts]
-    rows, origins = [], []
-    for name in planned:
-        if name in measured:
-            cells = [cells_of(folder, by[name]) for folder, by in zip(parts, plans, strict=True)]
-            rows += numbers_of(name, cells_of(suite, planned[name]), cells)
-            made = read_scores(suite / "scores" / f"{planned[name][0].id}.json").provenance
-            threads = f"{made.device.threads} thread"
-            processor = f"{made.device.name} ({made.arithmetic.cpu_capability}, {threads})"
-            code, torch = made.code.commit, made.versions["torch"]
-            identity = seedless_identity(planned[name][0])
-            origins.append([*name, identity, code, processor, torch, made.date])
-    for path, columns, fresh in (
-        (scores, [*RUN, "task", "metric", "tolerance", *SEEDS], rows),
-        (runs, [*RUN, "identity", "commit", "processor", "torch", "date"], origins),
-    ):
-        table = pd.DataFrame(fresh, columns=columns).set_index(RUN)
+    first = {name_of(run): run for run in reversed(plan.runs)}  # of the first seed
+    measured = lacking(plan, scores, runs)
+    frames = []
+    for folder in (suite, *sorted(arithmetics, key=lambda folder: folder.name != PLAIN)):
+        made = read_plan(folder / "plan.json").runs
+        frames.append(points(folder, [run for run in made if name_of(run) in measured]))
+    origins = []
+    for name in measured:
+        provenance = read_scores(suite / "scores" / f"{first[name].id}.json").provenance
+        device, arithmetic = provenance.device, provenance.arithmetic
+        processor = f"{device.name} ({arithmetic.cpu_capability}, {device.threads} thread)"
+        code, torch = provenance.code.commit, provenance.versions["torch"]
+        identity = seedless_identity(first[name])
+        origins.append([*name, identity, code, processor, torch, provenance.date])
+    columns = [*RUN, "identity", "commit", "processor", "torch", "date"]
+    fresh = pd.DataFrame(origins, columns=columns).set_index(RUN)
+    for path, table in (scores, numbers_of(frames[0], frames[1:])), (runs, fresh):
         if path.is_file():
             old = pd.read_csv(path).set_index(RUN)
             table = pd.concat([old[~old.index.isin(measured)], table])
-        table = pd.concat([table.loc[[name]] for name in planned])
+        table = pd.concat([table.loc[[name]] for name in dict.fromkeys(map(name_of, plan.runs))])
         table.to_csv(path, lineterminator="\n")
 
 
@@ -347,23 +307,28 @@ def main() -> int:
     part.add_argument("--quick", action="store_true", help="some under the oldest arithmetic")
     part.add_argument("--numbers", action="store_true", help="measure what world.csv lacks")
     arguments = parser.parse_args()
-    if arguments.quick:
-        return quick()
     if arguments.numbers:
         measure_numbers(arguments.only)
         return 0
-    for name in arguments.only:
-        folder = OUT / name
+    names, out, tests = arguments.only, OUT, []
+    if arguments.quick:
+        names, out, tests = ["oldest"], OUT / "quick", QUICK_TESTS
+        shutil.rmtree(out, ignore_errors=True)
+    for name in names:
+        folder, plan = out / name, plan_of(name)
         begin(folder)
         if not (folder / "tests.json").is_file():
             print(f"{name}: tests", flush=True)
-            write_json(folder / "tests.json", run_tests(name, folder))
-        run_scores(name, folder, plan_of(name))
-    tested = {name: OUT / name / "tests.json" for name in ARITHMETICS}
-    tests = {name: read_json(file) for name, file in tested.items() if file.is_file()}
-    suites = {name: OUT / name for name in ARITHMETICS if (OUT / name / "plan.json").is_file()}
-    text, faults = table(tests, suites)
-    (OUT / "portable.md").write_text(text, encoding="utf-8")
+            write_json(folder / "tests.json", run_tests(name, folder, tests))
+        if arguments.quick:
+            runs = [
+                run for run in plan.runs if run.backbone == "toy-bert" and run.seed in (None, 1)
+            ]
+            runs = [run for run in runs if run.method in QUICK_RUNS and run.seed in (None, 1)]
+            plan = plan.model_copy(update={"runs": runs})
+        run_scores(name, folder, plan)
+    text, faults = table(out)
+    (out / "portable.md").write_text(text, encoding="utf-8")
     print(text)
     return int(faults > 0)
 

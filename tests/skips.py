@@ -15,12 +15,10 @@ ALLOWED = {
     r"BENCH_DATA is not set|BENCH_MODELS is not set": "no real data are part of the project",
     r"BENCH_(DATA|MODELS) holds (none|no|another) .+": "real data are used as far as they exist",
     r"SENTBENCH_SLURM=1 starts a SLURM cluster": "`make slurm` takes minutes and two whole cores",
-    r"SENTBENCH_SLURM=smoke runs the smoke suite": "it takes an hour",
     r"this processor has no products in bfloat16": "a property of the processor",
     r"no right to mount a disk": "containers and users other than root may not mount",
     r"needs /proc": "Linux alone has it",
     r"needs Linux and a C compiler": "a library in C, loaded by Linux, makes calls fail",
-    r"neither podman nor docker works here": "containers cannot build images",
     r"no GPU is here": "`make test-gpu` runs on a machine with one",
 }
 # Of what `.ci/run` installs where it may.

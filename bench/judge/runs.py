@@ -10,7 +10,6 @@ from bench.results.suite_results import RunResults
 
 ORIGIN = ("code", "data", "corpora", "device", "arithmetic", "versions")
 CURVE = ("step", "dev", "loss", "alignment", "uniformity")
-SHOWN_ANALYSES = ("alignment", "memory", "nearest")
 
 
 def run_row(run: RunResults) -> RunRow:
@@ -56,6 +55,6 @@ def _analyses(run: RunResults) -> tuple[Analysis, ...]:
     for name, result in run.analyses.items():
         if "reason" in result:
             rows.append(Analysis(name=name, result={}, missing=result["reason"]))
-        elif name in SHOWN_ANALYSES:
+        elif name == "alignment":  # the other ones are figures
             rows.append(Analysis(name=name, result=result))
     return tuple(rows)

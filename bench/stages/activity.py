@@ -41,7 +41,8 @@ class Failure:
     traceback: str = ""  # of an error that is not the user's
 
     def __str__(self) -> str:
-        return f"{counted(self.attempts, 'attempt')}{', final' * self.final}: {self.error}"
+        final = ", final" if self.final else ""
+        return f"{counted(self.attempts, 'attempt')}{final}: {self.error}"
 
 
 def is_transient(error: BaseException) -> bool:

@@ -2,7 +2,6 @@
 and sources: docs/analyses.md.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,29 +19,17 @@ from bench.evaluation import geometry
 from bench.models.encoder import Encoder, TransformerEncoder, adaptation
 from bench.runs.run import Run
 from bench.training.context import RunContext
-from bench.training.loop import batches
 from bench.utils.errors import UserError
-from methods.base import Method, stream
+from methods.base import stream
 
 TASK = "STS-B"  # the papers' dataset for analyses that do not use a corpus
-ON_CORPUS = ("in-batch", "memory")  # analyses that use a corpus
+ON_CORPUS = "in-batch"  # the analysis that uses a corpus instead
 
 RANKS, REPEATS = 4, 100  # GS-InfoNCE, figure 1
 SIZES = (16, 32, 64, 128, 256, 512, 1024)  # batch sizes; the paper does not list its own
 POOL = 8192  # sentences that batches are drawn from, each encoded once
 
 TOKEN_WORDS = range(8, 15)  # words of the compared sentence; SSCL does not give that of figure 5
-
-MEMORY = 1024  # L of IS-CSE
-RETRIEVED, MEMORY_QUERIES = 3, 2  # IS-CSE, table 9
-QUERY_WORDS = 4  # minimal length of a query: words of the shorter query in table 9
-READING = (
-    "The memory of a training is not kept: these are the last sentences of its order up to the "
-    "selected step, the batch of that step included, as the selected encoder gives them, without "
-    f"dropout and training head. Queries are the newest sentences of {QUERY_WORDS} words or more."
-)
-
-NEAREST, NEAREST_QUERIES = 5, 3  # sentences per query, queries
 
 
 class NotApplicable(UserError):
@@ -58,7 +45,6 @@ class Material:
     corpus: str  # the run's, or the suite's if the run has none
     suite: Path
     device: str = "cpu"
-    best_step: int | None = None  # the step whose weights were selected; None without training
     known: dict[str, np.ndarray] = field(default_factory=dict, init=False)  # vectors by sentence
 
     @cached_property
@@ -200,12 +186,13 @@ def tokens(material: Material) -> dict[str, Any]:
         [row], pool=lambda states, _: states[-1].flatten(1), width=len(row) * width
     )
     check_vectors([sentence], flat, len(row) * width)
-    states = flat.reshape(len(row), width)
+    unit = geometry.unit(torch.from_numpy(flat.reshape(len(row), width)).double())
     return {
         "sentence": sentence,
         "tokens": pieces,
         "layer": int(transformer.model.config.num_hidden_layers),
-        "cosines": _cosines(states, states).tolist(),
+        # Rounded like `sts.cosine`.
+        "cosines": np.round((unit @ unit.T).numpy(), 12).tolist(),
     }
 
 
@@ -249,69 +236,10 @@ def cosines(material: Material) -> dict[str, Any]:
     return {"task": TASK, "split": "test", "gold": pairs.gold.tolist(), "cosine": cosine.tolist()}
 
 
-def memory(material: Material) -> dict[str, Any]:
-    """Return what the newest sentences would retrieve from IS-CSE's memory (`READING`)."""
-    run, step = material.run, material.best_step
-    if not run.trained or step is None:
-        raise NotApplicable("nothing was trained, so there is no order to fill a memory with")
-    if type(run.build()).items is not Method.items:
-        raise NotApplicable(f"'{run.parts[0][0]}' does not train on single sentences")
-    sentences = material.context.sentences()
-    trained_on = islice(batches(len(sentences), run.recipe, run.seed or 0), step)
-    texts = [sentences[row] for row in deque(chain.from_iterable(trained_on), MEMORY)]
-    long = [row for row, text in enumerate(texts) if len(text.split()) >= QUERY_WORDS]
-    vectors = material.vectors(texts, f"corpus '{material.corpus}'")
-    return {
-        "query": [
-            {"sentence": texts[row], "retrieved": _closest(texts, vectors, row, RETRIEVED)}
-            for row in long[: -MEMORY_QUERIES - 1 : -1]  # the newest first
-        ],
-        "rows": len(texts),
-        "step": step,
-        "reading": READING,
-    }
-
-
-def nearest_sentences(material: Material) -> dict[str, Any]:
-    """Return the nearest test sentences of a few queries, among all distinct test sentences.
-    Queries are first sentences at equal distances in the file, which is ordered by source."""
-    pairs = material.test
-    texts = list(dict.fromkeys(pairs.first + pairs.second))
-    vectors = material.vectors(texts, f"{TASK} test", task=True)
-    count = len(pairs.first)
-    queries = [pairs.first[count * part // NEAREST_QUERIES] for part in range(NEAREST_QUERIES)]
-    return {
-        "queries": [
-            {"sentence": text, "found": _closest(texts, vectors, texts.index(text), NEAREST)}
-            for text in queries
-        ],
-        "among": len(texts),
-        "of": TASK,
-    }
-
-
-def _closest(
-    texts: Sequence[str], vectors: np.ndarray, query: int, count: int
-) -> list[dict[str, Any]]:
-    """Return the rows nearest to row `query`, without it; ties are ordered by row."""
-    cosines = _cosines(vectors[[query]], vectors)[0]
-    order = np.argsort(-cosines, kind="stable")
-    nearest = order[order != query][:count]
-    return [{"sentence": texts[row], "cosine": float(cosines[row])} for row in nearest]
-
-
-def _cosines(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Return cosines of rows (n, d) with rows (m, d), float64 (n, m), rounded like `sts.cosine`."""
-    rows, columns = (geometry.unit(torch.from_numpy(side).double()) for side in (left, right))
-    return np.round((rows @ columns.T).numpy(), 12)
-
-
 ANALYSES: dict[str, Callable[[Material], dict[str, Any]]] = {
     "alignment": alignment,
     "layers": layers,
     "tokens": tokens,
     "in-batch": in_batch,
     "cosines": cosines,
-    "memory": memory,
-    "nearest": nearest_sentences,
 }

@@ -58,8 +58,8 @@ def train_run(run: Run, suite: Path, device: str) -> dict[str, Any]:
             origin = method_origin(name)
             if origin:
                 word = shlex.quote(origin.place) if origin.place.endswith(".py") else name
-                kind = TransientError if is_transient(error) else UserError
-                raise kind(
+                error_class = TransientError if is_transient(error) else UserError
+                raise error_class(
                     f"training {run.method} failed ({describe_error(error)}); "
                     f"find the error with: python -m bench check-method {word}"
                 ) from error
@@ -127,22 +127,21 @@ def analyse_run(
     results.
 
     Analyses that `out` already holds are repeated with the new ones, so that all have one
-    provenance. Some read the training corpus, or `corpus` if the run has none.
+    provenance. `in-batch` reads the training corpus, or `corpus` if the run has none.
     """
     from bench.stages.analyse import ON_CORPUS, Material, analyse
 
     started = time.monotonic()
     names = list(dict.fromkeys((*read_analyses(out).analyses, *names)))
     corpus, ended = run.corpus or corpus, _ended(run, suite)
-    on_corpus = set(names) & set(ON_CORPUS)
-    described = _described(run, ended, suite, device, (corpus,) if on_corpus else ())
+    read = [corpus] if ON_CORPUS in names else []
+    described = _described(run, ended, suite, device, read)
     results: dict[str, Any] = {}
     if ended.outcome.status == "finished":
-        encoder, best = run_encoder(run, suite, device), ended.outcome.best_step
-        material = Material(run, encoder, corpus, suite, device, best)
+        material = Material(run, run_encoder(run, suite, device), corpus, suite, device)
         results = analyse(material, names)
         described["tasks"] = {}
-        if set(names) - on_corpus:
+        if names != [ON_CORPUS]:
             described["tasks"] = task_sums(material.tasks)
         described |= _commits(run)
     described["seconds"] = round(time.monotonic() - started, 2)
@@ -170,9 +169,9 @@ def _commits(run: Run) -> dict[str, Any]:
     commits: dict[str, Any] = {}
     if run.pretrained.source == "hub":
         commits["backbone_commit"] = pinned(run.pretrained.location)[0]
-    others = run.hub_models
-    if others:
-        commits["encoder_commits"] = {name: pinned(place)[0] for name, place in others.items()}
+    models = run.hub_models
+    if models:
+        commits["encoder_commits"] = {name: pinned(place)[0] for name, place in models.items()}
     return commits
 
 
@@ -333,11 +332,8 @@ def evaluate(
     work = out.with_name(f"{out.name}.part")
     started, encoder = time.monotonic(), model.load(device)
     loaded = getattr(encoder, "loaded", {})
-    parts = [
-        *(f"{name.replace('_', ' ')} {value}" for name, value in loaded.items()),
-        f"{len(sentences(tasks, adaptation(encoder))):,} sentences",
-        f"on {device}",
-    ]
+    parts = [f"{name.replace('_', ' ')} {value}" for name, value in loaded.items()]
+    parts += [f"{len(sentences(tasks, adaptation(encoder))):,} sentences", f"on {device}"]
     warn(f"{model.label}: {', '.join(parts)}")
     described = {
         **model.describe(),
@@ -351,7 +347,7 @@ def evaluate(
     if not again and out.is_file():
         earlier = read_scores(out).as_written()
         written = earlier["provenance"]
-        if all(written.get(key) == value for key, value in described.items() if key != "date"):
+        if written == written | described | {"date": written.get("date")}:
             return list(earlier["records"])
     options = [getattr(encoder, "pooler", encoder.kind), *model.options[model.pooler is not None :]]
     common = {

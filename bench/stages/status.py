@@ -156,7 +156,7 @@ def report(suite_status: SuiteStatus) -> str:
     done, left = suite_status.done, suite_status.open
     count, states = sum(done.values()), Counter(run.state for run in left)
     counts = [f"{count} of {count + len(left)} runs done"]
-    ended = [f"{number} {kind}" for kind, number in done.items() if kind != "finished"]
+    ended = [f"{number} {how}" for how, number in done.items() if how != "finished"]
     if ended:
         counts[0] += f" ({', '.join(ended)})"
     counts += [f"{states[state]} {state}" for state in ("running", "failed", "left")]

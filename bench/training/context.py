@@ -271,7 +271,7 @@ class RunContext:
         batch = Batch.of(tokens, self.tokenizer.pad_token_id, self.device, positions)
         if positions is None and is_fused(chosen, self.device):
             if chosen not in self._fused:
-                self._fused[chosen] = FusedLayers(chosen, self.kind)
+                self._fused[chosen] = FusedLayers(chosen, self.dtype)
             with self.products():
                 fused = self._fused[chosen]
                 return forward(chosen, batch, work=self.work, fused=fused, **inputs), batch.mask
@@ -317,19 +317,19 @@ class RunContext:
         return Views(vectors[:count], lambda layer: at_layer(layer)[:count], by_name, states)
 
     @property
-    def kind(self) -> torch.dtype:
+    def dtype(self) -> torch.dtype:
         """The type of products at the recipe's precision."""
-        mixed = torch.float32 if self.device == "cpu" else torch.float16
-        kinds = {"mixed": mixed, "bfloat16": torch.bfloat16, "float32": torch.float32}
-        return kinds[self.run.recipe.precision]
+        if self.run.recipe.precision == "mixed":
+            return torch.float32 if self.device == "cpu" else torch.float16
+        return getattr(torch, self.run.recipe.precision)
 
     def autocast(self) -> Any:
-        is_mixed = self.kind != torch.float32
-        return torch.autocast(self.device.partition(":")[0], dtype=self.kind, enabled=is_mixed)
+        is_mixed = self.dtype != torch.float32
+        return torch.autocast(self.device.partition(":")[0], dtype=self.dtype, enabled=is_mixed)
 
     def products(self) -> Any:
         """Set the products of models in training, forwards and backwards."""
-        return float32_products(TRAINING if self.kind == torch.float32 else ELSEWHERE)
+        return float32_products(TRAINING if self.dtype == torch.float32 else ELSEWHERE)
 
     def encoder(self, pooler: str | None = None) -> Any:
         """Return an Encoder of the backbone: as the recipe scores it, or with this pooler."""

@@ -5,19 +5,15 @@ The entries are put into a copy of the code, which renders a suite with scores o
 
 import csv
 import json
-import os
 import re
 import shutil
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from bench.datasets.tasks import STS_TASKS
+from tests.support.programs import ROOT, ended
 from tests.support.synthetic_suite import seeds, write_suite
-
-ROOT = Path(__file__).parents[2]
 
 METRIC = """
     "alignment_dclr": Metric(
@@ -68,11 +64,8 @@ def tree(tmp_path_factory):
 
 def sentbench(tree, *words):
     """The output of a command of the copy."""
-    environment = os.environ | {"PYTHONPATH": str(tree), "PYTHONSAFEPATH": "1"}
     command = [sys.executable, "-m", "bench", *words]
-    ended = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True)
-    assert ended.returncode == 0, ended.stderr
-    return ended.stdout
+    return ended(*command, cwd=tree, PYTHONPATH=str(tree), PYTHONSAFEPATH="1").stdout
 
 
 def test_a_metric_a_table_and_a_task_are_shown_with_their_verdicts(tree):

@@ -3,14 +3,13 @@
 import json
 import os
 import re
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support.programs import ROOT, ended, snakemake
+
 CONTENT = (ROOT / "Containerfile").read_text(encoding="utf-8")
 
 
@@ -22,27 +21,10 @@ def test_the_image_is_made_of_what_exists():
     assert all((ROOT / name).is_file() for name in instructions["COPY"].split()[:-1])
     (made,) = re.findall(r"^RUN make (\S+)$", CONTENT, re.MULTILINE)
     # What make would do with these files alone.
-    command = ["make", "--dry-run", "--always-make", made]
-    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    said = ended("make", "--dry-run", "--always-make", made, cwd=ROOT).stdout
     assert "--requirement requirements.lock" in said
     folder = Path(instructions["WORKDIR"]) / Path(made).parent
     assert instructions["ENV"] == f"PATH={folder}/bin:$PATH"
-
-
-@pytest.mark.slow
-def test_the_image_has_the_locked_libraries():
-    programs = [name for name in ("podman", "docker") if shutil.which(name)]
-    tried = {name: subprocess.run([name, "info"], capture_output=True) for name in programs}
-    program = next((name for name in programs if tried[name].returncode == 0), None)
-    if program is None:
-        pytest.skip("neither podman nor docker works here")
-    cpu = "PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu"
-    words = ["build", "--build-arg", cpu, "--file", "Containerfile", "--tag", "sentbench-test", "."]
-    subprocess.run([program, *words], cwd=ROOT, check=True)
-    code = "import importlib.metadata as m; print(m.version('torch').partition('+')[0])"
-    words = ["run", "--rm", "sentbench-test", "python", "-c", code]
-    said = subprocess.run([program, *words], capture_output=True, text=True, check=True).stdout
-    assert f"torch=={said}" in (ROOT / "requirements.lock").read_text(encoding="utf-8")
 
 
 # In place of apptainer: it writes down its options and runs the command with the image's programs.
@@ -73,11 +55,11 @@ def test_jobs_run_in_the_image_only_where_that_is_asked_for(tmp_path, contained)
         program.chmod(0o755)
     (tmp_path / "tiny.yaml").write_text(SUITE)
     (tmp_path / "mine.sif").write_text("")
-    command = [sys.executable, "-m", "snakemake", "--snakefile", ROOT / "Snakefile", "--cores", "1"]
-    command += ["results/tiny/inputs/data.json", "--configfile", "tiny.yaml"]
-    command += ["--sdm", "apptainer"] if contained else []
-    path = {"PATH": f"{host}:{os.environ['PATH']}", "SENTBENCH_IMAGE": "mine.sif"}
-    subprocess.run(command, cwd=tmp_path, env=os.environ | path, check=True)
+    words = ["results/tiny/inputs/data.json", "--configfile", "tiny.yaml"]
+    if contained:
+        words += ["--sdm", "apptainer"]
+    path = f"{host}:{os.environ['PATH']}"
+    snakemake(*words, cwd=tmp_path, PATH=path, SENTBENCH_IMAGE="mine.sif")
     assert (tmp_path / "results/tiny/inputs/data.json").exists()
     log = tmp_path / "job.json"
     assert log.exists() == (tmp_path / "inside.log").exists() == contained

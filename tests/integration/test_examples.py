@@ -1,24 +1,18 @@
 """examples/: the method, the suite with an STS set of one's own, and the notebook, each run."""
 
 import json
-import os
-import random
 import re
-import subprocess
 import sys
-from pathlib import Path
 from statistics import fmean, stdev
 
 import numpy as np
 import pytest
 import torch
 
-from bench.datasets import sts
 from bench.registry.methods import method_class
 from bench.results.records import read_scores
-from tools.world.data import Source, sample_set
+from tests.support.programs import ROOT, ended, snakemake
 
-ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 NOTEBOOK = json.loads((EXAMPLES / "results.ipynb").read_text(encoding="utf-8"))
 TASK = "sts:short"
@@ -42,21 +36,6 @@ def test_the_methods_term_is_its_formula(strength, monkeypatch):
     assert terms == ([(strength, expected)] if strength else [])
 
 
-def test_the_set_is_drawn_from_the_embedded_world():
-    """As examples/README.md says, so no gold score is made up."""
-    sizes = json.loads((EXAMPLES / "short_sts" / "manifest.json").read_text())["sts"][TASK]
-    source = Source("short", 0, detail=0.2, padding=0.2, structures=("plain",))
-    random.seed("examples/short_sts")
-    drawn = iter(sample_set(source, sum(sizes.values())))
-    for split, size in sizes.items():
-        read = sts.read(TASK, EXAMPLES / "short_sts", split)
-        (subset,) = read.subsets
-        expected = [next(drawn) for _ in range(size)]
-        texts = ["\t".join(pair) for pair in zip(subset.first, subset.second, strict=True)]
-        assert texts == [pair.lower() for pair in expected]
-        assert subset.gold == pytest.approx([pair.gold for pair in expected], abs=0.005)
-
-
 @pytest.mark.slow
 def test_the_suite_and_the_notebook_do_what_they_say(tmp_path):
     """In a copy of the folder, with the notebook's cells run one after the other. It holds no
@@ -66,20 +45,13 @@ def test_the_suite_and_the_notebook_do_what_they_say(tmp_path):
     (tmp_path / "examples").mkdir()
     for name in ("spread_out.py", "suite.yaml", "short_sts"):
         (tmp_path / "examples" / name).symlink_to(EXAMPLES / name)
-    environment = {name: text for name, text in os.environ.items() if not name.startswith("BENCH_")}
-    environment |= {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg"}
-    options = {"env": environment, "capture_output": True, "text": True}
     (told,) = re.findall(r"`snakemake (.+?)`", "".join(NOTEBOOK["cells"][0]["source"]))
-    words = ["-m", "snakemake", "--snakefile", ROOT / "Snakefile", *told.split()]
-    words += ["--until", "render"]
-    done = subprocess.run([sys.executable, *words], cwd=tmp_path, **options)
-    assert done.returncode == 0, done.stderr
+    snakemake(*told.split(), "--until", "render", cwd=tmp_path)
 
     cells = ["".join(cell["source"]) for cell in code]
     shown = "import json; print(json.dumps([x.to_dict('records') for x in (board, compared)]))"
     script = "\n".join([*cells, shown])
-    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path / "examples", **options)
-    assert done.returncode == 0, done.stderr
+    done = ended(sys.executable, "-c", script, cwd=tmp_path / "examples", MPLBACKEND="agg")
     board, compared = json.loads(done.stdout)
 
     names = {"word-overlap": "Word overlap", "simcse": "SimCSE", "spread-out": "Spread-out"}

@@ -3,9 +3,7 @@
 import ast
 import doctest
 import re
-import subprocess
 import sys
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -17,15 +15,11 @@ from bench.registry.methods import method_classes
 from bench.reported.number import numbers
 from bench.runs.plan import read_plan
 from methods.base import Transform
+from tests.support.programs import ROOT, ended
 from tools import documents
 
-ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGE = " ".join(README.split())
-
-
-def test_the_front_page_is_short():
-    assert len(README.splitlines()) <= 100
 
 
 def test_its_numbers():
@@ -103,8 +97,7 @@ def test_printed_numbers_have_a_row_each():
 
 def test_importing_it_loads_neither_torch_nor_pandas():
     code = "import sys, sentbench; print({'torch', 'pandas', 'numpy'} & {*sys.modules})"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    assert done.stdout == "set()\n", done.stderr
+    assert ended(sys.executable, "-c", code, cwd=ROOT).stdout == "set()\n"
 
 
 def test_version_and_date_agree():

@@ -3,15 +3,13 @@ the environment or files of the user set."""
 
 import hashlib
 import json
-import os
 import re
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support.programs import ended
+
 pytestmark = pytest.mark.slow
 
 # Run in a process of its own: state, folder of the suite.
@@ -68,12 +66,7 @@ def made(folder, code="", **environment):
     """Run the suite after `code`: records and analyses, and by SHA-256, without times, encoders and
     what is rendered."""
     folder.mkdir()
-    plain = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
-    options = {"cwd": folder, "env": os.environ | plain | environment}
-    done = subprocess.run(
-        [sys.executable, "-c", SUITE, code], capture_output=True, text=True, **options
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    ended(sys.executable, "-c", SUITE, code, cwd=folder, **environment)
     results, files = folder / "results" / "s", {}
     for path in results.rglob("*"):
         name = path.relative_to(results).as_posix()

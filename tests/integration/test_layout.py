@@ -1,13 +1,10 @@
 """The repository as other tools read it: installers, GitHub, make, the workflow catalogue."""
 
 import json
-import os
 import re
-import subprocess
 import sys
 import tomllib
 from itertools import product
-from pathlib import Path
 
 import pytest
 import yaml
@@ -15,7 +12,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-ROOT = Path(__file__).parents[2]
+from tests.support.programs import ROOT, ended
+
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 MAKEFILE = (ROOT / "Makefile").read_text()
 LOCKS = "requirements.lock", "requirements-extras.lock"
@@ -86,8 +84,7 @@ def test_make_smoke_uses_no_gpu():
     """Its reference is of the CPU. What make would run prints what it sees instead."""
     prints = """SNAKEMAKE=printf '<%s>' "$$CUDA_VISIBLE_DEVICES" #"""
     command = ["make", "--silent", "--old-file=.venv/.ready", "smoke", prints, "BIN=/nowhere"]
-    environment = os.environ | {"CUDA_VISIBLE_DEVICES": "3"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    done = ended(*command, cwd=ROOT, status=None, CUDA_VISIBLE_DEVICES="3")
     assert done.stdout == "<>"
 
 
@@ -125,14 +122,10 @@ use rule * from sentbench
 """
 
 
-def snakemake(*words, cwd):
+def workflow(*words, cwd):
     """What Snakemake says that only its Snakefile tells where the project is."""
-    told = ("PYTHONPATH", "BENCH_METHODS")
-    environment = {key: value for key, value in os.environ.items() if key not in told}
-    options = {"env": environment, "capture_output": True, "text": True, "timeout": 600}
     command = [sys.executable, "-m", "snakemake", "--cores", "1", *words]
-    done = subprocess.run(command, cwd=cwd, **options)
-    assert done.returncode == 0, done.stderr
+    done = ended(*command, cwd=cwd, PYTHONPATH="")
     return done.stdout + done.stderr
 
 
@@ -141,15 +134,15 @@ def test_the_catalogues_layout_plans_and_runs_the_same_jobs(tmp_path):
     """From the root, from workflow/, and as another workflow's module."""
     (tmp_path / "tiny.yaml").write_text(SUITE)
     (tmp_path / "Snakefile").write_text(MODULE)
-    catalogue = ["--snakefile", str(ROOT / "workflow" / "Snakefile")]
+    catalogue = ["--snakefile", ROOT / "workflow" / "Snakefile"]
     dry = ["--dry-run", "--printshellcmds", "--configfile", "tiny.yaml"]
     root, *others = (
-        sorted(re.findall(r"python -m bench .*", snakemake(*place, *dry, cwd=tmp_path)))
-        for place in (["--snakefile", str(ROOT / "Snakefile")], catalogue, [])
+        sorted(re.findall(r"python -m bench .*", workflow(*place, *dry, cwd=tmp_path)))
+        for place in (["--snakefile", ROOT / "Snakefile"], catalogue, [])
     )
     assert len(root) == 8
     assert others == [root, root]
     words = ["results/tiny/inputs/data.json", "--configfile", "tiny.yaml"]
-    snakemake(*catalogue, *words, cwd=tmp_path)
+    workflow(*catalogue, *words, cwd=tmp_path)
     plan = json.loads((tmp_path / "results" / "tiny" / "plan.json").read_text())
     assert [run["method"] for run in plan["runs"]] == ["word-overlap", "simcse"]

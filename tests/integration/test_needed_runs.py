@@ -16,7 +16,7 @@ from bench.runs.run import Recipe
 from bench.stages import jobs
 from bench.utils.errors import UserError
 from bench.utils.files import write_json
-from tests.integration.test_workflow import snakemake
+from tests.support.programs import snakemake
 from tests.support.tiny_suite import tiny_configuration
 
 STUDENT = "rankcse[sentences=28,teacher=run:simcse[sentences=28]]"
@@ -117,10 +117,9 @@ def test_the_workflow_trains_the_teacher_first(make, tmp_path):
     for per_job, inputs in ((1, [False, True]), (2, [False])):
         content, teacher, student = make(runs_per_job=per_job)
         file.write_text(yaml.safe_dump(content))
-        dry = snakemake("-n", "--configfile", str(file), cwd=tmp_path)
+        dry = snakemake("-n", "--configfile", file, cwd=tmp_path)
         found = re.findall(r"rule train\S*:\n    input: (.*)", dry.stdout)
         assert [f"trained/{teacher.id}.json" in names for names in found] == inputs, dry.stderr
-    done = snakemake("--configfile", str(file), "--until", "train_0", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    snakemake("--configfile", file, "--until", "train_0", cwd=tmp_path)
     trained = paths.result_file(tmp_path / "results" / "tiny", student.id, "train")
     assert read_trained(trained).outcome.status == "finished"

@@ -16,10 +16,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from bench.judge.stage import read_suite
-from bench.report.render import render
 from bench.stages.status import status
 from tests.support.kills import PHASES, ROOT, Trainings
+from tests.support.programs import SNAKEMAKE
 from tests.support.tiny_suite import SMALL, tiny_configuration, tiny_run, training_words
 from tests.training.test_checkpoint import fit, left
 
@@ -144,38 +143,12 @@ def wait_for_checkpoint(process, folder, step):
     raise AssertionError(f"no checkpoint of step {step} in {folder}")
 
 
-def test_the_command_line_stops_at_a_signal_and_two_processes_give_equal_bits(make, tmp_path):
-    run = make("is-cse[buffer=12,neighbours=3]", epochs=10)
-    suites = [tmp_path / "stopped", tmp_path / "whole"]
-    folders = [suite / "runs" / run.id for suite in suites]
-    whole = command(*training_words(run, suites[1]), SENTBENCH_CHECKPOINT_SECONDS="1000")
-    stopped = command(*training_words(run, suites[0]))
-    wait_for_checkpoint(stopped, folders[0], 3)
-    stopped.send_signal(signal.SIGTERM)
-    _, said = stopped.communicate(timeout=120)
-    assert stopped.returncode == 75
-    last = re.fullmatch(
-        rf"stopped by SIGTERM: {re.escape(run.id)} has a checkpoint after step (\d+) of 40; "
-        "run the same command again to continue from what is finished",
-        said.splitlines()[-1],
-    )
-    assert last, said
-    again = command(*training_words(run, suites[0]), SENTBENCH_CHECKPOINT_SECONDS="1000")
-    _, said = again.communicate(timeout=120)
-    assert again.returncode == 0
-    assert f"{run.id} resumes after step {last[1]} of 40" in said
-    assert whole.wait(timeout=120) == 0
-    one, other = (left(folder) for folder in folders)
-    assert one == other
-
-
 # The workflow
 
 
 def snakemake(*given, cwd):
-    words = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
+    words = [*SNAKEMAKE, "--cores", "1", *given]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    words += ["--cores", "1", *given]
     # A process group of its own, for Ctrl-C.
     pipes["start_new_session"] = True
     return subprocess.Popen(words, cwd=cwd, env=os.environ | HERE, **pipes)
@@ -243,65 +216,3 @@ def test_ctrl_c_is_an_interruption_and_no_failure(
     assert workflow.returncode != 0
     assert "\ninterrupted: repeat the command to continue\n" in said
     assert [(left.state, left.failure) for left in status(suite).open] == [("left", None)]
-
-
-BROKEN = """
-import os
-from methods.base import SHARED_RECIPE, Contrastive
-
-class Broken(Contrastive):
-    name, title, recipe = "broken", "Broken", SHARED_RECIPE
-
-    def step_loss(self, context, step):
-        with open(os.environ["TRIALS"], "a") as file:
-            file.write("x")
-        raise ValueError("three vectors for two sentences")
-"""
-
-
-def test_a_failure_that_would_repeat_is_tried_once_and_hides_nothing(
-    tiny_bert, tiny_data, tiny_corpus, tmp_path, monkeypatch
-):
-    """Snakemake's retries repeat its message; tables of the other runs can be rendered."""
-    (tmp_path / "broken.py").write_text(BROKEN)
-    monkeypatch.setenv("TRIALS", str(tmp_path / "trials"))
-    given = {"recipe": SMALL, "method_paths": ["broken.py"], "methods": ["broken", "simcse"]}
-    content = tiny_configuration(tiny_bert, tiny_data, tiny_corpus, **given)
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(content))
-    words = ["--configfile", "config.yaml", "--keep-going", "--keep-incomplete"]
-    workflow = snakemake(*words, cwd=tmp_path)
-    said, _ = workflow.communicate(timeout=900)
-    assert workflow.returncode == 1
-    assert said.count("Trying to restart") == 3
-    assert (tmp_path / "trials").read_text() == "x"
-    suite = tmp_path / "results" / "tiny"
-    (log,) = (suite / "logs" / "train").glob("broken*.log")
-    first, last = log.read_text().splitlines()
-    assert first.startswith("not tried again")
-    told = r"error: training broken failed \(ValueError in .*broken\.py, line 11: three vectors .*"
-    assert re.fullmatch(told, last)
-    found = status(suite)
-    assert found.done == {"finished": 1}
-    (failed,) = found.open
-    assert f"error: {failed.failure.error}" == last
-    assert f"python -m bench render {suite.relative_to(tmp_path)}" in said
-    render(read_suite(suite), tmp_path / "partial", tmp_path / "figures", suite / "scores")
-    table = (tmp_path / "partial" / "tables" / "sts.md").read_text()
-    assert "Partial: 1 of 2 runs have been made, 1 failed." in table
-    assert re.search(r"\| SimCSE, official +\|.*\d\d\.\d\d", table)
-
-
-# What is equal to rounding
-
-
-def test_other_threads_give_the_same_losses_to_rounding(make, tmp_path):
-    """Without dropout nothing but the order of sums differs."""
-    losses = []
-    for threads in (1, 2):
-        run = make("simcse", dropout=0.0, threads=threads, sentences=44, learning_rate=1e-4)
-        folder = tmp_path / str(threads)
-        fit(run, folder)
-        rows = (folder / "log.jsonl").read_text().splitlines()
-        losses.append([json.loads(row)["loss"] for row in rows])
-    assert len(losses[0]) == 6
-    assert losses[0] == pytest.approx(losses[1], rel=1e-4)

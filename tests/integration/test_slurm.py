@@ -1,24 +1,21 @@
 """The DAG through a real SLURM of one machine: the same scores as without, whatever befalls jobs.
 
 It needs root, Debian's slurm-wlm and munge, and snakemake-executor-plugin-slurm. SENTBENCH_SLURM=1
-asks for it, SENTBENCH_SLURM=smoke for the smoke suite as well.
+asks for it.
 """
 
 import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import yaml
 
-from bench.judge.world import judge_world
-from bench.results.suite_results import read_suite
 from tests.integration.cluster import CPUS, Cluster, missing, until
+from tests.support.programs import ROOT, SNAKEMAKE, ended
 from tests.support.tiny_suite import tiny_configuration
 
-ROOT = Path(__file__).parents[2]
 PROFILE = ROOT / "profiles" / "slurm"
 pytestmark = [
     pytest.mark.slow,
@@ -65,21 +62,16 @@ def write(tiny_bert, tiny_data, tiny_corpus):
 
 def without_slurm(config):
     """The scores of a suite, of one process without any workflow."""
-    bench(config.parent, "plan", "--config", str(config), "--out", "results/tiny/plan.json")
-    bench(config.parent, "job", "--suite", "results/tiny")
+    bench = sys.executable, "-m", "bench"
+    words = ["plan", "--config", config, "--out", "results/tiny/plan.json"]
+    ended(*bench, *words, cwd=config.parent)
+    ended(*bench, "job", "--suite", "results/tiny", cwd=config.parent)
     return scores(config.parent)
-
-
-def bench(folder, *words):
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "bench", *words]
-    subprocess.run(command, cwd=folder, env=environment, check=True, timeout=600)
 
 
 def snakemake(cluster, config, *words, checkpoints=3600):
     """Start Snakemake on the cluster, with so many seconds between a training's checkpoints."""
-    command = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
-    command += ["--configfile", str(config), *SMALL, *words]
+    command = [*SNAKEMAKE, "--configfile", str(config), *SMALL, *words]
     more = {"OMP_NUM_THREADS": "1", "SENTBENCH_CHECKPOINT_SECONDS": str(checkpoints)}
     with (config.parent / "said").open("wb") as said:
         options = {"cwd": config.parent, "env": cluster.environment | more}
@@ -114,24 +106,9 @@ def test_a_suite_gives_the_same_scores(cluster, write, tmp_path):
     assert len(scores(there)) == 3
     assert scores(there) == without_slurm(write(tmp_path / "here", **suite))
 
-    ended = cluster.jobs("COMPLETED")
-    runs = [job for job, _, rule in ended if rule.startswith("rule_run_")]
-    assert len(runs) == 3, ended  # a run is one job
-    local = ("rule_data", "rule_corpus", "rule_backbone")
-    assert not any(rule.startswith(local) for _, _, rule in ended)
-
-
-def test_several_runs_in_a_job_take_turns_on_one_gpu(cluster, write, tmp_path):
-    config = write(tmp_path, ["simcse", "gs-infonce[multiple=1]"], select_every=2)
-    before = {job for job, *_ in cluster.jobs("all")}
-    words = ["--group-components", "run=2", "--until", "score"]
-    finish(snakemake(cluster, config, *words), tmp_path)
-    (job,) = {job for job, _, rule in cluster.jobs("all") if rule.startswith("rule_run_")} - before
-    described = cluster.slurm("scontrol", "show", "job", job)
-    assert "TresPerJob=gres:gpu:1" in described
-    assert "NumCPUs=1 " in described
-    assert "TimeLimit=00:40:00" in described  # two trainings and two scorings of ten minutes
-    assert len(scores(tmp_path)) == 2
+    rules = [rule for _, _, rule in cluster.jobs("COMPLETED")]
+    assert sum(rule.startswith("rule_run_") for rule in rules) == 3, rules  # a run is one job
+    assert not any(rule.startswith(("rule_data", "rule_corpus", "rule_backbone")) for rule in rules)
 
 
 LONG = {"methods": ["simcse"], "epochs": 200, "select_every": 100}
@@ -177,15 +154,3 @@ def test_an_interrupted_training_ends_with_the_same_scores(
     assert "resumes after step" in log.read_text()
     if happens is cancelled:  # the job's own log says how the training ended, so its shell waited
         assert "exit status 75" in (tmp_path / "said").read_text()
-
-
-SMOKE = os.environ.get("SENTBENCH_SLURM") == "smoke"
-
-
-@pytest.mark.skipif(not SMOKE, reason="SENTBENCH_SLURM=smoke runs the smoke suite")
-def test_the_smoke_suite(cluster, tmp_path):
-    config = tmp_path / "smoke.yaml"
-    config.write_text((ROOT / "config" / "smoke.yaml").read_text())
-    finish(snakemake(cluster, config), tmp_path, 3600)
-    cells = judge_world(read_suite(tmp_path / "results" / "smoke"))
-    assert {cell.verdict.kind for cell in cells} == {"reproduced"}

@@ -4,27 +4,16 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
 from bench.judged.rows import FILES
+from tests.support.programs import ROOT, snakemake
 from tests.support.tiny_suite import tiny_configuration
 
-ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.slow
-
-
-def snakemake(*words, cwd, **environment):
-    command = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
-    hidden = {"BENCH_DATA", "BENCH_MODELS"}
-    inherited = {key: value for key, value in os.environ.items() if key not in hidden}
-    options = {"cwd": cwd, "env": inherited | environment, "capture_output": True, "text": True}
-    # The limit is for a hang: a minute is usual, ten under other load.
-    return subprocess.run([*command, "--cores", "2", *words], **options, timeout=1800)
 
 
 def planned(output):
@@ -39,7 +28,7 @@ def planned(output):
 
 RENDERED = {"judge": 1, "render": 1}
 METHODS = ["word-overlap", "untrained[pooler=avg]"]
-METHODS += [{"method": "simcse", "analyses": ["cosines", "memory"]}, "gs-infonce[multiple=1]"]
+METHODS += [{"method": "simcse", "analyses": ["cosines", "tokens"]}, "gs-infonce[multiple=1]"]
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +48,7 @@ def suite(tiny_bert, tiny_data, tiny_corpus, tmp_path_factory):
         path.write_text(yaml.safe_dump(content))
         return path
 
-    done = snakemake("--configfile", str(config()), cwd=folder)
-    assert done.returncode == 0, done.stderr
+    snakemake("--configfile", config(), cwd=folder)
     return folder, config
 
 
@@ -75,20 +63,19 @@ def test_the_suite_leaves_tables_figures_and_a_page(suite):
     assert len(list((results / "scores").iterdir())) == 4
     assert len(list((results / "trained").iterdir())) == 2
     (analysed,) = (results / "analyses").iterdir()
-    assert list(json.loads(analysed.read_text())["analyses"]) == ["cosines", "memory"]
+    assert list(json.loads(analysed.read_text())["analyses"]) == ["cosines", "tokens"]
 
 
 def test_several_runs_a_job_give_the_same_scores(suite):
     folder, config = suite
-    batched = str(config(suite="batched", runs_per_job=3))
+    batched = config(suite="batched", runs_per_job=3)
     found = planned(snakemake("-n", "--configfile", batched, cwd=folder).stdout)
     jobs = {"train_0", "train_1", "score_0", "score_1", "analyse_0"}
     assert {rule for rule in found if rule.startswith(("train", "score", "analyse"))} == jobs
     scored = ["score_0", "score_1", "analyse_0"]
-    done = snakemake("--configfile", batched, "--until", *scored, cwd=folder)
-    assert done.returncode == 0, done.stderr
+    snakemake("--configfile", batched, "--until", *scored, cwd=folder)
     assert planned(snakemake("-n", "--configfile", batched, cwd=folder).stdout) == RENDERED
-    fewer = str(config(suite="batched", runs_per_job=3, tasks=["STS-B"]))
+    fewer = config(suite="batched", runs_per_job=3, tasks=["STS-B"])
     again = planned(snakemake("-n", "--configfile", fewer, cwd=folder).stdout)
     assert again == {"score_0": 1, "score_1": 1} | RENDERED
 
@@ -116,7 +103,7 @@ def test_several_runs_a_job_give_the_same_scores(suite):
 )
 def test_a_change_runs_what_it_concerns(changes, jobs, suite):
     folder, config = suite
-    done = snakemake("-n", "--configfile", str(config(**changes)), cwd=folder)
+    done = snakemake("-n", "--configfile", config(**changes), cwd=folder)
     assert planned(done.stdout) == jobs
 
 
@@ -124,7 +111,7 @@ def test_changed_data_are_scored_again_and_touched_data_are_not(suite, tiny_data
     folder, config = suite
 
     def jobs(**environment):
-        words = ("-n", "--configfile", str(config()))
+        words = ("-n", "--configfile", config())
         return planned(snakemake(*words, cwd=folder, **environment).stdout)
 
     assert jobs(BENCH_DATA=str(tiny_data)) == {}  # which the suite does not read
@@ -135,8 +122,7 @@ def test_changed_data_are_scored_again_and_touched_data_are_not(suite, tiny_data
     try:
         gold.write_text(before.replace("\t0\t", "\t1\t", 1))
         os.utime(gold, (0, 0))  # a copy of an older file
-        scored = {"data": 1, "score": 4, "analyse": 1} | RENDERED
-        assert jobs() == {rule: count for rule, count in scored.items() if rule != "plan"}
+        assert jobs() == {"data": 1, "score": 4, "analyse": 1} | RENDERED
     finally:
         gold.write_text(before)
 
@@ -151,26 +137,22 @@ def test_data_and_corpora_behind_a_name_are_compared_before_a_training(
         shutil.copy(tiny_corpus, folder / "mine.txt")
     gold = folders[1] / "downstream" / "STS" / "STSBenchmark" / "sts-test.csv"
     gold.write_text(re.sub(r"\t0\t[\d.]+", r"\t0\t0.123", gold.read_text()))
-    recipe = {"batch_size": 8, "select_every": 2}
     content = {"data": "senteval", "corpus": "mine", "tasks": ["STS-B"], "methods": ["simcse"]}
+    content["recipe"] = {"batch_size": 8, "select_every": 2}
 
-    def start(*words, data, **changes):
-        content_now = tiny_configuration(
-            tiny_bert, tiny_data, tiny_corpus, recipe=recipe, **content, **changes
-        )
-        (tmp_path / "config.yaml").write_text(yaml.safe_dump(content_now))
+    def start(*words, data, status=0, **changes):
+        given = tiny_configuration(tiny_bert, tiny_data, tiny_corpus, **content, **changes)
+        (tmp_path / "config.yaml").write_text(yaml.safe_dump(given))
         words = ("--configfile", "config.yaml", *words)
-        return snakemake(*words, cwd=tmp_path, BENCH_DATA=str(data))
+        return snakemake(*words, cwd=tmp_path, status=status, BENCH_DATA=str(data))
 
-    done = start(data=folders[0])
-    assert done.returncode == 0, done.stderr
+    start(data=folders[0])
     again = start("-n", data=folders[1])
     assert f"{gold} has changed since results/tiny was scored" in again.stderr
     assert planned(again.stdout) == {"score": 1} | RENDERED
     assert planned(start("-n", data=folders[0]).stdout) in ({}, RENDERED)
     (folders[1] / "mine.txt").write_text("another sentence\n")
-    refused = start(data=folders[1], seeds=[1, 2])
-    assert refused.returncode != 0
+    refused = start(data=folders[1], status=1, seeds=[1, 2])
     assert "corpus mine is not the one that simcse" in refused.stderr
     assert len(list((tmp_path / "results" / "tiny" / "trained").iterdir())) == 1
 
@@ -182,13 +164,12 @@ def test_a_failed_job_leaves_no_half_output_and_does_not_stop_the_others(
     broken = tmp_path / "broken.txt"
     broken.write_bytes(tiny_corpus.read_bytes() + b"caf\xe9\n")
     methods = [f"simcse[corpus={broken}]", "word-overlap", "gs-infonce[multiple=1]"]
-    configuration = str(config(methods=methods, compare={"baseline": "word-overlap"}))
+    configuration = config(methods=methods, compare={"baseline": "word-overlap"})
     quiet = re.search(r"^QUIET := (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert quiet  # as make smoke runs it
     # One job at a time, so that the others start after the failure.
     words = ["--configfile", configuration, "--cores", "1", "--until", "score", *quiet[1].split()]
-    done = snakemake(*words, cwd=tmp_path)
-    assert done.returncode == 1
+    done = snakemake(*words, cwd=tmp_path, status=1)
     assert f"{broken}, line 45: byte 0xe9 is not valid utf-8" in done.stdout + done.stderr
     results = tmp_path / "results" / "tiny"
     assert not list(tmp_path.rglob("*.part"))
@@ -197,40 +178,24 @@ def test_a_failed_job_leaves_no_half_output_and_does_not_stop_the_others(
     assert scored == ["gs-infonce.multiple-1", "word-overlap"]
 
 
-def test_a_finished_training_is_not_repeated(suite):
-    folder, config = suite
-    results = folder / "results" / "tiny"
-    trained = next((results / "trained").glob("simcse*"))
-    log = results / "runs" / trained.stem / "log.jsonl"
-    before, bytes_before = log.stat().st_mtime_ns, trained.read_bytes()
-    trained.unlink()
-    done = snakemake(str(trained.relative_to(folder)), "--configfile", str(config()), cwd=folder)
-    assert done.returncode == 0, done.stderr
-    assert trained.read_bytes() == bytes_before
-    assert log.stat().st_mtime_ns == before
-
-
 def test_the_paper_suite_is_planned_without_network(tmp_path):
     """It is what Snakemake plans by default."""
     unreachable = "http://127.0.0.1:9"
     done = snakemake("-n", cwd=tmp_path, HF_ENDPOINT=unreachable, http_proxy=unreachable)
-    assert done.returncode == 0, done.stderr
     jobs = planned(done.stdout)
     assert jobs["score"] > 300
     assert jobs["backbone"] == 5  # four transformers and a table of word vectors
 
 
 def test_smoke_inherits_nothing_from_the_paper_suite(tmp_path):
-    done = snakemake("-n", "--configfile", str(ROOT / "config" / "smoke.yaml"), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = snakemake("-n", "--configfile", ROOT / "config" / "smoke.yaml", cwd=tmp_path)
     assert not re.findall(r"(?:bert|roberta)-(?:base|large)\S*", done.stdout)
 
 
 def test_a_mistaken_configuration_is_a_sentence(tmp_path):
     """One that Snakemake's own reader would not find."""
     (tmp_path / "mistaken.yaml").write_text("suite: s\nseeds: [1]\nseeds: [2]\n")
-    done = snakemake("-n", "--configfile", "mistaken.yaml", cwd=tmp_path)
+    done = snakemake("-n", "--configfile", "mistaken.yaml", cwd=tmp_path, status=1)
     output = done.stdout + done.stderr
-    assert done.returncode != 0
     assert "duplicate key 'seeds'; keep one" in output
     assert "Traceback" not in output

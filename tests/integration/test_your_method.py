@@ -4,10 +4,7 @@ import inspect
 import os
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
@@ -17,8 +14,8 @@ from bench.results.records import read_scores
 from bench.training.context import RunContext
 from bench.utils.errors import UserError
 from methods.base import Contrastive, Terms, Tokens
+from tests.support.programs import ROOT, SNAKEMAKE, ended
 
-ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "your-method.md").read_text(encoding="utf-8")
 FILES = dict(re.findall(r"^`([\w./-]+)`\n\n```\w*\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE))
 CONSOLE = re.findall(r"^```console\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
@@ -80,23 +77,17 @@ def test_the_tutorial_does_what_it_says(tmp_path):
         (tmp_path / name).write_text(content, encoding="utf-8")
     suite, programs = tmp_path / "results" / "mine", tmp_path / "programs"
     programs.mkdir()
-    python, snakefile = shlex.quote(sys.executable), shlex.quote(str(ROOT / "Snakefile"))
-    workflow = f"{python} -m snakemake --snakefile {snakefile}"
-    for name, command in {"python": python, "snakemake": workflow}.items():
-        (programs / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+    for name, command in {"python": SNAKEMAKE[:1], "snakemake": SNAKEMAKE}.items():
+        (programs / name).write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
         (programs / name).chmod(0o755)
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("BENCH_")}
-    environment |= {"PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
-    environment |= {"OMP_NUM_THREADS": "1"}
-    options = {"env": environment, "capture_output": True, "text": True, "timeout": 600}
+    path = f"{programs}:{os.environ['PATH']}"
     assert len(CONSOLE) == 5
     before = ""
     for block in CONSOLE:
         commands = [line.removeprefix("$ ") for line in block.splitlines() if line.startswith("$ ")]
         expected = "\n".join(line for line in block.splitlines() if not line.startswith("$ "))
         script = "set -e -o pipefail\n" + before + "\n".join(commands)
-        done = subprocess.run(["bash", "-c", script], cwd=tmp_path, **options)
-        assert done.returncode == 0, done.stdout + done.stderr
+        done = ended("bash", "-c", script, cwd=tmp_path, PATH=path)
         assert plain(done.stdout) == plain(expected), done.stdout
         before += "".join(f"{command}\n" for command in commands if command.startswith("export "))
 

@@ -12,7 +12,7 @@ from bench.results.records import Device, Provenance, write_scores
 from bench.results.suite_results import RunResults, SuiteResults
 from bench.runs import config
 from bench.runs.plan import Plan
-from tests.portable import CONFIG, lacking, numbered, numbers_of, write
+from tests.portable import CELL, CONFIG, lacking, numbered, numbers_of, write
 from tests.support.rows import rows_of
 
 ROOT = Path(__file__).parents[2]
@@ -143,16 +143,19 @@ def test_seeds_and_threads_do_not_change_an_identity():
 def test_a_tolerance_is_twice_the_movement_of_its_metric_and_ten_times_that_of_a_seed():
     """At least 0.01 for a correlation and two of 150 samples for an accuracy, five times of that
     with seeds."""
-    sts12, sts13, mr = ("STS12", "spearman"), ("STS13", "spearman"), ("MR", "accuracy")
-    plain = {sts12: [50.0], sts13: [40.0], mr: [80.0]}
-    moved = {sts12: [50.1], sts13: [40.0], mr: [80.0]}
-    rows = numbers_of(("a", "b"), plain, [plain, moved])
-    assert [row[4] for row in rows] == pytest.approx([0.2, 0.2, 1.333])
-    seeds = {cell: values * 8 for cell, values in plain.items()}
-    rows = numbers_of(("a", "b"), seeds, [plain, moved])
-    assert [row[4] for row in rows] == pytest.approx([1.0, 1.0, 6.667])
-    rows = numbers_of(("a", "b"), seeds, [plain, plain])
-    assert [row[4] for row in rows] == pytest.approx([0.05, 0.05, 6.667])
+    cells = [("STS13", "spearman"), ("STS12", "spearman"), ("MR", "accuracy")]
+    rows = [["a", "b", *cell, seed, 50.0] for seed in SEEDS for cell in cells]
+    seeds = pd.DataFrame(rows, columns=[*CELL, "seed", "value"])
+    plain = seeds[seeds["seed"] == "seed 1"]
+    moved = plain.replace({"value": {50.0: 50.1}}).where(plain["task"] == "STS12", plain)
+    for scores, frames, expected in (
+        (plain, [plain, moved], [0.2, 0.2, 1.333]),
+        (seeds, [plain, moved], [1.0, 1.0, 6.667]),
+        (seeds, [plain, plain], [0.05, 0.05, 6.667]),
+    ):
+        table = numbers_of(scores, frames)
+        assert table["tolerance"].tolist() == pytest.approx(expected)
+        assert table["task"].tolist() == ["STS13", "STS12", "MR"]
 
 
 def suite_of(folder, plan, points, commit):

@@ -82,8 +82,8 @@ def test_foreign_text_is_text(page):
     assert {values["src"] for values, _ in outline.all("img")}.isdisjoint({"x", ""})
     assert not any(name.startswith("on") for _, values, _ in outline.found for name in values)
     assert outline.texts("title") == [f"sentbench: s {NASTY}"]
-    places = ["s", "SimCSE", "Backbone", "Corpus", "1 diverged:", "Device", "Query", "Kept", "Note"]
-    places += ["Reading", "Reason", "Asked", "Near", "Set", "Points", "version", "sha256"]
+    places = ["s", "SimCSE", "Backbone", "Corpus", "1 diverged:", "Device", "Note"]
+    places += ["Reason", "Points", "version", "sha256"]
     for place in places:
         assert f"{place} {NASTY}" in outline.text, place
     text = (out / "index.html").read_text()
@@ -244,8 +244,6 @@ def test_every_part_of_the_page_is_there(project, page):
             assert texts >= {*line}
     for row in (
         f"{BASE} IS-CSE learning rate 3e-5 3e-5 3e-5",  # hyper-parameters
-        f"0.812 Kept {NASTY}",
-        f"0.938 Near {NASTY}",
         "SSCL, Table 2 17 17 9 9 9 0 8 1 0",  # coverage
         "IS-CSE, Table 2 1 0 0 0 0 0 0 0 0",
         f"SSCL, Table 2 IS-BERT {BASE} 8 no recipe",
@@ -255,7 +253,6 @@ def test_every_part_of_the_page_is_there(project, page):
         assert any(row.startswith(kind) for row in rows)
     for part in (
         " sets its own: learning rate 0.001.",
-        "1024 sentences in the memory at step 250",
         "2026-11-20 (1 run)",
         "finished (12 runs)",
         "diverged (1 run)",

@@ -147,14 +147,14 @@ def test_entries_that_resolve_to_one_run_are_merged():
         "simcse",
         same | {"analyses": ["layers"]},
         {"method": "sscl", "backbones": ["toy-bert"], "tasks": ["probing"]},
-        {"method": "simcse", "backbones": ["toy-bert"], "analyses": ["layers", "memory"]},
+        {"method": "simcse", "backbones": ["toy-bert"], "analyses": ["layers", "tokens"]},
     ]
     assert {
         (run.method, run.backbone, run.seed): (run.tasks, run.analyses)
         for run in runs(methods=entries)
     } == {
-        ("simcse", "toy-bert", 1): (("sts",), ("layers", "memory")),
-        ("simcse", "toy-bert", 2): (("sts", "TREC"), ("layers", "memory")),
+        ("simcse", "toy-bert", 1): (("sts",), ("layers", "tokens")),
+        ("simcse", "toy-bert", 2): (("sts", "TREC"), ("layers", "tokens")),
         ("simcse", "toy-roberta", 7): (("sts",), ()),
         ("simcse", "toy-roberta", 2): (("TREC", "sts"), ("layers",)),
         ("sscl", "toy-bert", 1): (("probing",), ()),

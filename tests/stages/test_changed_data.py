@@ -6,7 +6,7 @@ path as the name of the data; no comparison of dev sets; analyses left out of th
 
 import json
 import os
-import random
+import re
 import shutil
 from pathlib import Path
 
@@ -37,10 +37,8 @@ def data(tiny_data, tmp_path):
 
 def change(data, split):
     """Other gold scores of STS-B."""
-    path, draw = data / "downstream" / "STS" / "STSBenchmark" / f"sts-{split}.csv", random.Random(3)
-    rows = [line.split("\t") for line in path.read_text().splitlines()]
-    changed = [[*row[:4], f"{draw.uniform(0, 5):.3f}", *row[5:]] for row in rows]
-    path.write_text("".join("\t".join(row) + "\n" for row in changed))
+    path = data / "downstream" / "STS" / "STSBenchmark" / f"sts-{split}.csv"
+    path.write_text(re.sub(r"\t[1-5]\.", "\t0.", path.read_text()))
 
 
 def test_the_sums_are_those_of_the_files_that_were_scored(tiny_bert, data, tiny_corpus, tmp_path):

@@ -42,9 +42,11 @@ def test_without_a_gpu_nothing_is_locked(folder, monkeypatch):
 
 
 def test_the_first_that_no_process_holds(folder):
-    with FileLock(folder / "GPU-a"), lease() as device:
+    first = FileLock(folder / "GPU-a").acquire()
+    with lease() as device:
         assert device == "cuda:1"
-        with lease() as inner:  # in the same process
+        first.lock.release()
+        with lease() as inner:  # of the GPU that this process has, although the first one is free
             assert inner == device
     # An error in the block is its own, and frees the GPU.
     with pytest.raises(TimeoutError, match="a download"), lease():

@@ -2,35 +2,24 @@
 
 import pytest
 
-from bench.runs import config, paths
+from bench.runs import paths
 from bench.stages import watch
 from bench.stages.activity import working
 from bench.utils.files import write_json
-
-
-class Ended(Exception):
-    """The process that watches has ended."""
+from tests.support.tiny_suite import seeds_of_simcse
 
 
 def test_a_line_says_how_much_is_done_and_left_and_what_is_at_work(tmp_path, monkeypatch, capsys):
     """Of five runs, each a training (weight 4) and a scoring (1), one is trained while the others
     wait: 4 of 25 in 60 seconds leave 5:15. Lines have at most 120 characters."""
-    content = {"suite": "s", "data": "senteval", "corpus": "wiki1m", "tasks": ["MR"]}
-    content |= {"seeds": [1, 2, 3, 4, 5], "backbones": {"bert-base-uncased": None}}
-    plan = config.plan(config.validate(content | {"methods": ["simcse"]}))
+    plan = seeds_of_simcse(5)
     first, second, third, *_ = plan.runs
-    clock = iter([0.0, 60.0, 70.0])
-    turns = iter(range(2))
-
-    def sleep(_seconds):
-        if next(turns, None) is None:
-            raise Ended
-        write_json(paths.result_file(tmp_path, first.id, "train"), {})
-
+    clock = iter([0.0, 60.0, 70.0])  # at its end the process has ended
+    done = paths.result_file(tmp_path, first.id, "train")
     monkeypatch.setattr(watch.time, "monotonic", lambda: next(clock))
-    monkeypatch.setattr(watch.time, "sleep", sleep)
+    monkeypatch.setattr(watch.time, "sleep", lambda _: write_json(done, {}))
     with (
-        pytest.raises(Ended),
+        pytest.raises(StopIteration),
         working(tmp_path, second.id, "train"),
         working(tmp_path, third.id, "score"),
     ):

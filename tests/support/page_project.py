@@ -57,14 +57,8 @@ def curve(steps: int, start: float = 60.0) -> dict[str, list[float]]:
 
 
 PART = {"alignment": 0.1875, "uniformity": -2.25}
-KEPT, NEAR = ({"sentence": f"{word} {NASTY}"} for word in ("Kept", "Near"))
-QUERY = {"sentence": f"Query {NASTY}", "retrieved": [KEPT | {"cosine": 0.8125}]}
-ASKED = {"sentence": f"Asked {NASTY}", "found": [NEAR | {"cosine": 0.9375}]}
-MEMORY = {"query": [QUERY], "rows": 1024, "step": 250, "reading": f"Reading {NASTY}"}
 ANALYSES = (
     Analysis(name="alignment", result={"STS-B": dict.fromkeys(("dev", "test", "all"), PART)}),
-    Analysis(name="memory", result=MEMORY),
-    Analysis(name="nearest", result={"queries": [ASKED], "among": 2758, "of": f"Set {NASTY}"}),
     Analysis(name="tokens", result={}, missing=f"Reason {NASTY}"),
 )
 

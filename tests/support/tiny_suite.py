@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from bench.runs import config
+from bench.runs.plan import Plan
 from bench.runs.resolve import resolve, suite_recipe
 from bench.runs.run import Run
 
@@ -29,6 +31,13 @@ def tiny_configuration(bert: Path, data: Path, corpus: Path, /, **content: Any) 
     """A suite of one seed on one backbone; `content` has its methods and may change the rest."""
     own = {"suite": "tiny", "data": str(data), "corpus": str(corpus), "tasks": ["sts"]}
     return own | {"seeds": [1], "backbones": {str(bert): None}} | content
+
+
+def seeds_of_simcse(count: int) -> Plan:
+    """The plan of SimCSE on bert-base-uncased with a number of seeds, scored on a task alone."""
+    content = {"suite": "s", "data": "senteval", "corpus": "wiki1m", "tasks": ["MR"]}
+    content |= {"seeds": [*range(1, count + 1)], "backbones": {"bert-base-uncased": None}}
+    return config.plan(config.validate(content | {"methods": ["simcse"]}))
 
 
 def training_words(run: Run, suite: Path) -> list[str]:

@@ -26,6 +26,7 @@ from bench.utils.files import sha256_file, write_json
 from methods.simcse import SimCSE
 from tests.support.outcomes import timeless
 from tests.support.tiny_suite import SMALL, tiny_configuration, tiny_run, training_words
+from tests.training.test_loop import log_of, outcome_of
 
 pytestmark = pytest.mark.usefixtures("global_state")
 
@@ -37,15 +38,6 @@ METHODS = [
     "dclr[complement_dropout=true,epochs=1]+sscl",
     "ct-bert[batch_size=4,drawn=12,negatives=3]",
     "simcse[patience=1,select_every=1]",
-]
-MORE_METHODS = [
-    "gs-infonce+is-cse[buffer=12,neighbours=3]+sscl",
-    "is-cse[alpha=0.05,alpha_start=0.005,buffer=20,neighbours=3]@paper",
-    "dclr[epochs=1]",
-    "consert[epochs=1,sentences=6]",
-    "promptbert",
-    "simcse[bias_correction=false,epochs=2,warmup=0.3]",
-    "simcse+whitening[dimensions=4,source=target]",
 ]
 CONTINUE = "run the same command again to continue from what is finished"
 
@@ -65,11 +57,9 @@ def fit(run, folder):
 
 def left(folder):
     """The log and the encoder of a training, and its outcome without times."""
-    inside = sorted(path for path in (folder / "encoder").rglob("*") if path.is_file())
-    files = [folder / "log.jsonl", *inside]
-    outcome = json.loads((folder / "outcome.json").read_text())["outcome"]
+    files = [folder / "log.jsonl", *(folder / "encoder").glob("**/*.*")]
     found = {str(path.relative_to(folder)): path.read_bytes() for path in files}
-    return found | {"outcome": json.dumps(timeless(outcome)).encode()}
+    return found | {"outcome": json.dumps(timeless(outcome_of(folder))).encode()}
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +82,7 @@ def assert_left(folder, expected):
     found = left(folder)
     assert expected.keys() == found.keys()
     assert [name for name in expected if expected[name] != found[name]] == []
-    assert {path.name for path in folder.iterdir()} == {"encoder", "log.jsonl", "outcome.json"}
+    assert sorted(os.listdir(folder)) == ["encoder", "log.jsonl", "outcome.json"]
 
 
 def stop(run, folder, after=1):
@@ -128,17 +118,14 @@ def changed_loss(change):
 
 # Going on
 
-SLOW = [pytest.param(text, marks=pytest.mark.slow) for text in MORE_METHODS]
 
-
-@pytest.mark.parametrize("text", METHODS + SLOW)
+@pytest.mark.parametrize("text", METHODS)
 def test_stopped_after_each_step(make, unstopped, text, tmp_path):
     run, folder, sittings = make(text), tmp_path / "parts", 1
     while stop(run, folder):
         sittings += 1
     assert_left(folder, unstopped(run))
-    steps = json.loads((folder / "outcome.json").read_text())["outcome"]["steps"]
-    assert sittings == steps + 1  # the last one only exports
+    assert sittings == outcome_of(folder)["steps"] + 1  # the last one only exports
 
 
 def test_the_scale_of_mixed_precision_goes_on(make, unstopped, tmp_path, monkeypatch):
@@ -357,25 +344,6 @@ def test_a_second_interrupt_stops_at_once(make, tmp_path, capsys):
     assert not (tmp_path / "runs" / run.id / "checkpoints").exists()
 
 
-def test_signals_while_a_checkpoint_is_written(make, unstopped, tmp_path):
-    run, plain = make(), bench.training.checkpoint.save_file
-
-    def save(*given):
-        for _ in range(3):
-            os.kill(os.getpid(), signal.SIGTERM)
-        plain(*given)
-        os.kill(os.getpid(), signal.SIGUSR1)
-
-    with told(0, signal.SIGUSR1) as patch:
-        patch.setattr(bench.training.checkpoint, "save_file", save)
-        assert main(training_words(run, tmp_path)) == 75
-    folder = tmp_path / "runs" / run.id
-    (path,) = generations(folder)
-    assert path.name == f"00000001-{sha256_file(path)}.safetensors"
-    assert main(training_words(run, tmp_path)) == 0
-    assert_left(folder, unstopped(run))
-
-
 @pytest.mark.parametrize("place", ["RunContext", "save_encoder"])
 def test_outside_of_the_steps_a_signal_stops_at_once(
     make, unstopped, tmp_path, monkeypatch, capsys, place
@@ -445,9 +413,9 @@ def test_a_full_disk_is_a_sentence_and_what_is_there_goes_on(
     assert last.startswith(f"error: no space left on the device for {folder}")
     assert named in last
     assert last.endswith("; free some and start again, finished work is kept")
-    assert {path.name for path in folder.iterdir()} == {"log.jsonl", "checkpoints", FAILURE}
+    assert {*os.listdir(folder)} == {"log.jsonl", "checkpoints", FAILURE}
     assert steps_of(folder) == [1]
-    assert all(json.loads(line) for line in (folder / "log.jsonl").read_bytes().splitlines())
+    assert log_of(folder)  # of whole lines
     filler.unlink()
     assert main(training_words(run, disk)) == 0
     assert f"{run.id} resumes after step 1 of 4" in capsys.readouterr().err
@@ -507,10 +475,8 @@ def test_a_gradient_that_is_not_finite_is_a_divergence(make, tmp_path, slope, no
         "step": 3,
         "sentences": list(batches(28, Recipe(batch_size=8), 1))[2],
     }
-    rows = (tmp_path / "run" / "log.jsonl").read_text().splitlines()
-    assert [json.loads(row)["step"] for row in rows] == [1, 2]
-    names = sorted(path.name for path in (tmp_path / "run").iterdir())
-    assert names == ["log.jsonl", "outcome.json"]
+    assert [row["step"] for row in log_of(tmp_path / "run")] == [1, 2]
+    assert sorted(os.listdir(tmp_path / "run")) == ["log.jsonl", "outcome.json"]
 
 
 # Mixed precision, with a real scaler on the CPU
@@ -537,9 +503,9 @@ def test_the_scaler_skips_a_step_and_says_so(make, tmp_path):
             pass
     assert_left(parts, left(whole))
     assert (outcome["status"], outcome["steps"], outcome["skipped_steps"]) == ("finished", 4, 1)
-    rows = [json.loads(row) for row in (whole / "log.jsonl").read_text().splitlines()]
-    assert [row.get("skipped", False) for row in rows] == [False, True, False, False]
-    assert [row["loss"] is None for row in rows] == [False, True, False, False]
+    rows = log_of(whole)
+    assert [row["step"] for row in rows if row.get("skipped")] == [2]
+    assert [row["step"] for row in rows if row["loss"] is None] == [2]
     assert outcome["curve"][0]["loss"] is None  # of the selection after that step
 
 

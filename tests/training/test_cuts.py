@@ -3,6 +3,7 @@ loops."""
 
 import math
 from functools import cache
+from operator import mul
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from bench.evaluation.scoring import score_tasks
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import load_encoder
 from bench.models.transformer import load_backbone
-from bench.training.context import Head, RunContext, first_layers
+from bench.training.context import Head, first_layers
 from bench.training.loop import train
 from bench.utils.errors import UserError
 from bench.utils.files import read_json
@@ -22,7 +23,7 @@ from methods.projection import Affine
 from tests.conftest import CLOSE
 from tests.oracles.poolers import FIXED, POOLED
 from tests.support.tiny_suite import tiny_run
-from tests.training.test_loop import log_of, outcome_of, weights_of
+from tests.training.test_loop import assert_same_training, log_of, outcome_of, weights_of
 
 pytestmark = pytest.mark.usefixtures("global_state")
 
@@ -101,10 +102,7 @@ def test_cut_before_the_training_it_trains_as_a_shallower_checkpoint(
         run = tiny_run(text, backbone, tiny_data, tiny_corpus, **fields)
         assert run.shape.depth == 2
         train(run, folder, folder)
-    weights, expected = weights_of(cut), weights_of(own)
-    assert weights.keys() == expected.keys()
-    assert all(torch.equal(weights[name], expected[name]) for name in weights)
-    assert log_of(cut) == log_of(own)
+    assert_same_training(cut, own)
     assert load_encoder(cut).identity == load_encoder(own).identity
     assert read_json(cut / "encoder" / "config.json")["num_hidden_layers"] == 2
 
@@ -152,29 +150,11 @@ def test_scored_with_the_head(fields, train_tiny, tiny_data):
     weight, bias = (encoder.arrays[name].double().tolist() for name in ("weight", "bias"))
     found = encoder.encode(TEXTS)
     assert (found.dtype, found.shape) == (np.float32, (3, fields["dimension"]))
-    for vector, cls in zip(found, encoder.base.encode(TEXTS), strict=True):
-        for value, row, shift in zip(vector, weight, bias, strict=True):
-            expected = math.tanh(sum(w * float(x) for w, x in zip(row, cls, strict=True)) + shift)
-            assert value == pytest.approx(expected, abs=1e-6)
+    for vector, cls in zip(found, encoder.base.encode(TEXTS).tolist(), strict=True):
+        sums = [sum(map(mul, row, cls)) + shift for row, shift in zip(weight, bias, strict=True)]
+        assert vector == pytest.approx([*map(math.tanh, sums)], abs=1e-6)
     start, _ = Head(32, 1, fields["dimension"]).parameters()
     assert not torch.equal(encoder.arrays["weight"], start)
-
-
-def test_lower_layers_go_through_the_same_head(tiny_bert, tiny_corpus, tiny_data):
-    context = RunContext(
-        tiny_run("sscl[dimension=6]", tiny_bert, tiny_data, tiny_corpus), tiny_bert, "cpu"
-    )
-    assert (context.shape.width, context.shape.depth) == (6, 4)
-    context.backbone.eval()
-    tokens = context.tokenize(TEXTS)
-    with torch.no_grad():
-        views = context.embed([tokens, tokens])
-        for layer in (2, 3, 4):
-            states = [pooled_by_hand(tiny_bert, layer, text, "cls_before_pooler") for text in TEXTS]
-            expected = torch.tanh(torch.stack(states) @ context.training_head[0].weight.T)
-            for found in views.at_layer(layer):
-                assert found.shape == (3, 6)
-                torch.testing.assert_close(found, expected, **CLOSE)
 
 
 @pytest.mark.parametrize(

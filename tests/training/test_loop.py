@@ -160,20 +160,28 @@ def test_learning_rates_by_hand():
     recipe = Recipe(learning_rate=3e-5)
     # SimCSE's log at step 500.
     assert learning_rate(500, 15_626, recipe) == pytest.approx(2.904e-5, abs=5e-10)
-    assert learning_rate(0, 15_626, recipe) == 3e-5
     assert learning_rate(15_625, 15_626, recipe) == pytest.approx(3e-5 / 15_626)
-    warm = [learning_rate(index, 10, Recipe(learning_rate=8.0, warmup=0.2)) for index in range(10)]
-    assert warm == pytest.approx([4, 8, 8, 7, 6, 5, 4, 3, 2, 1])
     assert learning_rate(0, 1, recipe) == 3e-5
-    constant = Recipe(learning_rate=8.0, warmup=0.2, schedule="constant")
-    assert [learning_rate(index, 10, constant) for index in (0, 1, 2, 9)] == [4, 8, 8, 8]
-    # The step at a boundary belongs to the block before it.
-    blocks = Recipe(learning_rate=9.0, schedule="0.25+0.5")
-    assert [learning_rate(index, 8, blocks) for index in range(8)] == [9, 9, 9, 6, 6, 3, 3, 3]
-    # From 1/32 to 1 at step 2, and back to 1/32 at step 10.
-    slanted = Recipe(learning_rate=32.0, warmup=0.2, schedule="slanted")
-    rates = [learning_rate(index, 10, slanted) for index in range(10)]
-    assert rates == pytest.approx([1 + 31 * part / 8 for part in (4, 8, 7, 6, 5, 4, 3, 2, 1, 0)])
+
+
+SLANTED = [1 + 31 * part / 8 for part in (4, 8, 7, 6, 5, 4, 3, 2, 1, 0)]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "warmup", "rate", "expected"),
+    [
+        ("linear", 0.2, 8.0, [4, 8, 8, 7, 6, 5, 4, 3, 2, 1]),
+        ("constant", 0.2, 8.0, [4, 8, 8, 8, 8, 8, 8, 8, 8, 8]),
+        # The step at a boundary belongs to the block before it.
+        ("0.25+0.5", 0.0, 9.0, [9, 9, 9, 6, 6, 3, 3, 3]),
+        # From 1/32 to 1 at step 2, and back to 1/32 at step 10.
+        ("slanted", 0.2, 32.0, SLANTED),
+    ],
+)
+def test_schedules_by_hand(schedule, warmup, rate, expected):
+    recipe = Recipe(learning_rate=rate, warmup=warmup, schedule=schedule)
+    found = [learning_rate(index, len(expected), recipe) for index in range(len(expected))]
+    assert found == pytest.approx(expected)
 
 
 GRADIENTS = [torch.tensor([0.3 * index - 0.5, 8.0 * index + 1e-3]).double() for index in range(5)]

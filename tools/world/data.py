@@ -55,8 +55,8 @@ def write_part(
 
 def evenly(labels: Sequence[str], size: int) -> dict[str, int]:
     """Divide `size` samples among labels; the remainder goes to the first ones."""
-    each, more = divmod(size, len(labels))
-    return {label: each + (number < more) for number, label in enumerate(labels)}
+    share, rest = divmod(size, len(labels))
+    return {label: share + (number < rest) for number, label in enumerate(labels)}
 
 
 def collect(draw: Draw, wanted: Mapping[str, int], seen: set[str]) -> list[Sample]:
@@ -188,9 +188,8 @@ def sample_pair(source: Source) -> Pair:
         structures, padding = (choice(structures),), float(random() < padding)
     else:
         right = choice(source.registers)
-    one = left.say(first, structures, padding)
-    other = right.say(second, structures, padding)
-    return Pair((one, other), (first, second), similarity(first, second))
+    texts = left.say(first, structures, padding), right.say(second, structures, padding)
+    return Pair(texts, (first, second), similarity(first, second))
 
 
 def sample_set(source: Source, pairs: int) -> list[Pair]:
@@ -205,8 +204,8 @@ def sample_set(source: Source, pairs: int) -> list[Pair]:
 def sample_triple() -> list[str]:
     """A sentence, one of its meaning, and one of its opposite."""
     meaning = sample_meaning(0.4)
-    said = (meaning, meaning, change(meaning, "negative"))
-    return [choice(REGISTERS).say(one, padding=0.3) for one in said]
+    meanings = (meaning, meaning, change(meaning, "negative"))
+    return [choice(REGISTERS).say(meaning, padding=0.3) for meaning in meanings]
 
 
 def sample_mixed(pairs: int) -> list[tuple[Source, Pair]]:
@@ -224,7 +223,7 @@ TWO_CLASSES = {
 }
 _BLANKS = {"CR": ("positive", "negative"), "MPQA": ("positive",)}
 SST = {"train": 500, "dev": 100, "test": 200}
-SST_PHRASES = {"train": 200, "dev": 0, "test": 0}  # phrases among them; the others are sentences
+SST_PHRASES = 200  # of the training part; the rest are sentences
 _TREC = {"train": (20, 82, 86, 84, 62, 66), "test": (8, 38, 30, 22, 24, 28)}  # by class
 TREC = {part: dict(zip(CLASSES, sizes, strict=True)) for part, sizes in _TREC.items()}
 MRPC = {"train": 300, "test": 150}
@@ -250,7 +249,7 @@ def _judging(make: Callable[[bool], Tree], *names: str) -> Draw:
 
 
 def _movie_review(good: bool) -> Tree:
-    topic = choice(ARTS)
+    topic = choice(ARTS)  # drawn before the register
     return review(choice(REGISTERS[:2]), good, topic, 0.2)
 
 
@@ -292,10 +291,10 @@ def _write_two_classes(out: Path, name: str, sizes: dict[str, int]) -> None:
     wanted = {label: size - (label in blanks) for label, size in sizes.items()}
     samples = collect(_DRAWS[name], wanted, set())
     for label in sizes:
-        lines = [f"{text} \n" for own, text in samples if own == label]
+        lines = [f"{text} " for own, text in samples if own == label]
         if label in blanks:
-            lines.insert(randrange(1, len(lines)), "\n")
-        write_part(out, name, label, lines, "", "latin-1")
+            lines.insert(randrange(1, len(lines)), "")
+        write_part(out, name, label, lines, encoding="latin-1")
 
 
 def _write_sst(out: Path) -> None:
@@ -303,7 +302,7 @@ def _write_sst(out: Path) -> None:
     seen = set[str]()
     whole, short = _judging(_movie_review, "0", "1"), _judging(phrase, "0", "1")
     for part, size in SST.items():
-        phrases = SST_PHRASES[part]
+        phrases = SST_PHRASES if part == "train" else 0
         rows = collect(whole, evenly("10", size - phrases), seen)
         rows += collect(short, evenly("10", phrases), seen)
         shuffle(rows)
@@ -433,8 +432,8 @@ def _odd_man_out() -> Sample:
 
 def _estrange(meaning: Meaning) -> Meaning:
     role = choice(("agent", "verb", "thing"))
-    other = choice([topic for topic in TOPICS if topic.name != meaning.agent.family])
-    return meaning._replace(**{role: choice(getattr(other, f"{role}s"))})
+    foreign = choice([topic for topic in TOPICS if topic.name != meaning.agent.family])
+    return meaning._replace(**{role: choice(getattr(foreign, f"{role}s"))})
 
 
 def _coordination_inversion() -> Sample:
@@ -447,8 +446,8 @@ def _coordination_inversion() -> Sample:
 def invert(tree: Tree) -> Tree:
     """Exchange the two clauses of a coordinated sentence."""
     first, second = (part for part in tree.parts() if part.label == "S")
-    others = {first: second, second: first}
-    return Tree(tree.label, *(others.get(child, child) for child in tree.children))
+    exchanged = {first: second, second: first}
+    return Tree(tree.label, *(exchanged.get(child, child) for child in tree.children))
 
 
 # Labels, and sampling function.
@@ -567,7 +566,7 @@ def _write_triples(path: Path) -> None:
     while len(distinct) < TRIPLES:
         texts = sample_triple()
         if len({*texts}) == len(texts):
-            distinct[",".join(f'"{text}"' for text in texts)] = None
+            distinct['"{}","{}","{}"'.format(*texts)] = None
     write_lines(path, ["sent0,sent1,hard_neg", *distinct])
 
 

@@ -175,11 +175,11 @@ def similarity(a: Meaning, b: Meaning) -> float:
     # from x.5.
     shared = weights = 0.0
     for role, weight in ROLES.items():
-        one, other = getattr(a, role), getattr(b, role)
-        if one or other:
+        left, right = getattr(a, role), getattr(b, role)
+        if left or right:
             weights += weight
-        if one and other:
-            shared += weight * closeness(one, other)
+        if left and right:
+            shared += weight * closeness(left, right)
     value = 5 * shared / weights
     for feature, factor in FACTORS.items():
         if getattr(a, feature) != getattr(b, feature):
@@ -229,10 +229,10 @@ def change(meaning: Meaning, role: str) -> Meaning:
     if pool is None:
         topic = TOPIC[value.family]
         if random() >= 2 / 3:
-            topic = choice([other for other in TOPICS if other != topic])
+            topic = choice([new for new in TOPICS if new != topic])
         pool = getattr(topic, f"{value.kind}s")
     taken = (value, meaning.agent, meaning.thing)  # agent and thing must differ
-    return meaning._replace(**{role: choice([other for other in pool if other not in taken])})
+    return meaning._replace(**{role: choice([new for new in pool if new not in taken])})
 
 
 STRUCTURES = ("plain", "fronted", "agent cleft", "thing cleft")
