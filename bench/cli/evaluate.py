@@ -22,10 +22,10 @@ from bench.utils.errors import UserError
 
 
 @command("check-method")
-def check_method(file: Annotated[Path, arg("A file with methods, or a method.", "FILE.py")]) -> int:
-    """Check a file of methods, or an installed method, against the contract.
+def check_method(file: Annotated[Path, arg("A file with methods.", "FILE.py")]) -> int:
+    """Check a file of methods against the contract.
 
-    Prints one line per clause. The exit status is 1 if one does not hold.
+    Prints one line per clause up to the first that does not hold; the exit status is then 1.
     """
     from bench.checks.method_contract import check
 
