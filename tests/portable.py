@@ -38,7 +38,7 @@ from bench.results import provenance
 from bench.results.records import read_scores
 from bench.results.suite_results import read_suite
 from bench.runs import config
-from bench.runs.plan import Plan, read_plan
+from bench.runs.plan import Plan, chains, read_plan
 from bench.runs.run import PlannedRun
 from bench.utils import interrupts
 from bench.utils.errors import UserError
@@ -124,16 +124,16 @@ def run_scores(name: str, folder: Path, plan: Plan) -> None:
     if not (folder / "inputs").is_symlink():
         (folder / "inputs").symlink_to(INPUTS)
     plan.write(folder / "plan.json")
-    ids = [run.id for run in plan.runs]
-    if not ids:
+    if not plan.runs:
         return
-    print(f"{name}: {len(ids)} runs", flush=True)
-    processes, count = [], max(1, CORES // threads_of(name))
+    print(f"{name}: {len(plan.runs)} runs", flush=True)
+    groups = chains(plan.runs)
+    processes, count = [], min(len(groups), max(1, CORES // threads_of(name)))
     command = [sys.executable, "-m", "bench", "job", "--suite", str(folder)]
-    command += [*ids, "--stages", "train", "score"]
     try:
-        for share in range(1, count + 1):
-            words = [*command, "--share", f"{share}/{count}"]
+        for share in range(count):
+            ids = [run.id for group in groups[share::count] for run in group]
+            words = [*command, *ids, "--stages", "train", "score"]
             with open(folder / f"runs-{share}.log", "a") as log:
                 options = {"cwd": ROOT, "env": environment(name), "stdout": log, "stderr": log}
                 processes.append(subprocess.Popen(words, **options))

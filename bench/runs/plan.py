@@ -75,11 +75,11 @@ class Plan(Document):
     def write(self, path: Path) -> None:
         write_json(path, self.model_dump(mode="json"))
 
-    def chosen(self, ids: Sequence[str] = (), part: int = 1, parts: int = 1) -> list[PlannedRun]:
-        """Every `parts`-th run from number `part` on, of those with these ids if there are any.
+    def chosen(self, ids: Sequence[str] = ()) -> list[PlannedRun]:
+        """The runs with these ids, by default all.
 
         They are ordered by seed, so that an interrupted suite has some seeds of each method. A run
-        follows those that it needs, in the same part.
+        follows those that it needs.
         """
         unknown = set(ids) - {run.id for run in self.runs}
         if unknown:
@@ -88,7 +88,7 @@ class Plan(Document):
             )
         runs = [run for run in self.runs if not ids or run.id in ids]
         groups = chains(sorted(runs, key=lambda run: run.seed or 0))
-        return list(chain.from_iterable(groups[part - 1 :: parts]))
+        return list(chain.from_iterable(groups))
 
 
 def read_plan(path: Path) -> Plan:

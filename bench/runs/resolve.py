@@ -42,8 +42,7 @@ from bench.registry.methods import (
 )
 from bench.runs.run import Recipe, Run, converted, cut_shape, identified, model_fields
 from bench.utils.brackets import items, split
-from bench.utils.errors import UserError, did_you_mean
-from bench.utils.files import stem
+from bench.utils.errors import UserError, did_you_mean, suggestion
 from bench.utils.validation import explain
 from methods.base import Method, Refusal, Shape, refuse_composition
 
@@ -194,8 +193,9 @@ def _parse_part(part: str, text: str) -> tuple[str, Keys]:
     match = re.fullmatch(r"\s*([a-z0-9-]+)\s*(?:\[(.*)\])?\s*", part, re.DOTALL)
     if not match:
         context = f" in '{text}'" if part != text else ""
-        form = "; write method[key=value,...]+method@paper|official"
-        raise UserError(f"cannot read '{part}'{context}{_meant(text) or _meant(part) or form}")
+        hint = suggestion(part.partition("[")[0].strip(), method_classes())
+        hint = hint or "; write method[key=value,...]+method@paper|official"
+        raise UserError(f"cannot read '{part}'{context}{hint}")
     keys: Keys = {}
     for item in items(filter(None, split(match[2] or "", ",")), r"\s*\w+\s*="):
         key, equals, value = (word.strip() for word in item.partition("="))
@@ -205,16 +205,6 @@ def _parse_part(part: str, text: str) -> tuple[str, Keys]:
             raise UserError(f"'{key}' is given twice in '{text}'; give it once")
         keys[key] = "" if value == EMPTY else value
     return match[1], keys
-
-
-def _meant(part: str) -> str:
-    """Suggest the name of the method whose title or name a part begins with, written otherwise."""
-    written = part.partition("[")[0].strip().lower()
-    titles = {cls.title.lower(): name for name, cls in method_classes().items()}
-    for name in (titles.get(written), stem(written)):
-        if name in method_classes():
-            return f"; did you mean '{name}'?"
-    return ""
 
 
 # Setting and backbone

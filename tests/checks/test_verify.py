@@ -98,7 +98,7 @@ def state(folder):
 
 def test_a_result_is_confirmed_and_nothing_is_written(suite, result, nothing_left, capsys):
     before = state(suite)
-    assert main(["verify", str(result), "--device", "cpu"]) == 0
+    assert main(["verify", str(result)]) == 0
     assert capsys.readouterr().out == f"{result}\n  confirmed: {EQUAL}\n"
     assert state(suite) == before
 
@@ -184,7 +184,7 @@ def test_what_is_not_trained_is_made_again_outside_the_suite(job, tmp_path, noth
 def test_a_changed_score_is_found(result, capsys):
     value = read_json(result)["records"][3]["value"]
     change(result, lambda c: c["records"][3].update(value=value + 1e-9))
-    assert main(["verify", str(result), "--device", "cpu"]) == 1
+    assert main(["verify", str(result)]) == 1
     _, head, row, verdict = capsys.readouterr().out.splitlines()
     assert head.split() == ["stored", "recomputed", "difference", "tolerance"]
     numbers = [f"{value:.4f}", f"{value:.4f}", "-1e-09", "0"]
@@ -294,21 +294,19 @@ def test_a_missing_encoder_is_named_and_another_suite_may_have_it(suite, result,
     (suite / "runs").rename(tmp_path / "runs")
     folder = suite / "runs" / result.stem / "encoder"
     told = f"{result} cannot be verified without its encoder, and {folder} does not exist; name the"
-    assert told in refused(capsys, result, "--device", "cpu")
-    assert main(["verify", str(result), "--suite", str(tmp_path), "--device", "cpu"]) == 0
+    assert told in refused(capsys, result)
+    assert main(["verify", str(result), "--suite", str(tmp_path)]) == 0
 
 
 def test_the_others_are_verified_all_the_same(result, capsys):
     gone = result.with_name("gone.json")
-    assert main(["verify", str(gone), str(result), "--device", "cpu"]) == 2
+    assert main(["verify", str(gone), str(result)]) == 2
     printed = capsys.readouterr()
     assert "confirmed: all" in printed.out
     assert f"{gone} does not exist" in printed.err
 
 
-def test_what_holds_no_scores_is_one_sentence(job, result, tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert "no GPU is visible; leave --device out" in refused(capsys, result, "--device", "cuda")
+def test_what_holds_no_scores_is_one_sentence(job, result, tmp_path, capsys):
     result.write_text("{}")
     assert f"{result} is not a scores file ('provenance' is missing)" in refused(capsys, result)
     skipped = job("sscl[layer=11]", tmp_path / "skipped")

@@ -137,18 +137,13 @@ def test_a_plan_adds_needed_runs_and_puts_them_first():
     ]
 
 
-@pytest.mark.parametrize("parts", [1, 2, 3])
-def test_a_share_of_a_plan_has_what_its_runs_need(parts):
-    """Fails if runs are dealt one by one."""
+def test_chosen_runs_follow_what_they_need():
     listed = ["gs-infonce", STUDENT, "rankcse[ranking=listnet,teacher=run:simcse]"]
     plan = suites.plan(suite(*listed, seeds=[1, 2, 3]))
-    shares = [plan.chosen(part=part + 1, parts=parts) for part in range(parts)]
-    dealt = sorted(run.id for share in shares for run in share)
-    assert dealt == sorted(run.id for run in plan.runs)
-    for share in shares:
-        ids = [run.id for run in share]
-        for place, student in enumerate(share):
-            assert {needed.id for needed in student.needs.values()} <= set(ids[:place])
+    ids = [run.id for run in plan.chosen()]
+    assert sorted(ids) == sorted(run.id for run in plan.runs)
+    for place, student in enumerate(plan.chosen()):
+        assert {needed.id for needed in student.needs.values()} <= set(ids[:place])
 
 
 def test_chains_join_runs_that_share_a_need():
