@@ -79,7 +79,7 @@ def test_a_template_is_written_in_the_text_of_the_run(content, model):
         places = {"backbone_name": "none", "corpus": "", "data": run.data, "seed": None}
         assert resolve(run.text, **places).id == run.id
         assert run.id != planned(content(entry))[1].id
-    for template in ("<sentence> ", "<sentence>,, so", "<sentence>, dims=2", "[<sentence>"):
+    for template in ("<sentence> ", "<sentence>, dims=2", "[<sentence>"):
         with pytest.raises(UserError, match="cannot be written in the text of a run"):
             planned(content({**entry, "template": template}))
     with pytest.raises(UserError, match="'<name>' lacks <sentence>"):
