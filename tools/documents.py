@@ -385,7 +385,7 @@ def keys_table(model: type[BaseModel]) -> pd.DataFrame:
         {
             "key": f"`{name}`",
             "required": "yes" if field.is_required() else "no",
-            "value": field.description,
+            "value": " ".join((field.description or "").split()),
         }
         for name, field in model.model_fields.items()
     )
@@ -396,7 +396,7 @@ def recipe_table() -> pd.DataFrame:
         {
             "field": f"`{name}`",
             "default": default_text(field.default),
-            "meaning": field.description,
+            "meaning": " ".join((field.description or "").split()),
         }
         for name, field in Recipe.model_fields.items()
     )
