@@ -3,9 +3,6 @@ breach is noticed."""
 
 import json
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -227,23 +224,6 @@ def test_the_command_ends_at_the_first_broken_clause(write, capsys):
     assert f"\n{path}:{line}: in loss\n" in said
     assert "\nE   ZeroDivisionError: division by zero\n" in said
     assert " 1 failed, 3 passed in " in said
-
-
-@pytest.mark.slow
-def test_the_contract_is_a_module_of_tests(write, tmp_path):
-    """With the option of the installed package, as an entry point gives it."""
-    broken = changed(('"queue"', '"broken-queue"'), (LOSS, LOSS + " / (len(views.vectors[0]) - 1)"))
-    words = [sys.executable, "-m", "pytest", "-p", "bench.checks.pytest_option", "--pyargs"]
-    words += ["bench.checks.method_contract", "-v", "-k", "text or single_item"]
-    paths = [write(SOURCE, "mine/queue.py"), write(broken, "mine/broken.py")]
-    words += ["--method", paths[0], "--method", paths[1]]
-    environment = os.environ | {"PYTHONPATH": str(Path(contract.__file__).parents[2])}
-    pipes = {"stdout": subprocess.PIPE, "text": True}
-    said = subprocess.run(words, cwd=tmp_path, env=environment, **pipes).stdout
-    assert "1 failed, 3 passed" in said
-    for name in ("text[queue]", "single_item_batch[queue]"):
-        assert f"::test_{name} PASSED" in said
-    assert "\nthe loss is " in said
 
 
 def test_the_command_names_what_cannot_be_imported(write, capsys):
