@@ -16,6 +16,7 @@ import sys
 import xml.etree.ElementTree as ElementTree
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from itertools import chain
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ from bench.results import provenance
 from bench.results.records import read_scores
 from bench.results.suite_results import read_suite
 from bench.runs import config
-from bench.runs.plan import Plan, chains, read_plan
+from bench.runs.plan import Plan, read_plan
 from bench.runs.run import PlannedRun
 from bench.utils import interrupts
 from bench.utils.errors import UserError
@@ -114,6 +115,17 @@ def plan_of(name: str) -> Plan:
 def name_of(run: PlannedRun) -> tuple[str, str]:
     """A run, whatever its seed, as in `RUN`."""
     return run.text, run.backbone
+
+
+def chains(runs: Sequence[PlannedRun]) -> list[list[PlannedRun]]:
+    """Groups of runs, each with those that they need before them. One process takes a group."""
+    groups: list[list[PlannedRun]] = []
+    for run in runs:
+        needed = {need.id for need in run.needs.values()}
+        joined = [group for group in groups if any(earlier.id in needed for earlier in group)]
+        groups = [group for group in groups if group not in joined]
+        groups.append([*chain.from_iterable(joined), run])
+    return groups
 
 
 def run_scores(name: str, folder: Path, plan: Plan) -> None:

@@ -1,4 +1,4 @@
-"""How options are parsed, and the parameters that several commands share."""
+"""Parsing of options, and the parameters that several commands share."""
 
 import re
 from collections.abc import Sequence

@@ -65,7 +65,7 @@ def plan(
         from bench.stages.contamination import report as report_contamination
 
         print(report_contamination(planned))
-    if not (out or device or contamination):
+    if not (out or device or contamination):  # it was only to be checked
         print(f"{content.suite}: {counted(len(planned.runs), 'run')}; the configuration is valid")
 
 

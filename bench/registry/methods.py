@@ -78,6 +78,7 @@ def _methods(paths: tuple[Path, ...]) -> tuple[dict[str, type[Method]], dict[str
     files = dict.fromkeys(file for path in paths for file in python_files(path))
     for origin, external in map(load_file, files):
         for cls in external:
+            # Plans find a method by its name, tables show its title: each has to be one method's.
             if cls.name in classes:
                 earlier = origins.get(cls.name)
                 first = earlier.place if earlier else classes[cls.name].__module__

@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
@@ -53,6 +54,7 @@ def encoder_runs(encoders: Sequence[EncoderEntry], data: str) -> Iterator[Run]:
     """The runs of a configuration's `encoders`, in order, labelled as outside encoders; `UserError`
     if a model is missing or cannot be written in the text of a run, its pooler is missing, or a
     label is given twice or is the name of a method."""
+    # Tables and comparisons name an encoder by its label, beside methods.
     taken = {text.lower() for cls in method_classes().values() for text in (cls.name, cls.title)}
     labels: set[str] = set()
     for entry in encoders:
@@ -63,26 +65,27 @@ def encoder_runs(encoders: Sequence[EncoderEntry], data: str) -> Iterator[Run]:
         if label.lower() in labels:
             raise UserError(f"{subject} is listed twice; give each a 'label' of its own")
         labels.add(label.lower())
-        keys = {"pooler": None} | entry.model_dump(exclude={"label"}, exclude_none=True)
-        text = f"{spell('published', keys)}@paper"
         with errors_of(subject):
             _check_model(entry)
-            if entry.template and not _is_read(text, entry.template):
-                raise UserError(
-                    "'template' cannot be written in the text of a run; leave out unpaired "
-                    "brackets, commas before 'word=', and spaces at its ends"
-                )
+            text = _text_of(entry)
             run = resolve(text, backbone_name="none", corpus="", data=data, seed=None)
         yield run.model_copy(update={"label": label, "outside": True})
 
 
-def _is_read(text: str, template: str) -> bool:
-    """Whether the template in the text of a run is read back as it is."""
-    try:
-        ((_, keys), *_), _ = parse(text)
-    except UserError:
-        return False
-    return keys["template"] == template
+def _text_of(entry: EncoderEntry) -> str:
+    """The text of an encoder's run; `UserError` if its template is not read back from it."""
+    keys = {"pooler": None} | entry.model_dump(exclude={"label"}, exclude_none=True)
+    text = f"{spell('published', keys)}@paper"
+    template = ""
+    with suppress(UserError):
+        ((_, read), *_), _ = parse(text)
+        template = read.get("template", "")
+    if entry.template and template != entry.template:
+        raise UserError(
+            "'template' cannot be written in the text of a run; leave out unpaired brackets, "
+            "commas before 'word=', and spaces at its ends"
+        )
+    return text
 
 
 def _check_model(entry: EncoderEntry) -> None:
@@ -154,7 +157,7 @@ Names = Annotated[Distinct[Text], _OR_ITEM]
 
 
 class BackboneOptions(Model):
-    """What the runs of a backbone have instead of the suite's own."""
+    """Seeds and tasks that the runs of a backbone have instead of the suite's own."""
 
     seeds: Distinct[Seed] = []
     """their seeds, instead of the suite's"""
@@ -405,6 +408,7 @@ def _check_sets(suite: Suite, runs: Sequence[PlannedRun]) -> None:
         if run.trained:
             selected |= dict.fromkeys(run.recipe.selection)
     in_own_folder = suite.data not in ("senteval", "world")
+    # Only the manifest of a folder describes sets that the project does not know.
     described = [name for name in (*tasks, *selected) if name.startswith((OWN_STS, OWN_PROBING))]
     if described and not in_own_folder:
         raise UserError(
@@ -445,7 +449,7 @@ def dump(suite: Suite) -> str:
 
 
 def _backbones(entry: MethodEntry, text: str, suite: Suite) -> list[str]:
-    """Those that an entry lists, else all of a matching kind without tasks of their own."""
+    """The backbones that an entry lists, else all of a matching kind without tasks of their own."""
     if entry.backbones != ["all"]:
         return entry.backbones
     method = method_class(parse(text)[0][0][0])

@@ -325,6 +325,7 @@ def _check_cuts(recipe: Recipe, host: type[Method], chosen: Backbone) -> None:
             f"'scored_layers' is {recipe.scored_layers}, but only {recipe.layers or depth} are "
             "trained; omit it to score with all of them"
         )
+    # Both are cuts of the encoder that is built by default.
     if (host.encoder, host.encoders) != (Method.encoder, Method.encoders):
         for name in ("scored_layers", "dimension"):
             if getattr(recipe, name):

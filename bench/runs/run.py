@@ -130,7 +130,7 @@ class Recipe(HyperParameters, Model):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        try:
+        try:  # a schedule by name has no boundaries, and any other word none that are numbers
             rising = all(low < high for low, high in pairwise([0.0, *self.boundaries, 1.0]))
         except ValueError:
             rising = False
@@ -260,8 +260,7 @@ class Run(Document):
 
     @property
     def structure(self) -> str | None:
-        """What the training needs of its corpus besides sentences: "documents", "triples" or
-        nothing."""
+        """The structure that the training needs of its corpus: "documents", "triples" or none."""
         host, hyper = self.composed[0]
         return host.reads(hyper) if self.trained else None
 
@@ -325,7 +324,7 @@ class PlannedRun(Run):
 
     @property
     def stages(self) -> list[str]:
-        """Those of `bench.runs.STAGES` that it goes through."""
+        """The stages that it goes through, in the order of `bench.runs.STAGES`."""
         has = {"train": self.trained, "score": True, "analyse": bool(self.analyses)}
         return [stage for stage in STAGES if has[stage]]
 

@@ -6,9 +6,8 @@ import pytest
 
 import methods.simcse as simcse
 from bench.runs import config as suites
-from bench.runs.plan import chains
 from bench.runs.resolve import parse, resolve, split_run
-from bench.runs.run import PlannedRun, Run, identity_of
+from bench.runs.run import Run, identity_of
 from bench.utils.errors import UserError
 
 STUDENT = "rankcse[teacher=run:simcse]"
@@ -138,20 +137,8 @@ def test_a_plan_adds_needed_runs_and_puts_them_first():
 
 
 def test_chosen_runs_follow_what_they_need():
-    listed = ["gs-infonce", STUDENT, "rankcse[ranking=listnet,teacher=run:simcse]"]
-    plan = suites.plan(suite(*listed, seeds=[1, 2, 3]))
-    ids = [run.id for run in plan.chosen()]
-    assert sorted(ids) == sorted(run.id for run in plan.runs)
-    for place, student in enumerate(plan.chosen()):
-        assert {needed.id for needed in student.needs.values()} <= set(ids[:place])
-
-
-def test_chains_join_runs_that_share_a_need():
-    def of(name, **needs):
-        names = dict.fromkeys(("id", "method", "setting", "label", "backbone"), name)
-        return PlannedRun(**names, seed=1, needs=needs)
-
-    a, b, c, d = map(of, "abcd")
-    e = of("e", x=a, y=c)
-    names = [[made.id for made in group] for group in chains([a, b, c, d, e, of("f", x=e)])]
-    assert names == [["a", "c", "e", "f"], ["b"], ["d"]]
+    plan = suites.plan(suite("gs-infonce", STUDENT, seeds=[1, 2, 3]))
+    runs = [(run.parts[0][0], run.seed) for run in plan.chosen()]
+    assert runs == [
+        (name, seed) for seed in (1, 2, 3) for name in ("gs-infonce", "simcse", "rankcse")
+    ]
