@@ -384,7 +384,7 @@ def keys_table(model: type[BaseModel]) -> pd.DataFrame:
         {
             "key": f"`{name}`",
             "required": "yes" if field.is_required() else "no",
-            "value": field.description,
+            "value": " ".join((field.description or "").split()),
         }
         for name, field in model.model_fields.items()
     )
@@ -400,7 +400,10 @@ def value_line(name: str, value: Any, meaning: str) -> str:
 
 def recipe_lines() -> str:
     fields = Recipe.model_fields.items()
-    lines = [value_line(name, field.default, field.description or "") for name, field in fields]
+    lines = [
+        value_line(name, field.default, " ".join((field.description or "").split()))
+        for name, field in fields
+    ]
     return "\n".join(["```text", *lines, "```"])
 
 

@@ -8,17 +8,16 @@ downloaded.
 """
 
 import difflib
-import functools
 import hashlib
 import os
 import random
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from itertools import islice, product
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -64,13 +63,14 @@ NEARLY = 0.8  # likeness of a name that is probably a misspelt slot
 REMEDY = "draw with a generator of stream(context.seed, 'name') or step.generator('name')"
 
 
-class Fault(Exception):
-    """A violated clause: one sentence with the remedy."""
+def fail(fault: str) -> NoReturn:
+    """Let a test fail with one sentence: what is wrong, and the remedy."""
+    pytest.fail(fault, pytrace=False)
 
 
 def require(holds: object, fault: str) -> None:
     if not holds:
-        raise Fault(fault)
+        fail(fault)
 
 
 # Trials
@@ -95,7 +95,6 @@ class Trial:
 
     def __init__(self, cls: type[Method], suite: Path) -> None:
         self.cls, self.suite = cls, suite
-        self.broken = False  # whether a clause that others rest on does not hold
 
     def text(self, **keys: str) -> str:
         """The text of a run with these hyper-parameters; a transform follows `untrained`."""
@@ -109,8 +108,8 @@ class Trial:
             text, backbone_name=name, corpus="world", data="world", seed=seed, recipe=RECIPE
         )
 
-    def run(self, text: str | None = None, seed: int = 1) -> Run:
-        run = self.resolve(text or self.text(), seed)
+    def run(self, text: str = "") -> Run:
+        run = self.resolve(text or self.text())
         require(
             not run.skip,
             f"skip() refuses a backbone with 4 layers of width 64 ({run.skip}); "
@@ -118,19 +117,12 @@ class Trial:
         )
         return run
 
-    def training(self, text: str | None = None, seed: int = 1, steps: int = 0) -> Training:
+    def training(self, text: str = "", steps: int = 0) -> Training:
         """A training after some steps."""
-        run = self.run(text, seed)
+        run = self.run(text)
         training = Training(run, _Context(run, self.suite, "cpu"), {})
         advance(training, steps)
         return training
-
-
-def seed_all(seed: int) -> None:
-    """Seed the global generators, which must not matter."""
-    seed_torch(seed)
-    np.random.seed(seed)
-    random.seed(seed)
 
 
 def first_loss(training: Training, count: int | None = None, still: bool = False) -> Tensor:
@@ -163,9 +155,7 @@ def advance(training: Training, count: int) -> list[dict[str, Any]]:
     try:
         return list(islice(training.steps(), count))
     except Diverged as diverged:
-        raise Fault(
-            f"in step {diverged.step}, {diverged}; correct the loss or lower its scale"
-        ) from None
+        fail(f"in step {diverged.step}, {diverged}; correct the loss or lower its scale")
 
 
 def sums(training: Training) -> dict[str, str]:
@@ -187,16 +177,13 @@ def different(first: Mapping[str, str], second: Mapping[str, str]) -> str:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     classes: list[type[Method]] = []
-    for word in metafunc.config.getoption("--method"):
-        try:
-            if not word.endswith(".py"):
-                classes.append(method_class(word))
-                continue
+    try:
+        for word in metafunc.config.getoption("--method"):
             classes += load_file(Path(word).resolve())[1]
             add_method_paths([word])
-            method_classes()  # is there another method of its name?
-        except UserError as error:
-            raise pytest.Collector.CollectError(str(error)) from None
+        method_classes()  # is there another method of its name?
+    except UserError as error:
+        raise pytest.Collector.CollectError(str(error)) from None
     metafunc.parametrize(
         "trial", classes, indirect=True, scope="module", ids=[cls.name for cls in classes]
     )
@@ -208,36 +195,13 @@ def trial(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield Trial(request.param, tmp_path_factory.mktemp("suite"))
 
 
-Test = Callable[[Trial], None]
+@pytest.fixture
+def trained(trial: Trial) -> Trial:
+    if not trial.cls.trained:
+        pytest.skip("it is not trained")
+    return trial
 
 
-def clause(of_training: bool = True, required: bool = False) -> Callable[[Test], Test]:
-    """Let a test fail in one sentence. Clauses of the training leave out what is not trained, and
-    no other makes sense if a `required` one is broken."""
-
-    def decorate(test: Test) -> Test:
-        @functools.wraps(test)
-        def tested(trial: Trial) -> None:
-            if trial.broken:
-                pytest.skip("it rests on a broken clause")
-            if of_training and not trial.cls.trained:
-                pytest.skip("it is not trained")
-            try:
-                test(trial)
-                return
-            except (Fault, UserError) as error:
-                fault = str(error)
-            except FAILURES as error:
-                fault = f"it fails ({describe_error(error)}); fix it"
-            trial.broken = required
-            pytest.fail(f"{trial.cls.name}: {test.__doc__}: {fault}", pytrace=False)
-
-        return tested
-
-    return decorate
-
-
-@clause(of_training=False, required=True)
 def test_table_keys(trial: Trial) -> None:
     """its tables name hyper-parameters and recipe fields"""
     for setting in ("paper", "official"):
@@ -245,7 +209,6 @@ def test_table_keys(trial: Trial) -> None:
             valid_row(trial.cls, setting, name)
 
 
-@clause(of_training=False)
 def test_slot_names(trial: Trial) -> None:
     """its functions have names of slots, or others"""
     bases = trial.cls.__mro__[1:]
@@ -258,7 +221,6 @@ def test_slot_names(trial: Trial) -> None:
             )
 
 
-@clause(of_training=False, required=True)
 def test_text(trial: Trial) -> None:
     """its text resolves to the same run again"""
     words = {key: format_value(value) for key, value in trial.cls.Hyper()}
@@ -274,12 +236,11 @@ def test_text(trial: Trial) -> None:
         )
 
 
-@clause(required=True)
-def test_loss(trial: Trial) -> None:
+def test_loss(trained: Trial) -> None:
     """the loss of a batch is a finite scalar, and its gradient reaches what is trained"""
-    training = trial.training()
+    training = trained.training()
     first_loss(training).backward()
-    words = trial.cls.backbone_free or trial.cls.backbone_kind == "words"
+    words = trained.cls.backbone_free or trained.cls.backbone_kind == "words"
     weights = training.weights if words else list(training.context.backbone.parameters())
     require(
         any(weight.grad is not None and weight.grad.abs().sum() > 0 for weight in weights),
@@ -288,34 +249,34 @@ def test_loss(trial: Trial) -> None:
     )
 
 
-@clause()
-def test_single_item_batch(trial: Trial) -> None:
+def test_single_item_batch(trained: Trial) -> None:
     """a batch of one item has a finite loss"""
     try:
-        first_loss(trial.training(), count=1)
-    except Fault as fault:
-        raise Fault(
+        first_loss(trained.training(), count=1)
+    except pytest.fail.Exception as fault:
+        fail(
             f"{str(fault).partition(';')[0]}; the last batch of an epoch may have one item, "
             "so do not divide by its size minus 1"
-        ) from None
+        )
 
 
 def weights(name: str, suite: Path, noise: int) -> dict[str, str]:
     """The sums of a method's training; `noise` seeds the global generators."""
     with computing(1, "error"):
-        seed_all(noise)
+        seed_torch(noise)
+        np.random.seed(noise)
+        random.seed(noise)
         return sums(Trial(method_class(name), suite).training(steps=STEPS))
 
 
-@clause()
-def test_same_seed(trial: Trial) -> None:
+def test_same_seed(trained: Trial) -> None:
     """the same seed gives the same weights bit for bit, in another process"""
-    here = weights(trial.cls.name, trial.suite, 1)
+    here = weights(trained.cls.name, trained.suite, 1)
     hash_seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("PYTHONHASHSEED", hash_seed)
         with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-            there = pool.submit(weights, trial.cls.name, trial.suite, 2).result()
+            there = pool.submit(weights, trained.cls.name, trained.suite, 2).result()
     name = different(here, there)
     require(
         not name,
@@ -324,32 +285,20 @@ def test_same_seed(trial: Trial) -> None:
     )
 
 
-def generators() -> dict[str, str]:
-    """The states of the global generators."""
-    return {
-        "numpy": str(np.random.get_state()),
-        "Python": str(random.getstate()),
-        "torch": str(torch.get_rng_state().tolist()),
-    }
-
-
-@clause()
-def test_random_streams(trial: Trial) -> None:
+def test_random_streams(trained: Trial) -> None:
     """random draws come from named streams only"""
-    seed_all(1)
-    before = generators()
-    training = trial.training()
+    training = trained.training()
     first_loss(training, still=True)
     seeded = torch.Generator().manual_seed(stream_seed(training.seed, "dropout", 0))
-    expected = before | {"torch": str(seeded.get_state().tolist())}
-    for library, state in generators().items():
-        require(state == expected[library], f"{library}'s global generator was used; {REMEDY}")
+    require(
+        torch.equal(torch.get_rng_state(), seeded.get_state()),
+        f"torch's global generator was used; {REMEDY}",
+    )
 
 
-@clause()
-def test_resume(trial: Trial) -> None:
+def test_resume(trained: Trial) -> None:
     """a resumed training gives the same weights"""
-    whole, stopped, resumed = trial.training(), trial.training(steps=HALF), trial.training()
+    whole, stopped, resumed = trained.training(), trained.training(steps=HALF), trained.training()
     rows = advance(whole, STEPS)
     with tempfile.TemporaryDirectory() as folder:
         checkpoints = Checkpoints(Path(folder) / "checkpoints", {})
@@ -382,13 +331,12 @@ class Halves(TorchDispatchMode):
         return result
 
 
-@clause()
-def test_float64(trial: Trial) -> None:
+def test_float64(trained: Trial) -> None:
     """the loss in float64 is the same to 1e-4"""
     losses = []
     with Halves() as halves:
         for dtype in (torch.float32, torch.float64):
-            training = trial.training()
+            training = trained.training()
             training.modules.to(dtype)
             losses.append(first_loss(training, still=True))
     # Its error may be too small for the comparison, or come in a later step.
@@ -408,7 +356,6 @@ def test_float64(trial: Trial) -> None:
     )
 
 
-@clause(of_training=False)
 def test_refusals(trial: Trial) -> None:
     """an invalid hyper-parameter is refused in one sentence"""
     tried = set()
@@ -421,36 +368,32 @@ def test_refusals(trial: Trial) -> None:
                 first_loss(trial.training(text))
         except BrokenMethod as error:
             reason = describe_error(error.__cause__ or error)
-            raise Fault(f"'{text}' raises {reason}; raise ValueError in a validator") from error
+            fail(f"'{text}' raises {reason}; raise ValueError in a validator")
         except UserError:  # in one sentence; or a Refusal of prepare
             continue
-        except FAILURES as error:
-            reason = f"fails with {describe_error(error)}"
-            if isinstance(error, Fault):
-                reason = str(error).partition(";")[0]
-            raise Fault(
-                f"'{text}' is accepted, and then {reason}; limit it by Field(ge=...)"
-            ) from error
+        except (*FAILURES, pytest.fail.Exception) as error:
+            fail(
+                f"'{text}' is accepted, and then fails with {describe_error(error)}; "
+                "limit it by Field(ge=...)"
+            )
 
 
-@clause()
-def test_joins(trial: Trial) -> None:
+def test_joins(trained: Trial) -> None:
     """it joins another method with '+', or is refused in one sentence"""
-    if not (issubclass(trial.cls, Contrastive) and trial.cls.joins()):
+    if not (issubclass(trained.cls, Contrastive) and trained.cls.joins()):
         pytest.skip("it joins no other method")
     try:
-        joined = trial.training(f"simcse+{trial.cls.name}")
+        joined = trained.training(f"simcse+{trained.cls.name}")
     except UserError:
         return
     require(
-        advance(joined, HALF) != advance(trial.training("simcse"), HALF),
+        advance(joined, HALF) != advance(trained.training("simcse"), HALF),
         "'simcse' with it is 'simcse' alone; "
         "let its defaults change a slot, or let joins() return False",
     )
-    trial.training(f"{trial.cls.name}+gs-infonce", steps=HALF)
+    trained.training(f"{trained.cls.name}+gs-infonce", steps=HALF)
 
 
-@clause(of_training=False)
 def test_encoder(trial: Trial) -> None:
     """its encoder, saved and loaded, gives equal vectors and finite scores"""
     with tempfile.TemporaryDirectory() as folder:
@@ -481,15 +424,14 @@ def test_encoder(trial: Trial) -> None:
 
 
 def check(path: Path) -> int:
-    """Check every method of a file, or the method that `path` names. pytest prints a line per
-    clause; its exit status is returned."""
-    if path.is_file() and path.suffix == ".py":
-        path = path.resolve()
-    elif str(path) not in method_classes():
+    """Check every method of a file. pytest prints a line per clause, and ends at the first that
+    does not hold; its exit status is returned."""
+    if not path.is_file() or path.suffix != ".py":
         raise UserError(f"{path} does not exist or is no .py file; give a file with a method")
     # Not the settings and plugins of tests around the file.
     words = [
-        "--pyargs", __name__, "--method", str(path), "--verbose", "--no-header", "-rN",
+        "--pyargs", __name__, "--method", str(path.resolve()), "--verbose", "--no-header", "-rN",
+        "--exitfirst", "--tb=short",
         "-c", os.devnull, "--rootdir", str(Path(__file__).parent), "--noconftest",
         "--disable-plugin-autoload", "-p", "bench.checks.pytest_option", "-p", "no:cacheprovider",
     ]  # fmt: skip

@@ -6,5 +6,5 @@ from typing import Any
 def pytest_addoption(parser: Any) -> None:
     parser.addoption(
         "--method", action="append", default=[], metavar="FILE.py",
-        help="a file with methods, or the name of one, for --pyargs bench.checks.method_contract",
+        help="a file with methods, for --pyargs bench.checks.method_contract",
     )  # fmt: skip

@@ -45,6 +45,13 @@ CORRELATION = 0.01
 ITEMS = 1
 HUNDREDTH = 0.01  # accuracies are rounded to it, as in SentEval; averages are of rounded scores
 
+# Columns of the report, and how their numbers are written.
+FORMATS = {
+    "stored": "{:.4f}".format,
+    "recomputed": "{:.4f}".format,
+    "difference": "{:+.2g}".format,
+    "tolerance": "{:.2g}".format,
+}
 Cell = tuple[str, str, str, str]
 CELL = ["task", "split", "metric", "aggregation"]
 
@@ -77,7 +84,7 @@ class Verification:
     @property
     def verdict(self) -> str:
         """The verdict in one line."""
-        count, differing, outside = len(self.scores), len(self.differing), len(self.outside)
+        count, differing, outside = map(len, (self.scores, self.differing, self.outside))
         summary = f"all {count} scores are equal bit for bit"
         if outside:
             summary = f"{outside} of {count} scores differ by more than rounding"
@@ -88,14 +95,11 @@ class Verification:
 
     def report(self) -> str:
         """The differing scores, the differences of the provenance, and the verdict."""
-        lines, shown = [str(self.result)], self.differing.reset_index()
+        lines, shown = [str(self.result)], self.differing
         if len(shown):
-            shown.index = [" ".join(cell).removesuffix(" all") for cell in self.differing.index]
-            shown["difference"] = shown["recomputed"] - shown["stored"]
-            points = "{:.4f}".format
-            formats = {"stored": points, "recomputed": points}
-            formats |= {"difference": "{:+.2g}".format, "tolerance": "{:.2g}".format}
-            table = shown.to_string(columns=[*formats], formatters=formats, na_rep="none")
+            shown = shown.assign(difference=shown["recomputed"] - shown["stored"])
+            shown.index = pd.Index(" ".join(cell).removesuffix(" all") for cell in shown.index)
+            table = shown.to_string(columns=[*FORMATS], formatters=FORMATS, na_rep="none")
             lines += table.split("\n")
         lines += [f"{name}: {then}, now {now}" for name, then, now in self.differences]
         return "\n  ".join([*lines, self.verdict])
@@ -173,9 +177,10 @@ def tolerances(tasks: Sequence[Task]) -> dict[Cell, float]:
             sizes = [len(subset.gold) for subset in task.subsets]
             parts = {"all": sum(sizes), "mean": min(sizes), "wmean": min(sizes)}
             for aggregation, pairs in parts.items():
-                exchange = 1200 / (pairs * (pairs + 1))
-                allowed[task.name, task.split, "spearman", aggregation] = max(CORRELATION, exchange)
+                swap = 1200 / (pairs * (pairs + 1))
+                allowed[task.name, task.split, "spearman", aggregation] = max(CORRELATION, swap)
             continue
+        # A task without such a split is scored on folds of all its samples, or of the training set.
         counts = {name: len(samples.labels) for name, samples in task.splits.items()}
         whole = counts["all"] if task.protocol == NESTED else counts["train"]
         for split, metric in product(("test", "dev"), ("accuracy", "accuracy_mlp")):
@@ -196,7 +201,7 @@ def tolerances(tasks: Sequence[Task]) -> dict[Cell, float]:
 def _faults(
     read: Scores, suite: Path, folder: Path, tasks: Sequence[Task], encoder: Encoder
 ) -> Iterator[str]:
-    """Why equal scores would confirm nothing, as clauses."""
+    """Reasons why equal scores would confirm nothing, as clauses."""
     described = read.provenance
     # The run: is it the one that the records name, and the one that was trained?
     run = described.run

@@ -22,10 +22,10 @@ from bench.utils.errors import UserError
 
 
 @command("check-method")
-def check_method(file: Annotated[Path, arg("A file with methods, or a method.", "FILE.py")]) -> int:
-    """Check a file of methods, or an installed method, against the contract.
+def check_method(file: Annotated[Path, arg("A file with methods.", "FILE.py")]) -> int:
+    """Check a file of methods against the contract.
 
-    Prints one line per clause. The exit status is 1 if one does not hold.
+    Prints one line per clause up to the first that does not hold; the exit status is then 1.
     """
     from bench.checks.method_contract import check
 
@@ -144,25 +144,20 @@ def verify(
     result: Annotated[list[Path], arg("A file of scores, of a suite or of evaluate.", "RESULT")],
     suite: OptionalSuite = None,
     data: Annotated[str | None, opt("The data, if not where RESULT says.", "NAME")] = None,
-    device: Annotated[str | None, opt("By default a free GPU.", **one_of(["cpu", "cuda"]))] = None,
 ) -> int:
     """Recompute results from their encoders and compare.
 
     --suite names the folder with the run's encoder if RESULT is not in it. The exit status is 0 if
     all results are confirmed, 1 if one is not, and 2 if one cannot be recomputed.
     """
-    from contextlib import nullcontext
-
     from bench.checks.verify import verify as verify_result
     from bench.stages.device import lease
 
     status = 0
-    with nullcontext("cpu") if device == "cpu" else lease() as leased:
-        if device == "cuda" and leased == "cpu":
-            raise UserError("no GPU is visible; leave --device out, or write --device cpu")
+    with lease() as device:
         for path in result:
             try:
-                verified = verify_result(path, suite, data, leased)
+                verified = verify_result(path, suite, data, device)
                 print(verified.report(), flush=True)
                 status = max(status, int(not verified.confirmed))
             except UserError as error:  # the other results are still verified

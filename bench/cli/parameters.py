@@ -1,4 +1,4 @@
-"""How options are parsed, and the parameters that several commands share."""
+"""Parsing of options, and the parameters that several commands share."""
 
 import re
 from collections.abc import Sequence
@@ -21,8 +21,6 @@ class Command(TyperCommand):
     --mode dev`. Typer's own form, `--tasks sts --tasks TREC`, works as well."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if ctx.resilient_parsing:  # in shell completion, where words are incomplete
-            return super().parse_args(ctx, args)
         ctx.obj = list(args)  # as typed, for what prints the command again
         options = [option for option in self.get_params(ctx) if isinstance(option, TyperOption)]
         lists = {name: option for option in options if option.multiple for name in option.opts}
@@ -48,6 +46,7 @@ app = typer.Typer(
     epilog="COMMAND --help shows the arguments of a command. README.md has examples.",
     subcommand_metavar="COMMAND ...",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    add_completion=False,
     rich_markup_mode=None,  # rich loads longer than everything else here
 )
 command = partial(app.command, cls=Command)  # declares a function as a command
@@ -64,15 +63,14 @@ def arg(text: str, metavar: str | None = None, **more: Any) -> Any:
 
 
 def one_of(values: Sequence[str]) -> dict[str, Any]:
-    """Settings of an option or argument that takes one of these values, for shell completion
-    too."""
+    """Settings of an option or argument that takes one of these values."""
 
     def parse(word: str) -> str:
         if word not in values:
             raise typer.BadParameter(f"'{word}' is unknown{did_you_mean(word, values)}")
         return word
 
-    return {"parser": parse, "autocompletion": lambda: values, "metavar": "|".join(values)}
+    return {"parser": parse, "metavar": "|".join(values)}
 
 
 def read_tasks(words: Sequence[str]) -> list[str]:

@@ -1,6 +1,5 @@
 """The program: all commands, and how a command line is parsed and run."""
 
-import os
 import sys
 from contextlib import redirect_stdout
 from functools import cache
@@ -18,7 +17,6 @@ from bench.utils.errors import UserError
 from bench.cli import runs, evaluate, report  # noqa: F401 # isort: skip
 
 CONSOLE_COMMAND = "sentbench"  # [project.scripts] in pyproject.toml
-COMPLETION = "_SENTBENCH_COMPLETE"  # set by the shell's completion script; typer derives the name
 
 
 @app.callback()
@@ -42,12 +40,8 @@ def run(words: list[str]) -> int:
     Raises:
         UserError: the command line is wrong, or what the command works on.
     """
-    # Shells complete only the console command.
-    completion = words and words[0].startswith(("--install-completion", "--show-completion"))
-    is_console = completion or Path(sys.argv[0]).name == CONSOLE_COMMAND
+    is_console = Path(sys.argv[0]).name == CONSOLE_COMMAND
     group, name = commands(), CONSOLE_COMMAND if is_console else "python -m bench"
-    if os.environ.get(COMPLETION):
-        group.main(words, prog_name=CONSOLE_COMMAND, complete_var=COMPLETION)  # ends the process
     if not words:
         with redirect_stdout(sys.stderr):
             run(["--help"])

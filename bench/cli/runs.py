@@ -36,7 +36,6 @@ def plan(
     seeds: Annotated[int | None, opt("Seeds 1 to N, not the configuration's.", "N", min=1)] = None,
     out: Annotated[Path | None, opt("Write the plan here.", "FILE.json")] = None,
     device: Annotated[str | None, opt("Predict the hours on it.", **one_of(DEVICES))] = None,
-    gpus: Annotated[int, opt("Number of devices that share the runs.", "N", min=1)] = 1,
     contamination: Annotated[
         bool, opt("Count test sentences that stand in the corpora.", name="--contamination")
     ] = False,
@@ -61,12 +60,12 @@ def plan(
     if device:
         from bench.stages.cost import report
 
-        print(report(content, planned.runs, device, gpus, Path("results")))
+        print(report(content, planned.runs, device, Path("results")))
     if contamination:
         from bench.stages.contamination import report as report_contamination
 
         print(report_contamination(planned))
-    if not (out or device or contamination):
+    if not (out or device or contamination):  # it was only to be checked
         print(f"{content.suite}: {counted(len(planned.runs), 'run')}; the configuration is valid")
 
 
@@ -153,7 +152,6 @@ def job(
     suite: Suite,
     ids: Annotated[list[str] | None, arg("Runs of the plan; by default all.", "ID")] = None,
     stages: Annotated[list[str], opt("Only these stages.", **one_of(STAGES))] = list(STAGES),
-    share: Annotated[str, opt("Every N-th run, from the K-th on.", "K/N")] = "1/1",
     attempt: Annotated[int, opt("From 2 on, no run that failed for good.", "N", min=1)] = 1,
     run: Annotated[
         str | None,
@@ -183,10 +181,7 @@ def job(
 
     if run is None:
         plan = read_plan(suite / "plan.json")
-        part, _, parts = share.partition("/")
-        if not (part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
-            raise UserError(f"--share is '{share}'; write k/n with 1 <= k <= n")
-        runs = plan.chosen(ids or [], int(part), int(parts))
+        runs = plan.chosen(ids or [])
     else:
         ((_, fields),), _ = parse(f"recipe[{','.join(recipe)}]")
         resolved = resolve(

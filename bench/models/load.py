@@ -61,7 +61,7 @@ from bench.registry.backbones import (
     refuse_unread,
 )
 from bench.registry.methods import FAILURES, describe_error, method_classes
-from bench.utils.brackets import items, split
+from bench.utils.brackets import read_keys
 from bench.utils.errors import UserError, did_you_mean, warn
 from bench.utils.files import atomic_folder, read_json, read_settings, sha256_text, slug, write_json
 from methods.base import Mapped, in_chunks
@@ -352,8 +352,7 @@ Function = Callable[[list[str]], Any]
 
 FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")  # module:function
 KEYS = ("pooler", "prompt", "normalize", "template", "dims", "dtype")
-# In brackets at the end, the first a word or `word=`. A template may have brackets and commas, but
-# no comma before one word or before `word=`.
+# In brackets at the end, the first a word or `word=`.
 OPTIONS = re.compile(r"(?P<source>.+?)\[(?P<options>\s*\w+\s*([=,].*)?)\]", re.DOTALL)
 READERS: dict[str, Callable[[str], Any]] = {
     "dims": int,
@@ -383,17 +382,13 @@ class Model:
         if not match:
             return model
         options: dict[str, Any] = {}
-        for item in items(split(match["options"], ","), r"\s*\w+\s*(=|\Z)"):
-            name, _, value = item.partition("=")
-            key = name.strip()
+        for key, value in read_keys(match["options"], word, bare=["normalize"]).items():
             if key not in KEYS:
                 raise UserError(
                     f"'{word}' has an unknown option '{key}'{did_you_mean(key, KEYS)}; "
                     "write pooler=avg, prompt=query or normalize, and a template with a comma "
-                    "before one word outside brackets"
+                    "before word= outside brackets"
                 )
-            if key in options:
-                raise UserError(f"'{word}' gives '{key}' twice; give it once")
             if key == "dims" and not value.strip().isdecimal():
                 raise UserError(f"'{word}' has dims '{value}'; write a whole number")
             options[key] = READERS.get(key, str.strip)(value)

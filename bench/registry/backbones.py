@@ -162,8 +162,8 @@ def _known_or_local(name: str) -> Backbone | None:
 
 
 def _is_path(name: str) -> bool:
-    """Whether a name is a path rather than an id of the hub, which has at most one "/", and an
-    owner that is no folder here."""
+    """Tell a path from an id of the hub, which has at most one "/", and an owner that is no folder
+    here."""
     owner, slash, rest = name.partition("/")
     is_here = Path(name).is_file() or (bool(slash) and Path(owner).is_dir())
     return is_here or name.startswith((".", "/", "~")) or "/" in rest.partition("@")[0]
@@ -315,6 +315,7 @@ def encoder_folder(name: str) -> Path | None:
         raise UserError(
             f"model folder {name} does not exist; give a Hugging Face folder or a hub id"
         )
+    # What is left is a name, or an id of the hub, for which no name of a method is taken.
     known = _known_or_local(name)
     if not known and (not HUB_ID.fullmatch(name) or name in method_classes()):
         raise UserError(

@@ -1,9 +1,7 @@
-"""Methods by name: those in `methods/`, files in `BENCH_METHODS`, and entry points of installed
-packages."""
+"""Methods by name: those in `methods/`, and those of files in `BENCH_METHODS`."""
 
 import hashlib
 import importlib
-import importlib.metadata
 import inspect
 import os
 import pkgutil
@@ -21,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import methods
 from bench.utils.errors import UserError, did_you_mean
-from bench.utils.files import sha256_file, sha256_listed, sha256_text
+from bench.utils.files import sha256_text
 from bench.utils.validation import explain
 from methods.base import HyperParameters, Method
 
@@ -43,11 +41,8 @@ class BrokenMethod(UserError):
 class Origin:
     """Origin of an external method."""
 
-    place: str  # file, or package and module
-    sha256: str  # of the imported file, or of all Python files of the package
-
-
-Found = tuple[Origin, list[type[Method]]]
+    place: str  # file
+    sha256: str  # of the imported file
 
 
 def method_classes() -> dict[str, type[Method]]:
@@ -77,14 +72,13 @@ def _methods(paths: tuple[Path, ...]) -> tuple[dict[str, type[Method]], dict[str
     classes: dict[str, type[Method]] = {}
     for module_info in pkgutil.iter_modules(methods.__path__):
         module = importlib.import_module(f"methods.{module_info.name}")
-        classes |= {cls.name: cls for cls in methods_in(module, module.__name__)}
+        classes |= {cls.name: cls for cls in methods_in(module)}
     origins: dict[str, Origin] = {}
     built_in = {cls.title: name for name, cls in classes.items()}
     files = dict.fromkeys(file for path in paths for file in python_files(path))
-    # Each is a module with methods or one method class.
-    packages = importlib.metadata.entry_points(group="sentbench.methods")
-    for origin, external in (*map(load_file, files), *map(_read_package, packages)):
+    for origin, external in map(load_file, files):
         for cls in external:
+            # Plans find a method by its name, tables show its title: each has to be one method's.
             if cls.name in classes:
                 earlier = origins.get(cls.name)
                 first = earlier.place if earlier else classes[cls.name].__module__
@@ -125,7 +119,7 @@ def python_files(path: Path) -> list[Path]:
 
 
 @cache
-def load_file(path: Path) -> Found:
+def load_file(path: Path) -> tuple[Origin, list[type[Method]]]:
     """Import a file under a unique module name, without bytecode, and return its methods."""
     source = path.read_bytes()
     name = f"_method_{sha256_text(str(path))[:12]}_{path.stem}"
@@ -139,55 +133,24 @@ def load_file(path: Path) -> Found:
     except FAILURES as error:
         del sys.modules[name]
         raise UserError(f"{path} cannot be imported ({describe_error(error)}); fix it") from error
-    origin = Origin(str(path), hashlib.sha256(source).hexdigest())
-    remedy = "write a class with a name that extends one of methods.base, or start the file's "
-    return _checked(origin, methods_in(module, name), remedy + "name with an underscore")
-
-
-@cache
-def _read_package(entry: importlib.metadata.EntryPoint) -> Found:
-    place = f"the package {entry.dist.name if entry.dist else entry.module} ({entry.value})"
-    remedy = "fix its entry point or uninstall it"
-    try:
-        loaded = entry.load()
-    except FAILURES as error:
-        raise UserError(
-            f"{place} cannot be imported ({describe_error(error)}); {remedy}"
-        ) from error
-    top = sys.modules[entry.module.partition(".")[0]]
-    classes = []
-    if isinstance(loaded, types.ModuleType):
-        classes = methods_in(loaded, top.__name__)
-    elif inspect.isclass(loaded) and issubclass(loaded, Method):
-        classes = [loaded]
-    if not hasattr(top, "__path__"):  # a package that is a single file
-        digest = sha256_file(Path(top.__file__ or ""))
-    else:
-        sums = {}
-        for folder in map(Path, top.__path__):
-            for file in folder.rglob("*.py"):
-                sums[file.relative_to(folder).as_posix()] = sha256_file(file)
-        digest = sha256_listed(dict(sorted(sums.items())))
-    return _checked(Origin(place, digest), classes, remedy)
-
-
-def _checked(origin: Origin, classes: list[type[Method]], remedy: str) -> Found:
+    classes = methods_in(module)
     if not classes:
-        raise UserError(f"{origin.place} has no method; {remedy}")
+        raise UserError(
+            f"{path} has no method; write a class with a name that extends one of methods.base, or "
+            "start the file's name with an underscore"
+        )
     for cls in classes:
         for fault in interface_errors(cls):
-            raise UserError(f"{origin.place}: class {cls.__name__}: {fault}")
-    return origin, classes
+            raise UserError(f"{path}: class {cls.__name__}: {fault}")
+    return Origin(str(path), hashlib.sha256(source).hexdigest()), classes
 
 
-def methods_in(module: types.ModuleType, within: str) -> list[type[Method]]:
-    """Return the named methods of a module that are defined in `within`, a module or package."""
+def methods_in(module: types.ModuleType) -> list[type[Method]]:
+    """Return the named methods that a module defines."""
     return [
         cls
         for _, cls in inspect.getmembers(module, inspect.isclass)
-        if issubclass(cls, Method)
-        and hasattr(cls, "name")
-        and f"{cls.__module__}.".startswith(f"{within}.")
+        if issubclass(cls, Method) and hasattr(cls, "name") and cls.__module__ == module.__name__
     ]
 
 

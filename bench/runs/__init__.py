@@ -1,4 +1,4 @@
-"""What a run is, and how a configuration becomes runs."""
+"""Runs, and the configurations that list them."""
 
 from typing import Literal, get_args
 

@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
@@ -29,41 +30,31 @@ from methods.base import POOLERS
 class EncoderEntry(Model):
     """An entry of `encoders`: a model, or such a map."""
 
-    model: Annotated[str, Field(min_length=1)] = Field(
-        description="a folder (Hugging Face, sentence-transformers, or of a run), a name in "
-        "`BENCH_MODELS`, a backbone's name, or a hub id"
-    )
-    label: Annotated[str, Field(max_length=60)] = Field(
-        "", description="its name in tables; by default the last part of `model`"
-    )
-    pooler: str | None = Field(
-        None,
-        description="as `bench evaluate` takes it; by default the one that the model names",
-    )
-    prompt: str | None = Field(
-        None,
-        description='one of the prompts of a sentence-transformers folder, `""` for none; by '
-        "default the model's default prompt",
-    )
-    normalize: bool = Field(
-        False,
-        description="`true` scales vectors to length 1, which changes what classifiers see",
-    )
-    template: str | None = Field(
-        None, description="text around `<sentence>`, with a pooler (docs/encoders.md)"
-    )
-    dims: PositiveInt | None = Field(
-        None, description="first dimensions of vectors that are kept; by default all"
-    )
-    dtype: Literal["float32", "bfloat16"] = Field(
-        "float32", description="of weights and states; vectors are float32"
-    )
+    model: Annotated[str, Field(min_length=1)]
+    """a folder (Hugging Face, sentence-transformers, or of a run), a name in `BENCH_MODELS`, a
+    backbone's name, or a hub id"""
+    label: Annotated[str, Field(max_length=60)] = ""
+    """its name in tables; by default the last part of `model`"""
+    pooler: str | None = None
+    """as `bench evaluate` takes it; by default the one that the model names"""
+    prompt: str | None = None
+    """one of the prompts of a sentence-transformers folder, `""` for none; by default the model's
+    default prompt"""
+    normalize: bool = False
+    """`true` scales vectors to length 1, which changes what classifiers see"""
+    template: str | None = None
+    """text around `<sentence>`, with a pooler (docs/encoders.md)"""
+    dims: PositiveInt | None = None
+    """first dimensions of vectors that are kept; by default all"""
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """of weights and states; vectors are float32"""
 
 
 def encoder_runs(encoders: Sequence[EncoderEntry], data: str) -> Iterator[Run]:
     """The runs of a configuration's `encoders`, in order, labelled as outside encoders; `UserError`
     if a model is missing or cannot be written in the text of a run, its pooler is missing, or a
     label is given twice or is the name of a method."""
+    # Tables and comparisons name an encoder by its label, beside methods.
     taken = {text.lower() for cls in method_classes().values() for text in (cls.name, cls.title)}
     labels: set[str] = set()
     for entry in encoders:
@@ -74,26 +65,27 @@ def encoder_runs(encoders: Sequence[EncoderEntry], data: str) -> Iterator[Run]:
         if label.lower() in labels:
             raise UserError(f"{subject} is listed twice; give each a 'label' of its own")
         labels.add(label.lower())
-        keys = {"pooler": None} | entry.model_dump(exclude={"label"}, exclude_none=True)
-        text = f"{spell('published', keys)}@paper"
         with errors_of(subject):
             _check_model(entry)
-            if entry.template and not _is_read(text, entry.template):
-                raise UserError(
-                    "'template' cannot be written in the text of a run; leave out unpaired "
-                    "brackets, commas before 'word=', and spaces at its ends"
-                )
+            text = _text_of(entry)
             run = resolve(text, backbone_name="none", corpus="", data=data, seed=None)
         yield run.model_copy(update={"label": label, "outside": True})
 
 
-def _is_read(text: str, template: str) -> bool:
-    """Whether the template in the text of a run is read back as it is."""
-    try:
-        ((_, keys), *_), _ = parse(text)
-    except UserError:
-        return False
-    return keys["template"] == template
+def _text_of(entry: EncoderEntry) -> str:
+    """The text of an encoder's run; `UserError` if its template is not read back from it."""
+    keys = {"pooler": None} | entry.model_dump(exclude={"label"}, exclude_none=True)
+    text = f"{spell('published', keys)}@paper"
+    template = ""
+    with suppress(UserError):
+        ((_, read), *_), _ = parse(text)
+        template = read.get("template", "")
+    if entry.template and template != entry.template:
+        raise UserError(
+            "'template' cannot be written in the text of a run; leave out unpaired brackets, "
+            "commas before 'word=', and spaces at its ends"
+        )
+    return text
 
 
 def _check_model(entry: EncoderEntry) -> None:
@@ -165,35 +157,31 @@ Names = Annotated[Distinct[Text], _OR_ITEM]
 
 
 class BackboneOptions(Model):
-    """What the runs of a backbone have instead of the suite's own."""
+    """Seeds and tasks that the runs of a backbone have instead of the suite's own."""
 
-    seeds: Distinct[Seed] = Field([], description="their seeds, instead of the suite's")
-    tasks: Distinct[str] = Field([], description="their tasks, instead of the suite's")
+    seeds: Distinct[Seed] = []
+    """their seeds, instead of the suite's"""
+    tasks: Distinct[str] = []
+    """their tasks, instead of the suite's"""
 
 
 class MethodEntry(BackboneOptions):
     """An entry of `methods`: a run's text, or such a map."""
 
-    method: Text = Field(description="the text of the run")
-    settings: Distinct[Literal["paper", "official"]] = Field(
-        [], description="`[paper]`, `[official]` or both; the text then has no `@`"
-    )
-    backbones: Names = Field(
-        ["all"],
-        description="`all`, or a list of this suite's backbones; `all` excludes those with `tasks` "
-        "of their own, and those of another kind than the method needs",
-    )
-    analyses: Distinct[Analysis] = Field([], description="further measurements (docs/analyses.md)")
-    added: bool = Field(
-        False,
-        description="`true` if its seeds were added after a look at the verdicts, as `sentbench "
-        "next` does; they are judged more strictly (docs/statistics.md)",
-    )
-    sweep: dict[str, Distinct[Any]] = Field(
-        {},
-        description="a map from each `{name}` in the text to its values; several names give every "
-        "combination",
-    )
+    method: Text
+    """the text of the run"""
+    settings: Distinct[Literal["paper", "official"]] = []
+    """`[paper]`, `[official]` or both; the text then has no `@`"""
+    backbones: Names = ["all"]
+    """`all`, or a list of this suite's backbones; `all` excludes those with `tasks` of their own,
+    and those of another kind than the method needs"""
+    analyses: Distinct[Analysis] = []
+    """further measurements (docs/analyses.md)"""
+    added: bool = False
+    """`true` if its seeds were added after a look at the verdicts, as `sentbench next` does; they
+    are judged more strictly (docs/statistics.md)"""
+    sweep: dict[str, Distinct[Any]] = {}
+    """a map from each `{name}` in the text to its values; several names give every combination"""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -218,74 +206,49 @@ class MethodEntry(BackboneOptions):
 class Compare(Model):
     """Which methods are compared, seed by seed."""
 
-    baseline: Text = Field(
-        description="the method that every other one is compared with, as in `methods`"
-    )
+    baseline: Text
+    """the method that every other one is compared with, as in `methods`"""
 
 
 class Suite(Model):
     """A configuration of a suite, complete by itself."""
 
-    suite: Annotated[str, AfterValidator(_suite_name)] = Field(
-        description="its name: lower-case letters, digits, dashes"
-    )
-    data: Text = Field(
-        description="evaluation data: `world` (generated), `senteval`, or a folder that contains "
-        "`downstream/`"
-    )
-    corpus: Text = Field(
-        "",
-        description="needed by methods: training text, `world`, `wiki1m`, `wiki1m_fallback`, "
-        "`nli`, `sts`, `cnsd`, another name in `BENCH_DATA`, or a path with a `/` in it",
-    )
+    suite: Annotated[str, AfterValidator(_suite_name)]
+    """its name: lower-case letters, digits, dashes"""
+    data: Text
+    """evaluation data: `world` (generated), `senteval`, or a folder that contains `downstream/`"""
+    corpus: Text = ""
+    """needed by methods: training text, `world`, `wiki1m`, `wiki1m_fallback`, `nli`, `sts`, `cnsd`,
+    another name in `BENCH_DATA`, or a path with a `/` in it"""
     tasks: Distinct[str] = Field(
         description=f"the tasks to score: a list of groups ({', '.join(GROUPS)}) and of single "
         "tasks (`MR`, `STS-B`, `Depth`, `sts:NAME`, `probing:NAME`, ...)"
     )
-    mode: Literal["test", "dev"] = Field(
-        "test",
-        description="how classifiers are trained: `test` (10 folds, what papers report) or `dev` "
-        "(5 folds, faster)",
-    )
-    seeds: Distinct[Seed] = Field(
-        [], description="needed by methods: distinct whole numbers from 0 to below `2**63`"
-    )
+    mode: Literal["test", "dev"] = "test"
+    """how classifiers are trained: `test` (10 folds, what papers report) or `dev` (5 folds,
+    faster)"""
+    seeds: Distinct[Seed] = []
+    """needed by methods: distinct whole numbers from 0 to below `2**63`"""
     backbones: Annotated[
         dict[Text, Annotated[BackboneOptions, _OR_NOTHING]], Field(min_length=1)
-    ] = Field(
-        {},
-        description="needed by methods: a map from names to nothing, or to `{seeds: [...], tasks: "
-        "[...]}`",
-    )
-    methods: Annotated[list[Annotated[MethodEntry, _or_text("method")]], Field(min_length=1)] = (
-        Field(
-            [],
-            description="a list of run texts, or of maps with the keys of an entry; a suite of "
-            "encoders alone has none",
-        )
-    )
-    encoders: list[Annotated[EncoderEntry, _or_text("model")]] = Field(
-        [], description="models trained elsewhere that are scored beside the runs"
-    )
-    method_paths: Distinct[Text] = Field(
-        [],
-        description="files or folders with methods of your own, relative to the working folder",
-    )
-    recipe: Annotated[dict[str, Any], AfterValidator(partial(converted, Recipe))] = Field(
-        {}, description="recipe fields that override every method's own"
-    )
-    runs_per_job: PositiveInt = Field(
-        1, description="number of runs that one process trains, and then scores"
-    )
-    stand_ins: Annotated[dict[str, Names], AfterValidator(_distinct_in_print)] = Field(
-        {},
-        description="a map from a backbone of this suite to the printed one, or a list of them, in "
-        "whose rows it is shown",
-    )
-    compare: Compare | None = Field(
-        None,
-        description="`{baseline: METHOD}`: every other method is compared with this one",
-    )
+    ] = {}
+    """needed by methods: a map from names to nothing, or to `{seeds: [...], tasks: [...]}`"""
+    methods: Annotated[list[Annotated[MethodEntry, _or_text("method")]], Field(min_length=1)] = []
+    """a list of run texts, or of maps with the keys of an entry; a suite of encoders alone has
+    none"""
+    encoders: list[Annotated[EncoderEntry, _or_text("model")]] = []
+    """models trained elsewhere that are scored beside the runs"""
+    method_paths: Distinct[Text] = []
+    """files or folders with methods of your own, relative to the working folder"""
+    recipe: Annotated[dict[str, Any], AfterValidator(partial(converted, Recipe))] = {}
+    """recipe fields that override every method's own"""
+    runs_per_job: PositiveInt = 1
+    """number of runs that one process trains, and then scores"""
+    stand_ins: Annotated[dict[str, Names], AfterValidator(_distinct_in_print)] = {}
+    """a map from a backbone of this suite to the printed one, or a list of them, in whose rows it
+    is shown"""
+    compare: Compare | None = None
+    """`{baseline: METHOD}`: every other method is compared with this one"""
 
     def tasks_of(self, backbone_name: str) -> list[str]:
         """The tasks of a backbone (for example one of another language), else those of the
@@ -391,27 +354,22 @@ def planned(suite: Suite) -> list[PlannedRun]:
     baseline of the comparison is not planned.
     """
     by_id: dict[str, PlannedRun] = {}
-
-    def add(run: Run, tasks: Sequence[str], analyses: Sequence[str], added: bool) -> None:
-        earlier = by_id.get(run.id) or PlannedRun(**dict(run), added=added)
-        by_id[run.id] = earlier.model_copy(
-            update={
-                "tasks": tuple(dict.fromkeys((*earlier.tasks, *tasks))),
-                "analyses": tuple(dict.fromkeys((*earlier.analyses, *analyses))),
-            }
-        )
-
     for entry, run in _entry_runs(suite):
-        add(run, entry.tasks or suite.tasks_of(run.backbone), entry.analyses, entry.added)
+        tasks = entry.tasks or suite.tasks_of(run.backbone)
+        merged = by_id.get(run.id) or PlannedRun(**dict(run), added=entry.added)
+        more = {
+            "tasks": tuple(dict.fromkeys((*merged.tasks, *tasks))),
+            "analyses": tuple(dict.fromkeys((*merged.analyses, *entry.analyses))),
+        }
+        by_id[run.id] = merged.model_copy(update=more)
     for run in encoder_runs(suite.encoders, suite.data):
         if run.id in by_id:
             raise UserError(f"'{run.label}' is the same as '{by_id[run.id].label}'; remove one")
-        add(run, suite.tasks, (), False)
-    ordered = in_order(by_id.values())
-    for run in ordered:
-        if run.id not in by_id:
-            add(run, suite.tasks_of(run.backbone), (), False)
-    runs = [by_id[run.id] for run in ordered]
+        by_id[run.id] = PlannedRun(**dict(run), tasks=tuple(suite.tasks))
+    runs = []
+    for run in in_order(by_id.values()):
+        tasks = suite.tasks_of(run.backbone)  # of a run that no entry lists
+        runs.append(by_id.get(run.id) or PlannedRun(**dict(run), tasks=tuple(tasks)))
     _check_corpora(runs)
     _check_sets(suite, runs)
     if suite.compare:
@@ -450,6 +408,7 @@ def _check_sets(suite: Suite, runs: Sequence[PlannedRun]) -> None:
         if run.trained:
             selected |= dict.fromkeys(run.recipe.selection)
     in_own_folder = suite.data not in ("senteval", "world")
+    # Only the manifest of a folder describes sets that the project does not know.
     described = [name for name in (*tasks, *selected) if name.startswith((OWN_STS, OWN_PROBING))]
     if described and not in_own_folder:
         raise UserError(
@@ -490,7 +449,7 @@ def dump(suite: Suite) -> str:
 
 
 def _backbones(entry: MethodEntry, text: str, suite: Suite) -> list[str]:
-    """Those that an entry lists, else all of a matching kind without tasks of their own."""
+    """The backbones that an entry lists, else all of a matching kind without tasks of their own."""
     if entry.backbones != ["all"]:
         return entry.backbones
     method = method_class(parse(text)[0][0][0])

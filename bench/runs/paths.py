@@ -31,7 +31,7 @@ def run_folder(suite_dir: Path, run_id: str) -> Path:
 
 
 def result_file(suite_dir: Path, run_id: str, stage: str) -> Path:
-    """Where a stage of a run writes its results."""
+    """The file into which a stage of a run writes its results."""
     return suite_dir / STAGES[stage] / f"{run_id}.json"
 
 

@@ -2,8 +2,6 @@
 
 import shlex
 from collections.abc import Iterable, Sequence
-from itertools import chain
-from operator import attrgetter
 from pathlib import Path
 from typing import Literal
 
@@ -23,24 +21,6 @@ def in_order(runs: Iterable[Run]) -> list[Run]:
         for needed in (*in_order(run.needs.values()), run):
             ordered.setdefault(needed.id, needed)
     return list(ordered.values())
-
-
-_id = attrgetter("id")
-
-
-def chains(runs: Iterable[PlannedRun]) -> list[list[PlannedRun]]:
-    """Planned runs in groups: each with those of them that it needs, before it. One process takes a
-    group."""
-    groups: list[list[PlannedRun]] = []
-    for run in runs:
-        needed = {need.id for need in run.needs.values()}
-        joined = [group for group in groups if not needed.isdisjoint(map(_id, group))]
-        if joined:
-            joined[0] += [*chain.from_iterable(joined[1:]), run]
-            groups = [group for group in groups if group not in joined[1:]]
-        else:
-            groups.append([run])
-    return groups
 
 
 class Plan(Document):
@@ -75,11 +55,11 @@ class Plan(Document):
     def write(self, path: Path) -> None:
         write_json(path, self.model_dump(mode="json"))
 
-    def chosen(self, ids: Sequence[str] = (), part: int = 1, parts: int = 1) -> list[PlannedRun]:
-        """Every `parts`-th run from number `part` on, of those with these ids if there are any.
+    def chosen(self, ids: Sequence[str] = ()) -> list[PlannedRun]:
+        """The runs with these ids, by default all.
 
         They are ordered by seed, so that an interrupted suite has some seeds of each method. A run
-        follows those that it needs, in the same part.
+        still follows those that it needs, which have its seed.
         """
         unknown = set(ids) - {run.id for run in self.runs}
         if unknown:
@@ -87,8 +67,7 @@ class Plan(Document):
                 f"the plan has no run '{min(unknown)}'; write the plan again, or leave it out"
             )
         runs = [run for run in self.runs if not ids or run.id in ids]
-        groups = chains(sorted(runs, key=lambda run: run.seed or 0))
-        return list(chain.from_iterable(groups[part - 1 :: parts]))
+        return sorted(runs, key=lambda run: run.seed or 0)
 
 
 def read_plan(path: Path) -> Plan:
@@ -141,7 +120,7 @@ def named(text: str, runs: Sequence[PlannedRun]) -> list[PlannedRun]:
 
 
 def _would_be(method: str, planned: PlannedRun) -> bool:
-    """Whether a method's text would be this run if it were planned instead of it."""
+    """Tell whether a method's text would be this run if it were planned instead of it."""
     try:
         run = resolve(
             f"{method}@{planned.setting}",

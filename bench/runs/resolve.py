@@ -15,9 +15,9 @@ import re
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
+from operator import itemgetter
 from typing import Any
 
 from pydantic import ValidationError
@@ -41,9 +41,8 @@ from bench.registry.methods import (
     method_origin,
 )
 from bench.runs.run import Recipe, Run, converted, cut_shape, identified, model_fields
-from bench.utils.brackets import items, split
-from bench.utils.errors import UserError, did_you_mean
-from bench.utils.files import stem
+from bench.utils.brackets import read_keys, split
+from bench.utils.errors import UserError, did_you_mean, suggestion
 from bench.utils.validation import explain
 from methods.base import Method, Refusal, Shape, refuse_composition
 
@@ -80,43 +79,45 @@ def resolve(
             cannot be combined.
     """
     parsed, setting = parse(text)
-    parsed[1:] = sorted(parsed[1:], key=lambda part: part[0])
+    parsed[1:] = sorted(parsed[1:], key=itemgetter(0))
     classes = [method_class(name) for name, _ in parsed]
     host = classes[0]
     setting = _choose_setting(text, setting, classes)
     chosen = _choose_backbone(host, backbone_name)
     with _refusals(text, classes):
         rows = [_setting_row(cls, setting, chosen.name) for cls in classes]
-        texts = [
+        given = [
             _divide(cls, keys, cls is host) for cls, (_, keys) in zip(classes, parsed, strict=True)
         ]
+
+        # The recipe comes first, since its cuts decide to what hyper-parameters are clamped.
         own = Recipe(**rows[0][1])
-        of_suite, of_text = _cut(recipe, texts[0][1], host, chosen)
+        of_suite, of_text = _cut(recipe, given[0][1], host, chosen)
         final = Recipe(**{**own.model_dump(exclude_defaults=True), **of_suite, **of_text})
         _check_cuts(final, host, chosen)
-        # A recipe field of the text is spelled if it changes what the suite makes of the method.
-        fields = _differing(of_text, own.model_copy(update=of_suite))
+        shape = cut_shape(chosen, final)
+
         corpus = final.corpus or corpus
         alike = partial(resolve, corpus=corpus, data=data, seed=seed, recipe=recipe)
-        needed = _NeededRuns(text, host, chosen, alike)
-        parts: list[_Part] = []
-        for cls, (row, _), (keys, _) in zip(classes, rows, texts, strict=True):
-            defaults = needed.spelled(cls, {**dict(cls.Hyper()), **row})
-            given = needed.spelled(cls, keys)
-            part = _build_part(cls, defaults, given, cut_shape(chosen, final), is_host=not parts)
-            needed.check(part.clamped)
+        needs = _Needs(text, host, chosen, alike)
+        parts = []
+        for cls, (row, _), (keys, _) in zip(classes, rows, given, strict=True):
+            defaults = needs.spelled(cls, {**dict(cls.Hyper()), **row})
+            part = _build_part(cls, defaults, needs.spelled(cls, keys), shape, cls is host)
+            needs.check(part.clamped)
             parts.append(part)
         refuse_composition([(part.cls, part.requested) for part in parts])
         _check_dropout(final, host, parts[0].clamped, chosen)
-        skips = [part.cls.skip(part.clamped, cut_shape(chosen, final)) for part in parts]
+        skips = [part.cls.skip(part.clamped, shape) for part in parts]
 
-    parts[0].shown.update(fields)
-    skips += [run.skip and f"it needs {name}: {run.skip}" for name, run in needed.runs.items()]
+    # A recipe field of the text is spelled if it changes what the suite makes of the method.
+    parts[0].shown.update(_differing(of_text, own.model_copy(update=of_suite)))
+    skips += [run.skip and f"it needs {name}: {run.skip}" for name, run in needs.runs.items()]
     label = " + ".join(map(_label, parts))
     training: dict[str, Any] = {"seed": None}
     if host.trained:
         label += _dropout_note(final, chosen)
-        changes, overridden = _changes(own, of_suite, final, needed.runs.values())
+        changes, overridden = _changes(own, of_suite, final, needs.runs.values())
         training = {
             "corpus": corpus,
             "own_corpus": own.corpus is not None and final.corpus == own.corpus,
@@ -136,7 +137,7 @@ def resolve(
         data=data,
         recipe=final,
         skip=next(filter(None, skips), None),
-        needs=needed.runs,
+        needs=needs.runs,
         **training,
     )
 
@@ -194,27 +195,18 @@ def _parse_part(part: str, text: str) -> tuple[str, Keys]:
     match = re.fullmatch(r"\s*([a-z0-9-]+)\s*(?:\[(.*)\])?\s*", part, re.DOTALL)
     if not match:
         context = f" in '{text}'" if part != text else ""
-        form = "; write method[key=value,...]+method@paper|official"
-        raise UserError(f"cannot read '{part}'{context}{_meant(text) or _meant(part) or form}")
+        hint = suggestion(part.partition("[")[0].strip(), method_classes())
+        hint = hint or "; write method[key=value,...]+method@paper|official"
+        raise UserError(f"cannot read '{part}'{context}{hint}")
     keys: Keys = {}
-    for item in items(filter(None, split(match[2] or "", ",")), r"\s*\w+\s*="):
-        key, equals, value = (word.strip() for word in item.partition("="))
-        if not equals or not key or not value:
-            raise UserError(f"cannot read '{item}' in '{text}'; write key=value")
-        if key in keys:
-            raise UserError(f"'{key}' is given twice in '{text}'; give it once")
-        keys[key] = "" if value == EMPTY else value
+    if match[2]:
+        for key, value in read_keys(match[2], text).items():
+            keys[key] = value.strip()
+            if not keys[key]:
+                raise UserError(f"cannot read '{key}=' in '{text}'; write key=value")
+            if keys[key] == EMPTY:
+                keys[key] = ""
     return match[1], keys
-
-
-def _meant(part: str) -> str:
-    """Suggest the name of the method whose title or name a part begins with, written otherwise."""
-    written = part.partition("[")[0].strip().lower()
-    titles = {cls.title.lower(): name for name, cls in method_classes().items()}
-    for name in (titles.get(written), stem(written)):
-        if name in method_classes():
-            return f"; did you mean '{name}'?"
-    return ""
 
 
 # Setting and backbone
@@ -333,6 +325,7 @@ def _check_cuts(recipe: Recipe, host: type[Method], chosen: Backbone) -> None:
             f"'scored_layers' is {recipe.scored_layers}, but only {recipe.layers or depth} are "
             "trained; omit it to score with all of them"
         )
+    # Both are cuts of the encoder that is built by default.
     if (host.encoder, host.encoders) != (Method.encoder, Method.encoders):
         for name in ("scored_layers", "dimension"):
             if getattr(recipe, name):
@@ -393,21 +386,18 @@ def _build_part(
         return cls.Hyper(**dict(cls.clamp_to_backbone(requested, shape)))
 
     fitted = clamped(given)
-    used = [key for key in given if key not in cls.used_if or cls.used_if[key](fitted)]
-    given = {key: given[key] for key in used}
+    given = {key: given[key] for key in given if key not in cls.used_if or cls.used_if[key](fitted)}
     fitted = clamped(given)
     # A key without effect on this backbone is not spelled, so that equal runs have one name.
     shown = {}
     for key in given:
-        others = {name: value for name, value in given.items() if name != key}
         with suppress(Refusal, ValidationError):  # the others need the key
-            if clamped(others) == fitted:
+            if clamped({name: given[name] for name in given.keys() - {key}}) == fitted:
                 continue
         shown[key] = getattr(fitted, key)
-    # What only the first method decides is no part of the identity of the others.
     hyper = dict(fitted)
-    for key in cls.Hyper.marked("host"):
-        if not is_host:
+    if not is_host:  # what only the first method decides is no part of the others' identity
+        for key in cls.Hyper.marked("host"):
             del hyper[key]
     return _Part(cls, cls.Hyper(**{**defaults, **given}), fitted, hyper, shown)
 
@@ -426,7 +416,7 @@ def _label(part: _Part) -> str:
             notes[key] = f"{key}={after}, the most this backbone has (of {before})"
     if not notes:
         return part.cls.title
-    return f"{part.cls.title} ({', '.join(map(notes.__getitem__, sorted(notes)))})"
+    return f"{part.cls.title} ({', '.join(notes[key] for key in sorted(notes))})"
 
 
 # Runs that are needed
@@ -445,17 +435,16 @@ def split_run(value: str) -> tuple[str, str]:
     return text.strip(), name.strip()
 
 
-class _NeededRuns:
+@dataclass(frozen=True)
+class _Needs:
     """The runs that the hyper-parameters of a run name, by their only spelling."""
 
-    def __init__(
-        self, text: str, host: type[Method], chosen: Backbone, resolve_alike: Callable[..., Run]
-    ) -> None:
-        """Take the run that needs them, and what resolves them for it."""
-        self.text, self.host, self.chosen = text, host, chosen
-        self.resolve_alike = resolve_alike
-        self.named: dict[str, Run] = {}  # some of which are defaults that the text replaces
-        self.runs: dict[str, Run] = {}
+    text: str  # of the run that needs them
+    host: type[Method]
+    chosen: Backbone
+    resolve_alike: Callable[..., Run]
+    named: dict[str, Run] = field(default_factory=dict)  # also by defaults that the text replaces
+    runs: dict[str, Run] = field(default_factory=dict)
 
     def spelled(self, cls: type[Method], values: Values) -> Values:
         """Hyper-parameters of a part with the only spelling of each run that they name."""
@@ -480,8 +469,9 @@ class _NeededRuns:
                 f"'{name}' in '{self.text}' is not trained; name a method that is trained, a "
                 "folder, or a model of the hub"
             )
-        place = "" if run.reference in (own, NO_BACKBONE.reference) else f" on {run.reference}"
-        spelling = f"{RUN}{run.text}{place}"
+        spelling = f"{RUN}{run.text}"
+        if run.reference not in (own, NO_BACKBONE.reference):
+            spelling += f" on {run.reference}"
         self.named[spelling] = run
         return spelling
 
@@ -498,20 +488,17 @@ class _NeededRuns:
                         f"{subject} needs a masked language model, and '{run.method}' keeps no "
                         "head of one; name a folder or a model of the hub"
                     )
+            # Of these, the run's own tokens are read.
             if (key in poolers or key in language) and value not in (None, BACKBONE):
                 folder = run.pretrained.local if run else encoder_folder(value)
-                self._check_words(subject, folder)
+                words, own = vocabulary(folder), vocabulary(self.chosen.local)
+                if words and own and words != own:
+                    raise UserError(
+                        f"{subject} has another vocabulary than '{self.chosen.name}', whose tokens "
+                        "it would read; name another"
+                    )
             if run and key in poolers:
                 _check_pooler(subject, run, hyper, poolers[key])
-
-    def _check_words(self, subject: str, folder: Path | None) -> None:
-        """Refuse an encoder that would read tokens of the run as other words."""
-        words, own = vocabulary(folder), vocabulary(self.chosen.local)
-        if words and own and words != own:
-            raise UserError(
-                f"{subject} has another vocabulary than '{self.chosen.name}', whose tokens it "
-                "would read; name another"
-            )
 
 
 def _check_pooler(subject: str, run: Run, hyper: Any, pooler: str) -> None:

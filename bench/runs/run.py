@@ -55,93 +55,66 @@ class Recipe(HyperParameters, Model):
     """Hyper-parameters of the training loop. Defaults: docs/methods.md#shared-recipe,
     bert-base-uncased."""
 
-    batch_size: PositiveInt = Field(default=64, description="sentences in a step")
-    learning_rate: NotNegative = Field(
-        default=3e-5, description="at the first step after the warm-up; then by `schedule`"
-    )
-    epochs: PositiveInt = Field(default=1, description="passes over the corpus")
-    corpus: str | None = Field(
-        default=None, description="training corpus, by name or path; none takes the suite's"
-    )
-    sentences: PositiveInt | None = Field(
-        default=None, description="only the first lines of the corpus; none: all"
-    )
-    distinct: PositiveInt | None = Field(
-        default=None,
-        description="each sentence of the corpus once, of at least so many words; none: every row",
-    )
-    max_length: Annotated[int, Field(ge=3)] = Field(
-        default=32,  # of at least [CLS], one token, [SEP]
-        description="word pieces in training, including special tokens; at least 3",
-    )
-    pooler: Pooler = Field(
-        default="cls_mlp",
-        description="of the vectors; those with a training head, `cls_mlp`, `cls_pooler` and "
-        "`cls_pooler_mlp`, are scored as `cls_before_pooler`",
-    )
-    dropout: Fraction | None = Field(
-        default=None, description="hidden and attention dropout, below 1; none keeps the backbone's"
-    )
-    weight_decay: NotNegative = Field(default=0.0, description="of the optimiser")
-    optimiser: Literal["adamw", "rmsprop"] = Field(
-        default="adamw", description="`adamw`, or `rmsprop` as in TensorFlow (decay 0.9)"
-    )
-    epsilon: Positive = Field(default=1e-8, description="of the optimiser; above 0")
-    bias_correction: bool = Field(
-        default=True, description="of AdamW; false gives BERT's original optimiser"
-    )
-    early_epsilon: bool = Field(
-        default=False,
-        description="true: AdamW adds epsilon before its bias correction, as in old transformers",
-    )
-    schedule: str = Field(
-        default="linear",
-        description="`linear` falls to 0; `constant`; `slanted` rises from a 32nd of it and falls "
-        "back; or boundaries of blocks, as rising shares of the steps: after `0.5+0.75` it has "
-        "fallen to 2/3 and to 1/3",
-    )
-    warmup: Fraction = Field(
-        default=0.0, description="fraction of the steps in which the learning rate rises"
-    )
-    clip: Positive = Field(
-        default=1.0, description="maximum gradient norm; a large value never clips"
-    )
-    precision: Literal["mixed", "bfloat16", "float32"] = Field(
-        default="mixed",
-        description="`mixed` is float16 on a GPU and float32 on a CPU; `bfloat16` and `float32` "
-        "are the same on both",
-    )
-    select_on: str = Field(
-        default="STS-B",
-        description="dev set that picks the checkpoint: `STS-B`, `SICK-R`, `CNSD-STS-B`, "
-        "`sts:NAME`, or the mean of several, as `STS-B+SICK-R`",
-    )
-    select_every: PositiveInt = Field(default=125, description="steps between two selections")
-    patience: PositiveInt | None = Field(
-        default=None,
-        description="selections without improvement before training stops; none: never",
-    )
-    threads: PositiveInt = Field(
-        default=1, description="CPU threads of a training; the last digits of sums depend on it"
-    )
-    layers: PositiveInt | None = Field(
-        default=None,
-        description="number of first layers that the backbone keeps in training; none: all",
-    )
-    scored_layers: PositiveInt | None = Field(
-        default=None, description="number of first trained layers that are scored; none: all"
-    )
-    dimension: PositiveInt | None = Field(
-        default=None,
-        description="output dimensions of the `cls_mlp` head, which is then scored, too; none: the "
-        "backbone's width, and the head is not scored",
-    )
-    drop_last: bool = Field(
-        default=False, description="whether an epoch leaves out its last batch if it is short"
-    )
-    decay_biases: bool = Field(
-        default=True, description="whether weight decay includes biases and layer norms"
-    )
+    batch_size: PositiveInt = 64
+    """sentences in a step"""
+    learning_rate: NotNegative = 3e-5
+    """at the first step after the warm-up; then by `schedule`"""
+    epochs: PositiveInt = 1
+    """passes over the corpus"""
+    corpus: str | None = None
+    """training corpus, by name or path; none takes the suite's"""
+    sentences: PositiveInt | None = None
+    """only the first lines of the corpus; none: all"""
+    distinct: PositiveInt | None = None
+    """each sentence of the corpus once, of at least so many words; none: every row"""
+    max_length: Annotated[int, Field(ge=3)] = 32  # of at least [CLS], one token, [SEP]
+    """word pieces in training, including special tokens; at least 3"""
+    pooler: Pooler = "cls_mlp"
+    """of the vectors; those with a training head, `cls_mlp`, `cls_pooler` and `cls_pooler_mlp`, are
+    scored as `cls_before_pooler`"""
+    dropout: Fraction | None = None
+    """hidden and attention dropout, below 1; none keeps the backbone's"""
+    weight_decay: NotNegative = 0.0
+    """of the optimiser"""
+    optimiser: Literal["adamw", "rmsprop"] = "adamw"
+    """`adamw`, or `rmsprop` as in TensorFlow (decay 0.9)"""
+    epsilon: Positive = 1e-8
+    """of the optimiser; above 0"""
+    bias_correction: bool = True
+    """of AdamW; false gives BERT's original optimiser"""
+    early_epsilon: bool = False
+    """true: AdamW adds epsilon before its bias correction, as in old transformers"""
+    schedule: str = "linear"
+    """`linear` falls to 0; `constant`; `slanted` rises from a 32nd of it and falls back; or
+    boundaries of blocks, as rising shares of the steps: after `0.5+0.75` it has fallen to 2/3 and
+    to 1/3"""
+    warmup: Fraction = 0.0
+    """fraction of the steps in which the learning rate rises"""
+    clip: Positive = 1.0
+    """maximum gradient norm; a large value never clips"""
+    precision: Literal["mixed", "bfloat16", "float32"] = "mixed"
+    """`mixed` is float16 on a GPU and float32 on a CPU; `bfloat16` and `float32` are the same on
+    both"""
+    select_on: str = "STS-B"
+    """dev set that picks the checkpoint: `STS-B`, `SICK-R`, `CNSD-STS-B`, `sts:NAME`, or the mean
+    of several, as `STS-B+SICK-R`"""
+    select_every: PositiveInt = 125
+    """steps between two selections"""
+    patience: PositiveInt | None = None
+    """selections without improvement before training stops; none: never"""
+    threads: PositiveInt = 1
+    """CPU threads of a training; the last digits of sums depend on it"""
+    layers: PositiveInt | None = None
+    """number of first layers that the backbone keeps in training; none: all"""
+    scored_layers: PositiveInt | None = None
+    """number of first trained layers that are scored; none: all"""
+    dimension: PositiveInt | None = None
+    """output dimensions of the `cls_mlp` head, which is then scored, too; none: the backbone's
+    width, and the head is not scored"""
+    drop_last: bool = False
+    """whether an epoch leaves out its last batch if it is short"""
+    decay_biases: bool = True
+    """whether weight decay includes biases and layer norms"""
 
     @property
     def selection(self) -> list[str]:
@@ -157,7 +130,7 @@ class Recipe(HyperParameters, Model):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        try:
+        try:  # a schedule by name has no boundaries, and any other word none that are numbers
             rising = all(low < high for low, high in pairwise([0.0, *self.boundaries, 1.0]))
         except ValueError:
             rising = False
@@ -287,8 +260,7 @@ class Run(Document):
 
     @property
     def structure(self) -> str | None:
-        """What the training needs of its corpus besides sentences: "documents", "triples" or
-        nothing."""
+        """The structure that the training needs of its corpus: "documents", "triples" or none."""
         host, hyper = self.composed[0]
         return host.reads(hyper) if self.trained else None
 
@@ -352,7 +324,7 @@ class PlannedRun(Run):
 
     @property
     def stages(self) -> list[str]:
-        """Those of `bench.runs.STAGES` that it goes through."""
+        """The stages that it goes through, in the order of `bench.runs.STAGES`."""
         has = {"train": self.trained, "score": True, "analyse": bool(self.analyses)}
         return [stage for stage in STAGES if has[stage]]
 

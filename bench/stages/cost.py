@@ -179,12 +179,11 @@ def by_plan(work: Sequence[tuple[PlannedRun, str, float]], mode: str) -> str:
     return ", ".join(hours)
 
 
-def report(suite: Suite, runs: Sequence[PlannedRun], device: str, gpus: int, results: Path) -> str:
-    """The estimate of a plan on `gpus` devices as text, with times measured in `results`."""
+def report(suite: Suite, runs: Sequence[PlannedRun], device: str, results: Path) -> str:
+    """The estimate of a plan as text, with times measured in `results`."""
     table = predict(runs, suite.mode, device, Measured(results, device))
     table.loc[len(table)] = ["all", "", *table[["runs", "measured", "seconds"]].sum()]
     table["device h"] = table.pop("seconds") / 3600
-    table[f"wall h at {gpus}"] = table["device h"] / gpus
     rows = table.astype({"runs": int, "measured": int}).to_string(index=False, float_format="%.2f")
     return (
         f"{rows}\n\nRuns without a measurement on this device: FLOP at {UTILISATION:.0%} of the "

@@ -57,11 +57,10 @@ def train_run(run: Run, suite: Path, device: str) -> dict[str, Any]:
         for name, _, _ in run.parts:
             origin = method_origin(name)
             if origin:
-                word = shlex.quote(origin.place) if origin.place.endswith(".py") else name
                 error_class = TransientError if is_transient(error) else UserError
                 raise error_class(
                     f"training {run.method} failed ({describe_error(error)}); "
-                    f"find the error with: python -m bench check-method {word}"
+                    f"find the error with: python -m bench check-method {shlex.quote(origin.place)}"
                 ) from error
         raise
 

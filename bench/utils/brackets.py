@@ -1,7 +1,6 @@
 """Keys in brackets, NAME[key=value,...], where values may have brackets and commas of their own."""
 
-import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from bench.utils.errors import UserError
 
@@ -26,17 +25,24 @@ def split(text: str, mark: str) -> list[str]:
     return pieces
 
 
-def items(pieces: Iterable[str], begin: str) -> list[str]:
-    """Items from pieces between commas: a piece that does not begin as the pattern `begin` says
-    belongs to the value before it.
+def read_keys(text: str, whole: str, bare: Sequence[str] = ()) -> dict[str, str]:
+    """The keys in brackets of the text `whole`. A comma ends a value only before `key=`, or before
+    one of the `bare` keys, which need no value.
 
-    >>> items(["x=1", "2", "y=3"], r"\\w+=")
-    ['x=1,2', 'y=3']
+    >>> read_keys("x=1,2,y=3", "a[x=1,2,y=3]")
+    {'x': '1,2', 'y': '3'}
     """
-    found: list[str] = []
-    for piece in pieces:
-        if found and not re.match(begin, piece):
-            found[-1] += f",{piece}"
+    keys: dict[str, str] = {}
+    key = ""
+    for piece in split(text, ","):
+        name, equals, value = piece.partition("=")
+        name = name.strip()
+        if name in bare or (equals and name.isidentifier()):
+            if name in keys:
+                raise UserError(f"'{name}' is given twice in '{whole}'; give it once")
+            key, keys[name] = name, value
+        elif keys:
+            keys[key] += f",{piece}"
         else:
-            found.append(piece)
-    return found
+            raise UserError(f"cannot read '{piece.strip()}' in '{whole}'; write key=value")
+    return keys

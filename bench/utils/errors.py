@@ -34,38 +34,17 @@ LISTED = 10  # most names that a message lists; the closest come first if one is
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """Suggest the closest match of `word` in `known`, or return "" if there is none.
+    """Suggest the closest match of `word` in `known`, or return "" if there is none. Names that it
+    begins are preferred.
 
-    A run with other keys or another setting is preferred to another method. A word also matches the
-    initials of a name, and its beginning. A name with another first letter must be much alike.
-
-    >>> suggestion("simsce", ["simcse", "sscl"]), suggestion("score", ["more"])
-    ("; did you mean 'simcse'?", '')
-    >>> suggestion("dclr", ["dclr[epochs=1]", "sscl"])
-    "; did you mean 'dclr[epochs=1]'?"
-    >>> suggestion("lr", ["learning_rate", "pooler"])
-    "; did you mean 'learning_rate'?"
+    >>> suggestion("simsce", ["SimCSE", "SSCL"]), suggestion("score", ["trec"])
+    ("; did you mean 'SimCSE'?", '')
     """
-    names = {name.lower(): name for name in sorted(known)}
+    names = {name.lower(): name for name in known}
     word = word.lower()
-    same = [name for name in names if _bare(word) in (_bare(name), _initials(name))]
-    same = same or [name for name in names if len(word) > 2 and name.startswith(word)]
-    alike = [name for name in names if name.lstrip("-")[:1] == word.lstrip("-")[:1]]
-    for candidates, cutoff in ((same, 0.0), (alike, 0.6), (names, 0.8)):
-        close = difflib.get_close_matches(word, candidates, n=1, cutoff=cutoff)
-        if close:
-            return f"; did you mean '{names[close[0]]}'?"
-    return ""
-
-
-def _bare(run: str) -> str:
-    """The text of a run without keys and setting."""
-    return re.sub(r"\[[^]]*\]|@.*", "", run)
-
-
-def _initials(name: str) -> str:
-    initials = "".join(re.findall(r"(?:^|(?<=[_-]))[a-z]", name))
-    return initials if len(initials) > 1 else name
+    begun = [name for name in names if name.startswith(word)]
+    close = difflib.get_close_matches(word, begun or names, n=1)
+    return f"; did you mean '{names[close[0]]}'?" if close else ""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

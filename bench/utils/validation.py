@@ -16,7 +16,10 @@ from bench.utils.files import read_json
 class Model(BaseModel):
     """A frozen model without unknown fields, NaN or infinity."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    # The text below a field is its description.
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
     @model_validator(mode="before")
     @classmethod

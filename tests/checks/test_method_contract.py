@@ -3,9 +3,6 @@ breach is noticed."""
 
 import json
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +14,7 @@ from bench.runs import config
 from bench.runs.resolve import resolve
 from bench.stages.jobs import train_run
 from bench.utils.errors import UserError
-from bench.utils.files import sha256_file, sha256_text, write_text
+from bench.utils.files import sha256_file, sha256_text
 from tests.support.tiny_suite import tiny_run
 
 # A method that draws, remembers and learns, and so can break every clause.
@@ -70,13 +67,8 @@ def forgotten(monkeypatch, global_state):
     stays what it is."""
     monkeypatch.setenv("BENCH_METHODS", "")
     yield
-    forget(registered.load_file, registered._read_package)
-
-
-def forget(*more):
-    """Empty the caches of methods."""
-    for kept in (registered._methods, *more):
-        kept.cache_clear()
+    registered._methods.cache_clear()
+    registered.load_file.cache_clear()
 
 
 @pytest.fixture
@@ -184,7 +176,7 @@ BREACHES = [
     ([("def after_loss", "def wieghts(self):\n        pass\n\n    def after_loss")], "slot_names",
      "nothing calls 'wieghts'; rename it to 'weights', or let it start with '_'"),
     ([("def negatives(self, anchors, views, step)", "def negatives(self, anchors)")], "loss",
-     r"it fails \(TypeError in .*negatives\(\) takes 2 positional arguments but 4 were given"),
+     r"negatives\(\) takes 2 positional arguments but 4 were given"),
     (loss(".detach()"), "loss", "the loss has no gradient"),
     (loss(".item()"), "loss", "the loss is float, not a scalar tensor"),
     (loss(".sub(100).sqrt()"), "loss", "the loss is nan"),
@@ -195,8 +187,8 @@ BREACHES = [
     (loss(" * (1 + int(''.join({*'12345678'})) / 1e9)"), "same_seed",
      r"differs; .* iterate over sorted\(...\) instead of a set of strings"),
     ([(DRAW, "torch.randn(anchors.shape)")], "random_streams", "torch's global generator was used"),
-    ([(DRAW, NUMPY)], "random_streams", "numpy's global generator"),
-    ([(DRAW, DRAW + " * random.random()")], "random_streams", "Python's global generator was used"),
+    ([(DRAW, NUMPY)], "same_seed", "differs; draw with"),
+    ([(DRAW, DRAW + " * random.random()")], "same_seed", "differs; draw with"),
     (PLAIN_ATTRIBUTES, "resume", "differs; keep state in buffers"),
     (loss(".float()"), "float64", "it is of torch.float32; do not cast"),
     (loss(f" + {FLOAT64_DRAW}"), "float64", "in float32; draw in float32 and cast"),
@@ -214,7 +206,7 @@ BREACHES = [
 
 @pytest.mark.parametrize(("edits", "clause", "said"), BREACHES)
 def test_a_breach_is_noticed_by_its_clause(edits, clause, said, trial):
-    with pytest.raises(pytest.fail.Exception, match=said) as raised:
+    with pytest.raises(BaseException, match=said) as raised:
         getattr(contract, f"test_{clause}")(trial(changed(*edits)))
     assert "\n" not in str(raised.value)
 
@@ -224,34 +216,14 @@ def test_every_clause_has_a_breach():
     assert {clause for _, clause, _ in BREACHES} == clauses
 
 
-def test_what_rests_on_a_broken_clause_is_left_out(write, capsys):
+def test_the_command_ends_at_the_first_broken_clause(write, capsys):
     path = write(changed((LOSS, "return 1 / 0")))
     assert main(["check-method", str(path)]) == 1
     said = capsys.readouterr().out
     line = path.read_text().splitlines().index("        return 1 / 0") + 1
-    fault = (
-        "queue: the loss of a batch is a finite scalar, and its gradient reaches what is trained: "
-        f"it fails (ZeroDivisionError in {path}, line {line}: division by zero); fix it"
-    )
-    assert f"\n{fault}\n" in said
-    assert " 1 failed, 3 passed, 8 skipped in " in said
-
-
-@pytest.mark.slow
-def test_the_contract_is_a_module_of_tests(write, tmp_path):
-    """With the option of the installed package, as an entry point gives it."""
-    broken = changed(('"queue"', '"broken-queue"'), (LOSS, LOSS + " / (len(views.vectors[0]) - 1)"))
-    words = [sys.executable, "-m", "pytest", "-p", "bench.checks.pytest_option", "--pyargs"]
-    words += ["bench.checks.method_contract", "-v", "-k", "text or single_item"]
-    paths = [write(SOURCE, "mine/queue.py"), write(broken, "mine/broken.py")]
-    words += ["--method", paths[0], "--method", paths[1], "--method", "simcse"]
-    environment = os.environ | {"PYTHONPATH": str(Path(contract.__file__).parents[2])}
-    pipes = {"stdout": subprocess.PIPE, "text": True}
-    said = subprocess.run(words, cwd=tmp_path, env=environment, **pipes).stdout
-    assert "1 failed, 5 passed" in said
-    for name in ("text[queue]", "single_item_batch[queue]", "text[simcse]"):
-        assert f"::test_{name} PASSED" in said
-    assert "\nbroken-queue: a batch of one item has a finite loss: the loss is " in said
+    assert f"\n{path}:{line}: in loss\n" in said
+    assert "\nE   ZeroDivisionError: division by zero\n" in said
+    assert " 1 failed, 3 passed in " in said
 
 
 def test_the_command_names_what_cannot_be_imported(write, capsys):
@@ -338,7 +310,8 @@ def test_an_edited_file_is_another_run(add, monkeypatch):
     first = ["queue", 1, {"temperature": 0.05, "length": 5}, sha256_text(SOURCE)]
     assert before.identity["parts"][0] == first
     assert len(before.identity["parts"][1]) == 3
-    forget(registered.load_file)
+    registered._methods.cache_clear()
+    registered.load_file.cache_clear()
     path.write_text(SOURCE + "\n# a remark\n")
     after = run_of("queue[length=5]+gs-infonce")
     assert after.id.rpartition("_")[0] == before.id.rpartition("_")[0]
@@ -355,63 +328,6 @@ def test_annotations_may_be_texts(add):
     assert hyper == {"temperature": 0.1, "length": 7}
     with pytest.raises(UserError, match=r"'length' should be a valid integer"):
         run_of("queue[length=x]")
-
-
-# Installed packages
-
-
-@pytest.fixture
-def package(tmp_path, monkeypatch):
-    """An installed package whose entry point is `value`."""
-
-    def installed(value, source=SOURCE):
-        for name in [name for name in sys.modules if name.startswith("queues_of_mine")]:
-            monkeypatch.delitem(sys.modules, name)
-        folder = tmp_path / "site"
-        for file, text in {
-            "queues_of_mine/__init__.py": "",
-            "queues_of_mine/core.py": source,
-            "queues_of_mine/table.py": "LENGTH = 4\n",
-            "queues-1.dist-info/METADATA": "Metadata-Version: 2.1\nName: queues\nVersion: 1\n",
-            "queues-1.dist-info/entry_points.txt": f"[sentbench.methods]\nmine = {value}\n",
-        }.items():
-            write_text(folder / file, text)
-        monkeypatch.syspath_prepend(str(folder))
-        forget()
-        return folder / "queues_of_mine"
-
-    return installed
-
-
-@pytest.mark.parametrize("value", ["queues_of_mine.core", "queues_of_mine.core:Queue"])
-def test_an_entry_point_names_a_module_or_a_method(value, package):
-    folder = package(value)
-    before, origin = run_of("queue").id, registered.method_origin("queue")
-    assert origin.place == f"the package queues ({value})"
-    forget(registered._read_package)
-    # What a method imports of its package counts too.
-    (folder / "table.py").write_text("LENGTH = 5\n")
-    assert run_of("queue").id != before
-
-
-def test_a_method_of_a_package_is_checked_by_its_name(
-    package, tiny_bert, tiny_data, tiny_corpus, tmp_path, capsys
-):
-    package("queues_of_mine.core", changed((LOSS, "raise SystemExit(0)")))
-    with pytest.raises(UserError, match=r": python -m bench check-method queue$"):
-        train_run(tiny_run("queue", tiny_bert, tiny_data, tiny_corpus), tmp_path / "suite", "cpu")
-    assert main(["check-method", "queue"]) == 1
-    assert "\nqueue: the loss of a batch" in capsys.readouterr().out
-
-
-def test_a_package_without_a_method_is_one_sentence(package):
-    package("queues_of_mine.core", "raise OSError('no net')")
-    told = r"the package queues .* cannot be imported \(OSError in .*core.py, line 1: no net"
-    with pytest.raises(UserError, match=told):
-        run_of("simcse")
-    package("queues_of_mine.table")
-    with pytest.raises(UserError, match="has no method; fix its entry point or uninstall it"):
-        run_of("simcse")
 
 
 # Configurations

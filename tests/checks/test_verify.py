@@ -1,6 +1,5 @@
 """A result is confirmed by computing it again, and anything that was changed since is found."""
 
-import json
 import shutil
 import tempfile
 from pathlib import Path
@@ -9,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from scipy.stats import spearmanr
 
 from bench.__main__ import main
 from bench.checks import verify as module
@@ -19,8 +17,7 @@ from bench.datasets.corpora import read_sentences
 from bench.datasets.labelled import task_sums
 from bench.datasets.tasks import STS_TASKS
 from bench.evaluation.scoring import read_tasks
-from bench.results.records import read_items, read_scores
-from bench.runs.paths import items_file
+from bench.results.records import read_scores
 from bench.utils.files import read_json, sha256_file, write_json
 from methods.untrained import Untrained
 from tests.support.tiny_suite import job_words
@@ -98,7 +95,7 @@ def state(folder):
 
 def test_a_result_is_confirmed_and_nothing_is_written(suite, result, nothing_left, capsys):
     before = state(suite)
-    assert main(["verify", str(result), "--device", "cpu"]) == 0
+    assert main(["verify", str(result)]) == 0
     assert capsys.readouterr().out == f"{result}\n  confirmed: {EQUAL}\n"
     assert state(suite) == before
 
@@ -163,9 +160,6 @@ def test_contamination_is_counted_and_not_verified(job, tiny_data, tiny_corpus, 
     assert read.provenance.contamination["STS-B"].seen == len(set(seen))
     tests = [record.aggregation for record in read.records if record.split == "test"]
     assert tests == ["all", "unseen"]
-    items = read_items(items_file(suite, result.stem))["STS-B"]
-    assert items.dtype.names == ("key", "gold", "similarity")
-    assert len(items) == 12
     assert verify(result).verdict == "confirmed: all 2 scores are equal bit for bit"
 
 
@@ -184,7 +178,7 @@ def test_what_is_not_trained_is_made_again_outside_the_suite(job, tmp_path, noth
 def test_a_changed_score_is_found(result, capsys):
     value = read_json(result)["records"][3]["value"]
     change(result, lambda c: c["records"][3].update(value=value + 1e-9))
-    assert main(["verify", str(result), "--device", "cpu"]) == 1
+    assert main(["verify", str(result)]) == 1
     _, head, row, verdict = capsys.readouterr().out.splitlines()
     assert head.split() == ["stored", "recomputed", "difference", "tolerance"]
     numbers = [f"{value:.4f}", f"{value:.4f}", "-1e-09", "0"]
@@ -294,21 +288,19 @@ def test_a_missing_encoder_is_named_and_another_suite_may_have_it(suite, result,
     (suite / "runs").rename(tmp_path / "runs")
     folder = suite / "runs" / result.stem / "encoder"
     told = f"{result} cannot be verified without its encoder, and {folder} does not exist; name the"
-    assert told in refused(capsys, result, "--device", "cpu")
-    assert main(["verify", str(result), "--suite", str(tmp_path), "--device", "cpu"]) == 0
+    assert told in refused(capsys, result)
+    assert main(["verify", str(result), "--suite", str(tmp_path)]) == 0
 
 
 def test_the_others_are_verified_all_the_same(result, capsys):
     gone = result.with_name("gone.json")
-    assert main(["verify", str(gone), str(result), "--device", "cpu"]) == 2
+    assert main(["verify", str(gone), str(result)]) == 2
     printed = capsys.readouterr()
     assert "confirmed: all" in printed.out
     assert f"{gone} does not exist" in printed.err
 
 
-def test_what_holds_no_scores_is_one_sentence(job, result, tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert "no GPU is visible; leave --device out" in refused(capsys, result, "--device", "cuda")
+def test_what_holds_no_scores_is_one_sentence(job, result, tmp_path, capsys):
     result.write_text("{}")
     assert f"{result} is not a scores file ('provenance' is missing)" in refused(capsys, result)
     skipped = job("sscl[layer=11]", tmp_path / "skipped")
@@ -323,21 +315,6 @@ def test_a_method_that_changed_since_is_one_sentence(job, tmp_path, monkeypatch,
 
 
 # What rounding may do
-
-
-def test_one_exchange_moves_a_correlation_by_no_more_than_its_bound():
-    draw = np.random.default_rng(0)
-    for pairs in (5, 12, 30):
-        moved = []
-        for _ in range(300):
-            gold, ranks = draw.permutation(pairs), np.arange(pairs)
-            if draw.random() < 0.1:  # the most: first and last in gold stand side by side
-                gold = np.roll(np.arange(pairs), 1)
-            place = draw.integers(pairs - 1)
-            other = ranks.copy()
-            other[[place, place + 1]] = other[[place + 1, place]]
-            moved.append(spearmanr(ranks, gold).statistic - spearmanr(other, gold).statistic)
-        assert 100 * np.abs(moved).max() == pytest.approx(1200 / (pairs * (pairs + 1)))
 
 
 def test_tolerances_follow_from_the_kind_of_score_and_its_items(tiny_data, tmp_path):
@@ -372,26 +349,27 @@ def test_a_large_set_has_the_tolerance_of_correlations(tiny_data):
 # Sums of tasks
 
 
-def test_sums_of_tasks_see_sentences_scores_and_order(tiny_data, tmp_path):
+def test_sums_of_tasks_see_sentences_scores_and_order(tiny_data):
+    (task,) = read_tasks(["STS13"], tiny_data)
+    first, second, gold = task.subsets[0].first, task.subsets[0].second, task.subsets[0].gold
+    sums = set()
+    for pairs in (
+        (first, second, gold),
+        (second, first, gold),
+        (first[::-1], second[::-1], gold[::-1]),
+        (first, second, gold + 1e-9),
+        (("a word", *first[1:]), second, gold),
+        (first, ("a word", *second[1:]), gold),
+    ):
+        changed = sts.StsTask("STS13", "test", (sts.Subset("all", *pairs),))
+        sums.add(task_sums([changed])["STS13"]["test"])
+    assert len(sums) == 6
+
+
+def test_sums_of_tasks_see_labels_by_split(tiny_data, tmp_path):
     data = write_tasks(tiny_data, tmp_path / "data")
-    before = task_sums(read_tasks(["STS-B", "TREC"], data))
-    file = data / "downstream" / "STS" / "STSBenchmark" / "sts-test.csv"
-    rows = [line.split("\t") for line in file.read_text().splitlines()]
-    *tag, gold, first, second = rows[0]
-    firsts = [
-        [*tag, "0.5", first, second],
-        [*tag, gold, second, first],
-        [*tag, gold, "a word", second],
-        [*tag, gold, first, "a word"],
-    ]
-    seen = {json.dumps(before["STS-B"])}
-    for changed in ([rows[1], rows[0], *rows[2:]], *([row, *rows[1:]] for row in firsts)):
-        file.write_text("".join("\t".join(row) + "\n" for row in changed))
-        now = task_sums(read_tasks(["STS-B"], data))["STS-B"]
-        assert now["dev"] == before["STS-B"]["dev"]
-        seen.add(json.dumps(now))
-    assert len(seen) == 6
+    before = task_sums(read_tasks(["TREC"], data))["TREC"]
     label = data / "downstream" / "TREC" / "TREC_10.label"
     label.write_text(label.read_text().replace("NUM:", "LOC:", 1))
     now = task_sums(read_tasks(["TREC"], data))["TREC"]
-    assert [part for part in now if now[part] != before["TREC"][part]] == ["test"]
+    assert [part for part in now if now[part] != before[part]] == ["test"]

@@ -14,9 +14,7 @@ import pytest
 
 from bench.cli import main
 from bench.datasets.tasks import STS_TASKS, average
-from bench.models.load import load_encoder
 from bench.results.records import read_scores
-from bench.utils.errors import UserError
 from bench.utils.interrupts import Stopped
 from methods.simcse import SimCSE
 from tests.support.tiny_suite import job_words
@@ -55,17 +53,6 @@ def test_evaluate_prints_a_table_and_writes_records(tiny_bert, tiny_data, tmp_pa
     assert row == ["spearman", "test", *(f"{value:.2f}" for value in values)]
 
 
-def test_train_then_score_leaves_whole_files(job, tmp_path):
-    status, read = job("gs-infonce+is-cse")
-    assert (status, read.provenance.outcome.status) == (0, "finished")
-    assert {(row.method, row.seed) for row in read.records} == {("gs-infonce+is-cse", 1)}
-    (trained,), (scores,) = (
-        (tmp_path / "suite" / kind).iterdir() for kind in ("trained", "scores")
-    )
-    assert trained.name == scores.name
-    assert not list(tmp_path.rglob("*.part"))
-
-
 def test_a_diverged_run_is_recorded_and_scored_as_such(job, monkeypatch):
     monkeypatch.setattr(SimCSE, "loss", lambda self, views, step: views.vectors[0].sum() * math.nan)
     status, read = job("simcse")
@@ -73,13 +60,6 @@ def test_a_diverged_run_is_recorded_and_scored_as_such(job, monkeypatch):
     assert (status, read.records, outcome.status, outcome.step) == (0, [], "diverged", 1)
     assert "nan" in outcome.reason
     assert len(outcome.sentences) == 8
-
-
-def test_a_skipped_run_says_why(job):
-    status, read = job("sscl[layer=11]")
-    reason = "layer 11 is not an intermediate layer of a backbone with 4 layers"
-    assert (status, read.records) == (0, [])
-    assert read.provenance.outcome.as_written() == {"status": "skipped", "reason": reason}
 
 
 def test_a_model_is_looked_for_before_data_are_fetched(tmp_path, monkeypatch, capsys):
@@ -146,12 +126,6 @@ def test_threads_wait_asleep_unless_the_user_wants_otherwise(own):
     printed = subprocess.check_output([sys.executable, "-c", code], env=given, text=True).split()
     assert printed[0] == (own or "passive")
     assert "torch" not in printed  # which loads OpenMP
-
-
-def test_a_wrong_folder_of_models_is_named(monkeypatch, tmp_path):
-    monkeypatch.setenv("BENCH_MODELS", str(tmp_path / "nothing"))
-    with pytest.raises(UserError, match=r"BENCH_MODELS is .*nothing, which is not a folder"):
-        load_encoder("my-bert", pooler="avg")
 
 
 def test_a_character_that_the_terminal_lacks_is_escaped(monkeypatch):

@@ -139,15 +139,19 @@ def test_template_and_type_are_part_of_the_identity_and_kept(folders, tmp_path):
 
 def test_a_template_in_brackets_may_have_commas_and_brackets():
     assert Model.read(f"a[template={PROMPT},pooler=last]") == Model("a", "last", template=PROMPT)
-    for template in (ECHO, "[INST] Hi, you: <sentence> [/INST]", " <sentence>, in short, it is "):
+    for template in (
+        ECHO,
+        "Well, then, <sentence>",
+        "[INST] Hi, you: <sentence> [/INST]",
+        " <sentence>, in short, it is ",
+    ):
         model = Model("a/b", "last", template=template, dims=8, dtype="bfloat16", normalize=True)
         assert Model.read(model.label) == Model.stored(model.describe()) == model
     for options, words in (
-        ("template=Well, then, <sentence>", "unknown option 'then"),
         ("template=x=1, y=<sentence>", "unknown option 'y'"),
         ("template=[INST] <sentence> [/INST", "an unmatched bracket"),
         ("dims=few", "dims 'few'"),
-        ("dims=4,dims=5", "'dims' twice"),
+        ("dims=4,dims=5", "'dims' is given twice"),
     ):
         refused(lambda options=options: Model.read(f"a[{options}]"), words)
 

@@ -6,9 +6,8 @@ import pytest
 
 import methods.simcse as simcse
 from bench.runs import config as suites
-from bench.runs.plan import chains
 from bench.runs.resolve import parse, resolve, split_run
-from bench.runs.run import PlannedRun, Run, identity_of
+from bench.runs.run import Run, identity_of
 from bench.utils.errors import UserError
 
 STUDENT = "rankcse[teacher=run:simcse]"
@@ -137,26 +136,9 @@ def test_a_plan_adds_needed_runs_and_puts_them_first():
     ]
 
 
-@pytest.mark.parametrize("parts", [1, 2, 3])
-def test_a_share_of_a_plan_has_what_its_runs_need(parts):
-    """Fails if runs are dealt one by one."""
-    listed = ["gs-infonce", STUDENT, "rankcse[ranking=listnet,teacher=run:simcse]"]
-    plan = suites.plan(suite(*listed, seeds=[1, 2, 3]))
-    shares = [plan.chosen(part=part + 1, parts=parts) for part in range(parts)]
-    dealt = sorted(run.id for share in shares for run in share)
-    assert dealt == sorted(run.id for run in plan.runs)
-    for share in shares:
-        ids = [run.id for run in share]
-        for place, student in enumerate(share):
-            assert {needed.id for needed in student.needs.values()} <= set(ids[:place])
-
-
-def test_chains_join_runs_that_share_a_need():
-    def of(name, **needs):
-        names = dict.fromkeys(("id", "method", "setting", "label", "backbone"), name)
-        return PlannedRun(**names, seed=1, needs=needs)
-
-    a, b, c, d = map(of, "abcd")
-    e = of("e", x=a, y=c)
-    names = [[made.id for made in group] for group in chains([a, b, c, d, e, of("f", x=e)])]
-    assert names == [["a", "c", "e", "f"], ["b"], ["d"]]
+def test_chosen_runs_follow_what_they_need():
+    plan = suites.plan(suite("gs-infonce", STUDENT, seeds=[1, 2, 3]))
+    runs = [(run.parts[0][0], run.seed) for run in plan.chosen()]
+    assert runs == [
+        (name, seed) for seed in (1, 2, 3) for name in ("gs-infonce", "simcse", "rankcse")
+    ]

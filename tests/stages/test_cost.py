@@ -90,7 +90,7 @@ def test_the_printed_table_adds_up():
     content["methods"] += ["untrained[pooler=avg]", "word-overlap"]
     content["backbones"] = {"bert-base-uncased": None, "roberta-large": None}
     suite = config.validate(content)
-    printed = cost.report(suite, config.planned(suite), "h200", 4, Path("nowhere"))
+    printed = cost.report(suite, config.planned(suite), "h200", Path("nowhere"))
     *rows, total = [line.split() for line in printed.partition("\n\n")[0].splitlines()[1:]]
     assert [row[:3] for row in rows] == [
         ["bert-base-uncased", "train", "2"],
@@ -101,7 +101,6 @@ def test_the_printed_table_adds_up():
     ]
     assert total[:3] == ["all", "15", "0"]
     assert sum(float(row[4]) for row in rows) == pytest.approx(float(total[3]), abs=0.05)
-    assert float(total[4]) == pytest.approx(float(total[3]) / 4, abs=0.01)
 
 
 def test_the_paper_suite_takes_at_most_40_hours_of_an_h200():
@@ -150,9 +149,9 @@ def test_times_come_from_the_device_asked_for(tmp_path):
 
 def test_plan_predicts_and_writes_only_what_it_is_told(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    words = ["plan", "--suite", "chinese", "--device", "h200", "--gpus", "2"]
+    words = ["plan", "--suite", "chinese", "--device", "h200"]
     assert main(words) == 0
-    assert "wall h at 2" in capsys.readouterr().out
+    assert "device h" in capsys.readouterr().out
     assert not list(tmp_path.iterdir())
     assert main([*words, "--out", "plan.json"]) == 0
     assert read_json(tmp_path / "plan.json")["suite"] == "chinese"
