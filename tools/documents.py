@@ -1,11 +1,13 @@
-"""Write the generated tables of documents: python -m tools.documents.
+"""Write the generated tables of documents: python -m tools.documents [FIGURE.png].
 
 A table stands between `<!-- generated: NAME -->` and `<!-- end -->`; NAME is a key of `TABLES`.
+With a path, the figure of printed gains is drawn there.
 """
 
 import inspect
 import re
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from math import ceil, comb, sqrt
@@ -27,6 +29,7 @@ from bench.judge.world import RUN, SCORES, SEEDS
 from bench.judged.rows import Judged, PairRow, Scores, SystemRow
 from bench.judged.words import LEVEL
 from bench.registry.methods import format_value, method_classes
+from bench.report.figures.compared import write_gains
 from bench.report.formats import difference_text, score_text
 from bench.reported import FOLDER, prior_sd
 from bench.reported.number import numbers
@@ -49,6 +52,8 @@ GROUPS = {
 }
 TASKS = (*STS_TASKS, "Avg")
 ARROWS = {"better": " ↑", "worse": " ↓", "undecided": ""}
+# Standard deviations of one run that 95 % of the differences of two runs stay below.
+BEYOND = 1.96 * sqrt(2)
 WORDS = {"better": ", **better**", "worse": ", **worse**", "undecided": ", undecided"}
 CORPUS_ROWS = 1_000_001  # docs/methods.md#batches
 FORMULA = "all of [the formula](../docs/methods.md#the-methods)"
@@ -59,23 +64,23 @@ OWN = {
     "IS-CSE": ("is-cse", "Table 1", "is-cse"),
     "SSCL-SimCSE": ("sscl", "Table 2", "sscl"),
 }
-# Pairs of rows of IS-CSE's Table 1, with the variants that tell rows apart.
+# Pairs of rows of IS-CSE's Table 1, by method and, where a method has several rows, variant.
 OTHER_PAIRS = (
-    (("DCLR", ""), ("SimCSE", "")),
-    (("CARDS", "(ours)"), ("SimCSE", "")),
-    (("IS-CSE+DCLR", ""), ("DCLR", "(ours)")),
-    (("IS-CSE+CARDS", ""), ("CARDS", "(ours)")),
+    (("DCLR", ""), ("SimCSE",)),
+    (("CARDS", "(ours)"), ("SimCSE",)),
+    (("IS-CSE+DCLR",), ("DCLR", "(ours)")),
+    (("IS-CSE+CARDS",), ("CARDS", "(ours)")),
 )
-# Printed sweeps: source, table, method, settings that are left out.
+# Printed sweeps: source, table, method, and the setting that is left out.
 SWEEPS = {
-    "GS-InfoNCE, M (Table 3)": ("gs-infonce-v2", "Table 3", "GS-InfoNCE", ()),
-    "the same without M = 16x": ("gs-infonce-v2", "Table 3", "GS-InfoNCE", ("M=16x",)),
-    "IS-CSE, grouping (Table 3)": ("is-cse", "Table 3", "IS-CSE", ()),
-    "IS-CSE, memory (Table 4)": ("is-cse", "Table 4", "IS-CSE", ()),
-    "IS-CSE, neighbours (Table 5)": ("is-cse", "Table 5", "IS-CSE", ()),
-    "IS-CSE, alpha (Table 6)": ("is-cse", "Table 6", "IS-CSE", ()),
-    "IS-CSE, beta (Table 7)": ("is-cse", "Table 7", "IS-CSE", ()),
-    "SSCL, temperature (Table 6)": ("sscl", "Table 6", "SSCL-SimCSE", ()),
+    "GS-InfoNCE, M (Table 3)": ("gs-infonce-v2", "Table 3", "GS-InfoNCE", ""),
+    "the same without M = 16x": ("gs-infonce-v2", "Table 3", "GS-InfoNCE", "M=16x"),
+    "IS-CSE, grouping (Table 3)": ("is-cse", "Table 3", "IS-CSE", ""),
+    "IS-CSE, memory (Table 4)": ("is-cse", "Table 4", "IS-CSE", ""),
+    "IS-CSE, neighbours (Table 5)": ("is-cse", "Table 5", "IS-CSE", ""),
+    "IS-CSE, alpha (Table 6)": ("is-cse", "Table 6", "IS-CSE", ""),
+    "IS-CSE, beta (Table 7)": ("is-cse", "Table 7", "IS-CSE", ""),
+    "SSCL, temperature (Table 6)": ("sscl", "Table 6", "SSCL-SimCSE", ""),
 }
 # Pairs of methods of wiki-mini that are compared by themselves, without correction for others.
 PAIRS = (
@@ -100,25 +105,6 @@ FRONT = {
 
 
 # Printed numbers and public runs
-
-
-@cache
-def printed() -> pd.DataFrame:
-    return pd.DataFrame([vars(number) for number in numbers()])
-
-
-def printed_rows(source: str, table: str, method: str) -> pd.DataFrame:
-    return printed().query("source == @source and table == @table and method == @method")
-
-
-def printed_average(
-    source: str, table: str, backbone: str, method: str, variant: str | None = None
-) -> float | None:
-    """The printed STS average of a row, None where there is no such row."""
-    rows = printed_rows(source, table, method).query("backbone == @backbone and task == 'Avg'")
-    if variant is not None:
-        rows = rows[rows["variant"] == variant]
-    return None if rows.empty else rows["value"].item()
 
 
 @cache
@@ -160,6 +146,11 @@ class Gain:
         """The standard deviation of public runs of SimCSE."""
         return prior_sd(self.backbone, "Avg") or 0.0
 
+    @property
+    def share(self) -> float:
+        """The share of all pairs of public runs of SimCSE that are at least as far apart."""
+        return ranging(2, public(self.backbone), self.points)
+
     def seeds(self, correlation: float) -> int:
         """The pairs that would show it among its paper's averages, on two or four backbones."""
         family = 2 if self.method == "SSCL-SimCSE" else 4
@@ -171,19 +162,22 @@ class Gain:
             "backbone": self.backbone,
             "gain": f"{self.points:.2f}",
             "gain / s0": f"{self.points / self.s0:.1f}",
-            "pairs": percent(ranging(2, public(self.backbone), self.points)),
+            "pairs": percent(self.share),
         }
 
 
-def gains(
-    name: str, source: str, table: str, first: Sequence[str], second: Sequence[str]
-) -> list[Gain]:
-    """The gains of a row over another one on each backbone that both are printed for."""
+def gains(name: str, source: str, table: str, pair: Iterable[tuple[str, ...]]) -> list[Gain]:
+    """The gains of the first row of a pair over the second, on each backbone of both."""
+    averages = {}
+    for number in numbers():
+        if number.task == "Avg":
+            averages[number.label] = averages[number.label[:4]] = number.value
     found = []
     for backbone in BACKBONES:
-        own, other = (printed_average(source, table, backbone, *row) for row in (first, second))
-        if own is not None and other is not None:
-            found.append(Gain(name, backbone, round(own - other, 2)))
+        labels = [(source, table, method, backbone, *variant) for method, *variant in pair]
+        if averages.keys() >= {*labels}:
+            own, compared = (averages[label] for label in labels)
+            found.append(Gain(name, backbone, round(own - compared, 2)))
     return found
 
 
@@ -192,8 +186,16 @@ def average_gains() -> list[Gain]:
     """The papers' own gains over SimCSE."""
     found = []
     for method, (source, table, _) in OWN.items():
-        found += gains(method, source, table, [method], ["SimCSE"])
+        found += gains(method, source, table, [(method,), ("SimCSE",)])
     return found
+
+
+def gains_frame() -> pd.DataFrame:
+    """The papers' own gains with what 95 % of the differences of two runs stay below."""
+    rows = []
+    for gain in average_gains():
+        rows.append((gain.method, gain.backbone, gain.points, BEYOND * gain.s0, gain.share))
+    return pd.DataFrame(rows, columns=["method", "backbone", "gain", "reach", "share"])
 
 
 def recipe_of(text: str, backbone: str) -> dict[str, Any]:
@@ -242,7 +244,7 @@ def other_gains_table() -> pd.DataFrame:
     rows = []
     for pair in OTHER_PAIRS:
         name = " minus ".join(" ".join(side).strip() for side in pair)
-        for gain in gains(name, "is-cse", "Table 1", *pair):
+        for gain in gains(name, "is-cse", "Table 1", pair):
             rows.append({"A minus B": name} | gain.cells())
     return pd.DataFrame(rows)
 
@@ -260,15 +262,14 @@ def sweeps_table() -> pd.DataFrame:
     table = []
     for name, (source, label, method, without) in SWEEPS.items():
         task, split = ("STS-B", "dev") if source == "is-cse" else ("Avg", "test")
-        rows = printed_rows(source, label, method).query("task == @task")
-        values = rows[~rows["variant"].isin(without)]["value"]
-        (backbone,) = set(rows["backbone"])
-        runs, count, width = public(backbone, task, split), len(values), np.ptp(values)
+        rows = [row for row in numbers() if row.label[:3] == (source, label, method)]
+        values = [row.value for row in rows if row.task == task and row.variant != without]
+        backbone, count, width = rows[0].backbone, len(values), np.ptp(values)
+        runs = public(backbone, task, split)
         of_seeds = expected_best(runs, count) + expected_best(-runs, count)
         row = {"sweep": name, "backbone": backbone, "settings": count, "range": f"{width:.2f}"}
-        table.append(
-            row | {"of seeds": f"{of_seeds:.2f}", "share": percent(ranging(count, runs, width))}
-        )
+        row |= {"of seeds": f"{of_seeds:.2f}", "share": percent(ranging(count, runs, width))}
+        table.append(row)
     return pd.DataFrame(table)
 
 
@@ -361,17 +362,20 @@ def pairs_table() -> pd.DataFrame:
 def world_table() -> pd.DataFrame:
     """The world's numbers: averages of the runs with both, best first on each backbone."""
     places = ["none", "toy-glove", "toy-bert", "toy-roberta", "toy-chinese"]
-    averages = pd.read_csv(SCORES).query("task == 'Avg'").set_index([*RUN, "metric"])[SEEDS]
-    scores = {key: Scores(scores=row.dropna()) for key, row in averages.iterrows()}
-    texts = {key: score_text(one.mean, one.sd) for key, one in scores.items()}
-    table = []
-    for (run, backbone, metric), mean in averages.mean(axis=1).items():
-        transfer = texts.get((run, backbone, "accuracy"))
-        if metric == "spearman" and transfer:
-            row = {"backbone": backbone, "run": re.sub(r"\[.{50,}\]", "[...]", f"`{run}`")}
-            row |= {"STS": texts[run, backbone, metric], "transfer": transfer}
-            table.append((places.index(backbone), -mean, row))
-    return pd.DataFrame(row for *_, row in sorted(table, key=lambda entry: entry[:2]))
+    averages = pd.read_csv(SCORES).query("task == 'Avg'").set_index(RUN)
+    averages["mean"] = averages[SEEDS].mean(axis=1)
+    texts = []
+    for row in averages[SEEDS].to_numpy():
+        scores = Scores(scores=row[~np.isnan(row)])
+        texts.append(score_text(scores.mean, scores.sd))
+    averages["text"] = texts
+    sts, transfer = (averages[averages["metric"] == name] for name in ("spearman", "accuracy"))
+    rows = sts.join(transfer["text"].rename("transfer"), how="inner").reset_index()
+    rows["place"] = rows["backbone"].map(places.index)
+    rows = rows.sort_values(["place", "mean"], ascending=[True, False])
+    run = "`" + rows["run"].str.replace(r"\[.{50,}\]", "[...]", regex=True) + "`"
+    table = rows.assign(run=run).rename(columns={"text": "STS"})
+    return table[["backbone", "run", "STS", "transfer"]]
 
 
 def default_text(value: Any) -> str:
@@ -533,7 +537,13 @@ def current(text: str) -> str:
     return re.sub(pattern, table, text, flags=re.DOTALL)
 
 
-if __name__ == "__main__":
+def main(paths: Sequence[str]) -> None:
+    for path in paths:
+        write_gains(Path(path), gains_frame())
     for document in DOCUMENTS:
         text = document.read_text(encoding="utf-8")
         document.write_text(current(text), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
