@@ -7,6 +7,7 @@ With a path, the figure of printed gains is drawn there.
 import inspect
 import re
 import sys
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -231,13 +232,11 @@ def spread_table() -> pd.DataFrame:
 
 
 def gains_table() -> pd.DataFrame:
-    names = {"seeds": 0.0, "at 0.5": 0.5, "at 0.9": 0.9}
-    return pd.DataFrame(
-        {"method": gain.method}
-        | gain.cells()
-        | {name: gain.seeds(correlation) for name, correlation in names.items()}
-        for gain in average_gains()
-    )
+    rows = []
+    for gain in average_gains():
+        seeds = {"seeds": gain.seeds(0), "at 0.5": gain.seeds(0.5), "at 0.9": gain.seeds(0.9)}
+        rows.append({"method": gain.method} | gain.cells() | seeds)
+    return pd.DataFrame(rows)
 
 
 def other_gains_table() -> pd.DataFrame:
@@ -253,8 +252,10 @@ def best_table() -> pd.DataFrame:
     rows = []
     for name in BACKBONES:
         test, dev = public(name), public(name, "STS-B", "dev")
-        best = {k: best_of(k, test, dev) - test.mean() for k in (2, 3, 5, 10)}
-        rows.append({"backbone": name} | {f"best of {k}": f"{best[k]:+.2f}" for k in best})
+        row = {"backbone": name}
+        for k in (2, 3, 5, 10):
+            row[f"best of {k}"] = f"{best_of(k, test, dev) - test.mean():+.2f}"
+        rows.append(row)
     return pd.DataFrame(rows)
 
 
@@ -444,22 +445,21 @@ def meaning(cls: type[Method], field: FieldInfo) -> str:
 
 def other_values(cls: type[Method], key: str, default: Any) -> list[str]:
     """Values in the method's tables that differ from a default: `1.5: roberta-large official`."""
+    found: dict[tuple[Any, ...], list[str]] = defaultdict(list)  # settings by value and backbones
     official = cls.paper if cls.official is None else cls.official
-    found: dict[tuple[Any, ...], list[str]] = {}  # settings by value and backbones
     for setting, table in (("paper", cls.paper), ("official", official)):
-        backbones: dict[Any, list[str]] = {}
+        backbones = defaultdict(list)
         for name in BACKBONES:
             row = table.get("*", {}) | table.get(name, table.get(BACKBONES[0], {}))
-            backbones.setdefault(row.get(key, default), []).append(name)
+            backbones[row.get(key, default)].append(name)
         backbones.pop(default, None)
         for value, names in backbones.items():
-            found.setdefault((value, *names), []).append(setting)
+            found[value, *names].append(setting)
     texts = []
-    for (value, *names), where in found.items():
-        short = ", ".join(name.removesuffix("-uncased") for name in names)
-        words = [GROUPS.get((*names,), short)]
-        if len(where) == 1:
-            words += where
+    for (value, *names), settings in found.items():
+        words = [GROUPS.get((*names,), ", ".join(names).replace("-uncased", ""))]
+        if len(settings) == 1:
+            words += settings
         texts.append(f"{value_text(cls, value)}: {' '.join(filter(None, words)) or 'always'}")
     return texts
 
@@ -470,24 +470,23 @@ def method_names(classes: Sequence[type[Method]]) -> str:
 
 def hyper_parameters_table() -> pd.DataFrame:
     """Each hyper-parameter once, with all methods that inherit it from the same class."""
-    users: dict[tuple[type, str], list[type[Method]]] = {}
+    users: dict[tuple[type, str], list[type[Method]]] = defaultdict(list)
     for cls in built_in():
         for key in cls.Hyper.model_fields:
-            owner = next(kind for kind in cls.Hyper.__mro__ if key in inspect.get_annotations(kind))
-            users.setdefault((owner, key), []).append(cls)
+            owner = next(base for base in cls.Hyper.__mro__ if key in inspect.get_annotations(base))
+            users[owner, key].append(cls)
     rows = []
     for (owner, key), classes in users.items():
         # The class that declares it, where that is a method.
         classes.sort(key=lambda cls: cls.Hyper is not owner)
         first, field = classes[0], classes[0].Hyper.model_fields[key]
-        others: dict[str, list[type[Method]]] = {}
+        others: dict[str, list[type[Method]]] = defaultdict(list)
         for cls in classes:
             for text in other_values(cls, key, field.default):
-                others.setdefault(text, []).append(cls)
-        texts = [
-            text if some == classes else f"{text} ({method_names(some)})"
-            for text, some in others.items()
-        ]
+                others[text].append(cls)
+        texts = []
+        for text, having in others.items():
+            texts.append(text if having == classes else f"{text} ({method_names(having)})")
         row = {
             "method": FORMULA if owner is Contrastive.Hyper else method_names(classes),
             "key": f"`{key}`",

@@ -95,16 +95,14 @@ def scales(rows: PrintedRows) -> Iterator[Finding]:
         items = SIZES.get(task, {}).get("test")  # cross-validated tasks have no test set
         if items and row.split == "test" and not attainable(value, row.unit, items):
             below = value * items // 100
-            low, high = (shown(Fraction(100 * count, items)) for count in (below, below + 1))
+            near = " or ".join(shown(Fraction(100 * count, items)) for count in (below, below + 1))
             kind, means = "unattainable", []
             for runs in (3, 5):
                 can = "cannot"
                 if attainable(value, row.unit, items, runs):
                     kind, can = "runs", "can"
                 means.append(f"the mean of {runs} {can} give it")
-            yield finding(
-                kind, [row], **facts, items=items, near=f"{low} or {high}", means=", ".join(means)
-            )
+            yield finding(kind, [row], **facts, items=items, near=near, means=", ".join(means))
 
 
 # --- Between rows
@@ -270,25 +268,30 @@ def statements(tables: PrintedRows, claims: Sequence[dict[str, Any]]) -> Iterato
     for claim in claims:
         place = f"{claim['source']} {claim['table']}"
         rows = [row for row in tables if row.place == place]
-        count, clauses, concerned = 0, [], []
-        for high, low, task, clause in [*orders(claim, rows), *sweeps(claim, rows)]:
-            count += 1
+        clauses, concerned = [], []
+        comparisons = [*orders(claim.get("above", {}), rows), *sweeps(claim, rows)]
+        for high, low, task, clause in comparisons:
             if high.cells[task] <= low.cells[task]:
                 clauses.append(clause)
                 concerned += [high, low]
         if clauses:
-            facts = {"where": claim["where"], "quote": claim["quote"], "count": count}
-            facts |= {"against": len(clauses), "clauses": "; ".join(clauses)}
-            yield finding("statement", concerned, **facts)
+            yield finding(
+                "statement",
+                concerned,
+                where=claim["where"],
+                quote=claim["quote"],
+                count=len(comparisons),
+                against=len(clauses),
+                clauses="; ".join(clauses),
+            )
 
 
-# The row that a statement says is higher, the other one, the task, and their figures as a clause.
+# The row that a statement says is higher, the lower one, the task, and their figures as a clause.
 Comparison = tuple[PrintedRow, PrintedRow, str, str]
 
 
-def orders(claim: dict[str, Any], rows: PrintedRows) -> Iterator[Comparison]:
+def orders(above: dict[str, str], rows: PrintedRows) -> Iterator[Comparison]:
     """Comparisons of methods, of which one is `above` another."""
-    above = claim.get("above", {})
     for high, low in product(rows, repeat=2):
         is_named = above.get(high.method) == low.method
         # GS-InfoNCE has a variant that SimCSE cannot have; SSCL-BERT (avg) is not BERT (cls).
@@ -303,12 +306,10 @@ def sweeps(claim: dict[str, Any], rows: PrintedRows) -> Iterator[Comparison]:
     """Comparisons of the averages along variants, which are `rising` or `falling`."""
     at = {row.variant: row for row in rows if claim.get("method", row.method) == row.method}
     for order in ("rising", "falling"):
-        for names in pairwise(claim.get(order, [])):
-            first, second = at[names[0]], at[names[1]]
-            clause = f"Avg is {shown(first.cells['Avg'])} at {first.variant}"
-            clause += f" and {shown(second.cells['Avg'])} at {second.variant}"
-            high, low = (first, second) if order == "falling" else (second, first)
-            yield high, low, "Avg", clause
+        for pair in pairwise(at[variant] for variant in claim.get(order, [])):
+            clause = " and ".join(f"{shown(row.cells['Avg'])} at {row.variant}" for row in pair)
+            high, low = pair if order == "falling" else pair[::-1]
+            yield high, low, "Avg", f"Avg is {clause}"
 
 
 def findings(
