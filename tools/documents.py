@@ -480,12 +480,12 @@ def hyper_parameters_table() -> pd.DataFrame:
         # The class that declares it, where that is a method.
         classes.sort(key=lambda cls: cls.Hyper is not owner)
         first, field = classes[0], classes[0].Hyper.model_fields[key]
-        others: dict[str, list[type[Method]]] = defaultdict(list)
+        having_value: dict[str, list[type[Method]]] = defaultdict(list)
         for cls in classes:
             for text in other_values(cls, key, field.default):
-                others[text].append(cls)
+                having_value[text].append(cls)
         texts = []
-        for text, having in others.items():
+        for text, having in having_value.items():
             texts.append(text if having == classes else f"{text} ({method_names(having)})")
         row = {
             "method": FORMULA if owner is Contrastive.Hyper else method_names(classes),

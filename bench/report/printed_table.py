@@ -158,6 +158,7 @@ def in_lines(table: ShownTable, *, print_alone: bool = False) -> TextTable:
         if not print_alone:
             printed[""] = ", ".join(filter(None, ["printed", row.origin]))
             lines += _our_lines(table, row, printed)
+    # Whether a column is aligned right; those in which all lines are alike or empty are left out.
     columns = {"Backbone": False, "Method": False}
     if len({row.task for row in table.rows}) > 1:
         columns["Task"] = False
@@ -179,6 +180,7 @@ def _our_lines(table: ShownTable, row: ShownRow, printed: dict[str, str]) -> lis
     heading, decisive = _verdict_heading(table), row.decisive
     numbers = [shown.number for shown in row.cells.values()]
     verdict = decisive.ours.verdict
+    # Of these verdicts the word alone does not say what a reader can do.
     stated = _stated(verdict.kind)
     if verdict.kind in ("not run", "inconclusive", "diverged"):
         stated += f": {verdict.reason}"
@@ -308,6 +310,7 @@ def printed_table(
     settings = [row for row in judged.settings if (row.source, row.table) == (source, name)]
     if addresses:
         numbers, settings = [row for row in numbers if row.address in addresses], []
+    # A printed table may hold scores, hyper-parameters, or both.
     parts = []
     if numbers:
         table = shown_table(numbers)

@@ -48,7 +48,7 @@ UNSAFE = ("average", "shift", "copy", "partial")
 # --- Within a row
 
 
-def averages(rows: PrintedRows) -> Iterator[Finding]:
+def _averages(rows: PrintedRows) -> Iterator[Finding]:
     """`average`, `rounding`: averages that are not the mean of their row."""
     boards = [{*board.tasks} for board in BOARDS.values()]
     for row in rows:
@@ -79,7 +79,7 @@ def attainable(value: Fraction, unit: Fraction, items: int, runs: int = 1) -> bo
     return above < value + unit + slack
 
 
-def scales(rows: PrintedRows) -> Iterator[Finding]:
+def _scales(rows: PrintedRows) -> Iterator[Finding]:
     """`range`: scores outside their scale; `chance`: accuracies of a constant prediction;
     `unattainable`, `runs`: accuracies that no whole number of correct items gives."""
     for row, task, value in cells_of(rows):
@@ -108,23 +108,23 @@ def scales(rows: PrintedRows) -> Iterator[Finding]:
 # --- Between rows
 
 
-def is_quoted(row: PrintedRow) -> bool:
+def _is_quoted(row: PrintedRow) -> bool:
     return row.quoted_from not in ("", "unknown")
 
 
-def leading(rows: PrintedRows) -> list[PrintedRow]:
+def _leading(rows: PrintedRows) -> list[PrintedRow]:
     """The rows, first those whose numbers the fewest share, then those that quote nobody."""
     prints = Counter(row.figures for row in rows)
-    return sorted(rows, key=lambda row: (prints[row.figures], is_quoted(row)))
+    return sorted(rows, key=lambda row: (prints[row.figures], _is_quoted(row)))
 
 
-def copies(rows: PrintedRows) -> Iterator[Finding]:
+def _copies(rows: PrintedRows) -> Iterator[Finding]:
     """`copy`, `partial`, `shift`: rows of different labels with equal or shifted numbers."""
     prints: dict[Any, list[PrintedRow]] = defaultdict(list)
     for row in rows:
         if len(row.tasks) >= FEWEST:
             prints[row.metric, row.split, row.tasks, row.figures].append(row)
-    groups = [leading(equal) for equal in prints.values()]
+    groups = [_leading(equal) for equal in prints.values()]
     for equal in groups:
         # A row that quotes the paper of another row may use another label.
         papers = "|".join(row.paper for row in equal)
@@ -134,17 +134,17 @@ def copies(rows: PrintedRows) -> Iterator[Finding]:
             if not re.search(papers, row.quoted_from.lower())
         }
         if len(models) > 1:
-            average = shared_average(equal, " and the same average")
+            average = _shared_average(equal, " and the same average")
             facts = {"labels": described(equal), "count": len(equal[0].tasks)}
             yield finding("copy", equal, **facts, average=average)
-    groups.sort(key=lambda equal: (len(equal), is_quoted(equal[0])))
+    groups.sort(key=lambda equal: (len(equal), _is_quoted(equal[0])))
     for lefts, rights in combinations(groups, 2):
         left, right = lefts[0], rights[0]
         if (left.metric, left.split, left.tasks) == (right.metric, right.split, right.tasks):
-            yield from alike(lefts, rights)
+            yield from _alike(lefts, rights)
 
 
-def alike(lefts: PrintedRows, rights: PrintedRows) -> Iterator[Finding]:
+def _alike(lefts: PrintedRows, rights: PrintedRows) -> Iterator[Finding]:
     """`shift`, `partial`: of the rows with two sets of figures of the same tasks."""
     left, right = lefts[0], rights[0]
     gaps = [left.cells[task] - right.cells[task] for task in left.tasks]
@@ -152,7 +152,7 @@ def alike(lefts: PrintedRows, rights: PrintedRows) -> Iterator[Finding]:
     count, concerned = len(gaps), [*lefts, *rights]
     facts = {"count": count, "labels": described(lefts), "others": described(rights)}
     equal = count - len(changed)
-    # Rows of one label are left to `labels`.
+    # Rows of one label are left to `_labels`.
     share_label = {row.label for row in lefts} & {row.label for row in rights}
     if len({*gaps}) == 1:
         shift = f"{shown(abs(gaps[0]))} {'above' if gaps[0] > 0 else 'below'}"
@@ -162,17 +162,17 @@ def alike(lefts: PrintedRows, rights: PrintedRows) -> Iterator[Finding]:
             f"{task} ({shown(left.cells[task])}, there {shown(right.cells[task])})"
             for task in changed
         )
-        average = shared_average([left, right], "; the average is the same")
+        average = _shared_average([left, right], "; the average is the same")
         yield finding("partial", concerned, **facts, equal=equal, changed=values, average=average)
 
 
-def shared_average(rows: PrintedRows, clause: str) -> str:
+def _shared_average(rows: PrintedRows, clause: str) -> str:
     """The clause, if all rows have the same average."""
     averages = {row.cells.get("Avg", row.name) for row in rows}
     return clause if len(averages) == 1 else ""
 
 
-def labels(tables: PrintedRows) -> Iterator[Finding]:
+def _labels(tables: PrintedRows) -> Iterator[Finding]:
     """`label`: one label printed several times with different numbers."""
     groups = defaultdict(list)
     for row in tables:
@@ -183,7 +183,8 @@ def labels(tables: PrintedRows) -> Iterator[Finding]:
             places[task][value].append(row.place)
         contested = [task for task, values in places.items() if len(values) > 1]
         if contested:
-            concerned = leading([row for row in group if row.cells.keys() & {*contested}])
+            concerned = _leading([row for row in group if row.cells.keys() & {*contested}])
+            # One task with its values stands for all; readers compare averages.
             example = "Avg" if "Avg" in contested else contested[0]
             values = listed(f"{shown(v)} [{listed(at)}]" for v, at in places[example].items())
             yield finding(
@@ -191,11 +192,11 @@ def labels(tables: PrintedRows) -> Iterator[Finding]:
                 concerned,
                 count=f"{len(contested)} of {len(places)}",
                 values=f"{example} is {values}",
-                between=rivals(concerned[0], places["Avg"], tables),
+                between=_rivals(concerned[0], places["Avg"], tables),
             )
 
 
-def rivals(first: PrintedRow, averages: Collection[Fraction], tables: PrintedRows) -> str:
+def _rivals(first: PrintedRow, averages: Collection[Fraction], tables: PrintedRows) -> str:
     """The paper's own rows beside the first with averages between those printed, as a clause."""
     low, high = min(averages, default=0), max(averages, default=0)
     between = [
@@ -212,7 +213,7 @@ def rivals(first: PrintedRow, averages: Collection[Fraction], tables: PrintedRow
 # --- Between text and tables
 
 
-def terms(claim: PrintedRow, task: str, tables: PrintedRows) -> PrintedRows:
+def _terms(claim: PrintedRow, task: str, tables: PrintedRows) -> PrintedRows:
     """The two rows of a claimed difference "A minus B": of all that the text may mean, those that
     fit best; none if a side is in no table."""
     sides = []
@@ -236,9 +237,7 @@ def terms(claim: PrintedRow, task: str, tables: PrintedRows) -> PrintedRows:
     return min(product(*sides), key=misfit, default=())
 
 
-def differences(
-    rows: PrintedRows, tables: PrintedRows, known: Sequence[Finding]
-) -> Iterator[Finding]:
+def _resting(rows: PrintedRows, tables: PrintedRows, known: Sequence[Finding]) -> Iterator[Finding]:
     """`resting`: claimed differences that use rows of the `tables` with `known` findings."""
     flaws = defaultdict(list)
     for flaw in known:
@@ -246,10 +245,11 @@ def differences(
             for name in flaw.rows:
                 flaws[name].append(flaw.kind)
     for claim, task, value in cells_of(row for row in rows if " minus " in row.method):
-        pair = terms(claim, task, tables)
+        pair = _terms(claim, task, tables)
         unsafe = [row.name for row in pair if row.name in flaws]
         if unsafe:
             means = ""
+            # Only an average that does not fit its row has another value in its place.
             if task == "Avg" and any("average" in flaws[name] for name in unsafe):
                 gap = mean(pair[0].figures) - mean(pair[1].figures)
                 means = f"; between the means of the rows it is {shown(gap)}"
@@ -263,13 +263,13 @@ def differences(
             )
 
 
-def statements(tables: PrintedRows, claims: Sequence[dict[str, Any]]) -> Iterator[Finding]:
+def _statements(tables: PrintedRows, claims: Sequence[dict[str, Any]]) -> Iterator[Finding]:
     """`statement`: statements in words that figures of their table contradict."""
     for claim in claims:
         place = f"{claim['source']} {claim['table']}"
         rows = [row for row in tables if row.place == place]
         clauses, concerned = [], []
-        comparisons = [*orders(claim.get("above", {}), rows), *sweeps(claim, rows)]
+        comparisons = [*_orders(claim.get("above", {}), rows), *_sweeps(claim, rows)]
         for high, low, task, clause in comparisons:
             if high.cells[task] <= low.cells[task]:
                 clauses.append(clause)
@@ -290,7 +290,7 @@ def statements(tables: PrintedRows, claims: Sequence[dict[str, Any]]) -> Iterato
 Comparison = tuple[PrintedRow, PrintedRow, str, str]
 
 
-def orders(above: dict[str, str], rows: PrintedRows) -> Iterator[Comparison]:
+def _orders(above: dict[str, str], rows: PrintedRows) -> Iterator[Comparison]:
     """Comparisons of methods, of which one is `above` another."""
     for high, low in product(rows, repeat=2):
         is_named = above.get(high.method) == low.method
@@ -302,7 +302,7 @@ def orders(above: dict[str, str], rows: PrintedRows) -> Iterator[Comparison]:
                 yield high, low, task, clause
 
 
-def sweeps(claim: dict[str, Any], rows: PrintedRows) -> Iterator[Comparison]:
+def _sweeps(claim: dict[str, Any], rows: PrintedRows) -> Iterator[Comparison]:
     """Comparisons of the averages along variants, which are `rising` or `falling`."""
     at = {row.variant: row for row in rows if claim.get("method", row.method) == row.method}
     for order in ("rising", "falling"):
@@ -318,7 +318,7 @@ def findings(
     """The findings about printed numbers (by default `numbers()`) and what is said of them."""
     rows = read(pd.DataFrame(numbers()) if printed is None else printed)
     tables = [row for row in rows if not row.in_text]
-    known = [*averages(rows), *scales(rows), *copies(rows), *labels(tables)]
-    known += statements(tables, claims)
-    known += differences(rows, tables, known)
+    known = [*_averages(rows), *_scales(rows), *_copies(rows), *_labels(tables)]
+    known += _statements(tables, claims)
+    known += _resting(rows, tables, known)
     return sorted(known, key=lambda finding: [*FINDING_KINDS].index(finding.kind))

@@ -76,6 +76,7 @@ def test_gains_and_the_seeds_that_are_planned(planned):
     for run in planned:
         runs.setdefault((run.text, run.backbone), set()).add(run.seed)
     enough = Counter()
+    # A gain is paired by seed: what counts are the seeds that both methods have.
     for gain in AVERAGES:
         ours, simcse = (f"{name}@official" for name in (OWN[gain.method][2], "simcse"))
         pairs = runs[ours, gain.backbone] & runs[simcse, gain.backbone]
@@ -122,6 +123,7 @@ def test_the_audit():
     sources = Counter(finding.source for finding in found)
     rows = {name for finding in found for name in finding.rows}
     assert not any(name.partition(": ")[2].startswith("IS-CSE") for name in rows)
+    # Averages of the papers' own rows; those of SimCSE beside them are the means of their rows.
     wrong = {name for finding in found for name in finding.rows if finding.kind == "average"}
     rests = 0
     for gain in AVERAGES:

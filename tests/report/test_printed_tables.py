@@ -187,7 +187,7 @@ def test_some_rows_of_a_table_in_the_terminal():
 
 
 def test_every_comparable_table_in_three_formats_with_unrounded_numbers(suite, out):
-    """Of a small suite most printed tables would hold print alone."""
+    """Most printed tables of a small suite would hold print alone."""
     tables = printed_tables(suite.numbers)
     comparable = {stem for stem, table in tables.items() if table.is_comparable}
     assert {"gs-infonce-v1_table-2", "is-cse_table-1"} <= comparable

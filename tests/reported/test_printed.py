@@ -88,6 +88,7 @@ def test_names_of_rows_are_those_of_print():
 def test_every_run_is_one_that_the_suite_knows_by_that_name():
     rows = mapped().itertuples()
     pairs = {(run, row.our_backbone) for row in rows for run in (row.run, row.minus)}
+    # Scores that are quoted, and lines of figures, name runs, too.
     rows = (row for board in BOARDED for row in quoted(board).itertuples())
     pairs |= {(row.run, row.backbone) for row in rows}
     for figure in load_figures():
