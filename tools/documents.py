@@ -1,11 +1,14 @@
-"""Write the generated tables of documents: python -m tools.documents.
+"""Write the generated tables of documents: python -m tools.documents [FIGURE.png].
 
 A table stands between `<!-- generated: NAME -->` and `<!-- end -->`; NAME is a key of `TABLES`.
+With a path, the figure of printed gains is drawn there.
 """
 
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from math import ceil, comb, sqrt
@@ -27,6 +30,7 @@ from bench.judge.world import RUN, SCORES, SEEDS
 from bench.judged.rows import Judged, PairRow, Scores, SystemRow
 from bench.judged.words import LEVEL
 from bench.registry.methods import format_value, method_classes
+from bench.report.figures.compared import write_gains
 from bench.report.formats import difference_text, score_text
 from bench.reported import FOLDER, prior_sd
 from bench.reported.number import numbers
@@ -49,6 +53,8 @@ GROUPS = {
 }
 TASKS = (*STS_TASKS, "Avg")
 ARROWS = {"better": " ↑", "worse": " ↓", "undecided": ""}
+# Standard deviations of one run that 95 % of the differences of two runs stay below.
+BEYOND = 1.96 * sqrt(2)
 WORDS = {"better": ", **better**", "worse": ", **worse**", "undecided": ", undecided"}
 CORPUS_ROWS = 1_000_001  # docs/methods.md#batches
 
@@ -58,23 +64,23 @@ OWN = {
     "IS-CSE": ("is-cse", "Table 1", "is-cse"),
     "SSCL-SimCSE": ("sscl", "Table 2", "sscl"),
 }
-# Pairs of rows of IS-CSE's Table 1, with the variants that tell rows apart.
+# Pairs of rows of IS-CSE's Table 1, by method and, where a method has several rows, variant.
 OTHER_PAIRS = (
-    (("DCLR", ""), ("SimCSE", "")),
-    (("CARDS", "(ours)"), ("SimCSE", "")),
-    (("IS-CSE+DCLR", ""), ("DCLR", "(ours)")),
-    (("IS-CSE+CARDS", ""), ("CARDS", "(ours)")),
+    (("DCLR", ""), ("SimCSE",)),
+    (("CARDS", "(ours)"), ("SimCSE",)),
+    (("IS-CSE+DCLR",), ("DCLR", "(ours)")),
+    (("IS-CSE+CARDS",), ("CARDS", "(ours)")),
 )
-# Printed sweeps: source, table, method, settings that are left out.
+# Printed sweeps: source, table, method, and the setting that is left out.
 SWEEPS = {
-    "GS-InfoNCE, M (Table 3)": ("gs-infonce-v2", "Table 3", "GS-InfoNCE", ()),
-    "the same without M = 16x": ("gs-infonce-v2", "Table 3", "GS-InfoNCE", ("M=16x",)),
-    "IS-CSE, grouping (Table 3)": ("is-cse", "Table 3", "IS-CSE", ()),
-    "IS-CSE, memory (Table 4)": ("is-cse", "Table 4", "IS-CSE", ()),
-    "IS-CSE, neighbours (Table 5)": ("is-cse", "Table 5", "IS-CSE", ()),
-    "IS-CSE, alpha (Table 6)": ("is-cse", "Table 6", "IS-CSE", ()),
-    "IS-CSE, beta (Table 7)": ("is-cse", "Table 7", "IS-CSE", ()),
-    "SSCL, temperature (Table 6)": ("sscl", "Table 6", "SSCL-SimCSE", ()),
+    "GS-InfoNCE, M (Table 3)": ("gs-infonce-v2", "Table 3", "GS-InfoNCE", ""),
+    "the same without M = 16x": ("gs-infonce-v2", "Table 3", "GS-InfoNCE", "M=16x"),
+    "IS-CSE, grouping (Table 3)": ("is-cse", "Table 3", "IS-CSE", ""),
+    "IS-CSE, memory (Table 4)": ("is-cse", "Table 4", "IS-CSE", ""),
+    "IS-CSE, neighbours (Table 5)": ("is-cse", "Table 5", "IS-CSE", ""),
+    "IS-CSE, alpha (Table 6)": ("is-cse", "Table 6", "IS-CSE", ""),
+    "IS-CSE, beta (Table 7)": ("is-cse", "Table 7", "IS-CSE", ""),
+    "SSCL, temperature (Table 6)": ("sscl", "Table 6", "SSCL-SimCSE", ""),
 }
 # Pairs of methods of wiki-mini that are compared by themselves, without correction for others.
 PAIRS = (
@@ -99,25 +105,6 @@ FRONT = {
 
 
 # Printed numbers and public runs
-
-
-@cache
-def printed() -> pd.DataFrame:
-    return pd.DataFrame([vars(number) for number in numbers()])
-
-
-def printed_rows(source: str, table: str, method: str) -> pd.DataFrame:
-    return printed().query("source == @source and table == @table and method == @method")
-
-
-def printed_average(
-    source: str, table: str, backbone: str, method: str, variant: str | None = None
-) -> float | None:
-    """The printed STS average of a row, None where there is no such row."""
-    rows = printed_rows(source, table, method).query("backbone == @backbone and task == 'Avg'")
-    if variant is not None:
-        rows = rows[rows["variant"] == variant]
-    return None if rows.empty else rows["value"].item()
 
 
 @cache
@@ -159,6 +146,11 @@ class Gain:
         """The standard deviation of public runs of SimCSE."""
         return prior_sd(self.backbone, "Avg") or 0.0
 
+    @property
+    def share(self) -> float:
+        """The share of all pairs of public runs of SimCSE that are at least as far apart."""
+        return ranging(2, public(self.backbone), self.points)
+
     def seeds(self, correlation: float) -> int:
         """The pairs that would show it among its paper's averages, on two or four backbones."""
         family = 2 if self.method == "SSCL-SimCSE" else 4
@@ -170,19 +162,22 @@ class Gain:
             "backbone": self.backbone,
             "gain": f"{self.points:.2f}",
             "gain / s0": f"{self.points / self.s0:.1f}",
-            "pairs": percent(ranging(2, public(self.backbone), self.points)),
+            "pairs": percent(self.share),
         }
 
 
-def gains(
-    name: str, source: str, table: str, first: Sequence[str], second: Sequence[str]
-) -> list[Gain]:
-    """The gains of a row over another one on each backbone that both are printed for."""
+def gains(name: str, source: str, table: str, pair: Iterable[tuple[str, ...]]) -> list[Gain]:
+    """The gains of the first row of a pair over the second, on each backbone of both."""
+    averages = {}
+    for number in numbers():
+        if number.task == "Avg":
+            averages[number.label] = averages[number.label[:4]] = number.value
     found = []
     for backbone in BACKBONES:
-        own, other = (printed_average(source, table, backbone, *row) for row in (first, second))
-        if own is not None and other is not None:
-            found.append(Gain(name, backbone, round(own - other, 2)))
+        labels = [(source, table, method, backbone, *variant) for method, *variant in pair]
+        if averages.keys() >= {*labels}:
+            own, compared = (averages[label] for label in labels)
+            found.append(Gain(name, backbone, round(own - compared, 2)))
     return found
 
 
@@ -191,8 +186,16 @@ def average_gains() -> list[Gain]:
     """The papers' own gains over SimCSE."""
     found = []
     for method, (source, table, _) in OWN.items():
-        found += gains(method, source, table, [method], ["SimCSE"])
+        found += gains(method, source, table, [(method,), ("SimCSE",)])
     return found
+
+
+def gains_frame() -> pd.DataFrame:
+    """The papers' own gains with what 95 % of the differences of two runs stay below."""
+    rows = []
+    for gain in average_gains():
+        rows.append((gain.method, gain.backbone, gain.points, BEYOND * gain.s0, gain.share))
+    return pd.DataFrame(rows, columns=["method", "backbone", "gain", "reach", "share"])
 
 
 def recipe_of(text: str, backbone: str) -> dict[str, Any]:
@@ -228,20 +231,18 @@ def spread_table() -> pd.DataFrame:
 
 
 def gains_table() -> pd.DataFrame:
-    names = {"seeds": 0.0, "at 0.5": 0.5, "at 0.9": 0.9}
-    return pd.DataFrame(
-        {"method": gain.method}
-        | gain.cells()
-        | {name: gain.seeds(correlation) for name, correlation in names.items()}
-        for gain in average_gains()
-    )
+    rows = []
+    for gain in average_gains():
+        seeds = {"seeds": gain.seeds(0), "at 0.5": gain.seeds(0.5), "at 0.9": gain.seeds(0.9)}
+        rows.append({"method": gain.method} | gain.cells() | seeds)
+    return pd.DataFrame(rows)
 
 
 def other_gains_table() -> pd.DataFrame:
     rows = []
     for pair in OTHER_PAIRS:
         name = " minus ".join(" ".join(side).strip() for side in pair)
-        for gain in gains(name, "is-cse", "Table 1", *pair):
+        for gain in gains(name, "is-cse", "Table 1", pair):
             rows.append({"A minus B": name} | gain.cells())
     return pd.DataFrame(rows)
 
@@ -250,8 +251,10 @@ def best_table() -> pd.DataFrame:
     rows = []
     for name in BACKBONES:
         test, dev = public(name), public(name, "STS-B", "dev")
-        best = {k: best_of(k, test, dev) - test.mean() for k in (2, 3, 5, 10)}
-        rows.append({"backbone": name} | {f"best of {k}": f"{best[k]:+.2f}" for k in best})
+        row = {"backbone": name}
+        for k in (2, 3, 5, 10):
+            row[f"best of {k}"] = f"{best_of(k, test, dev) - test.mean():+.2f}"
+        rows.append(row)
     return pd.DataFrame(rows)
 
 
@@ -259,15 +262,14 @@ def sweeps_table() -> pd.DataFrame:
     table = []
     for name, (source, label, method, without) in SWEEPS.items():
         task, split = ("STS-B", "dev") if source == "is-cse" else ("Avg", "test")
-        rows = printed_rows(source, label, method).query("task == @task")
-        values = rows[~rows["variant"].isin(without)]["value"]
-        (backbone,) = set(rows["backbone"])
-        runs, count, width = public(backbone, task, split), len(values), np.ptp(values)
+        rows = [row for row in numbers() if row.label[:3] == (source, label, method)]
+        values = [row.value for row in rows if row.task == task and row.variant != without]
+        backbone, count, width = rows[0].backbone, len(values), np.ptp(values)
+        runs = public(backbone, task, split)
         of_seeds = expected_best(runs, count) + expected_best(-runs, count)
         row = {"sweep": name, "backbone": backbone, "settings": count, "range": f"{width:.2f}"}
-        table.append(
-            row | {"of seeds": f"{of_seeds:.2f}", "share": percent(ranging(count, runs, width))}
-        )
+        row |= {"of seeds": f"{of_seeds:.2f}", "share": percent(ranging(count, runs, width))}
+        table.append(row)
     return pd.DataFrame(table)
 
 
@@ -360,17 +362,20 @@ def pairs_table() -> pd.DataFrame:
 def world_table() -> pd.DataFrame:
     """The world's numbers: averages of the runs with both, best first on each backbone."""
     places = ["none", "toy-glove", "toy-bert", "toy-roberta", "toy-chinese"]
-    averages = pd.read_csv(SCORES).query("task == 'Avg'").set_index([*RUN, "metric"])[SEEDS]
-    scores = {key: Scores(scores=row.dropna()) for key, row in averages.iterrows()}
-    texts = {key: score_text(one.mean, one.sd) for key, one in scores.items()}
-    table = []
-    for (run, backbone, metric), mean in averages.mean(axis=1).items():
-        transfer = texts.get((run, backbone, "accuracy"))
-        if metric == "spearman" and transfer:
-            row = {"backbone": backbone, "run": re.sub(r"\[.{50,}\]", "[...]", f"`{run}`")}
-            row |= {"STS": texts[run, backbone, metric], "transfer": transfer}
-            table.append((places.index(backbone), -mean, row))
-    return pd.DataFrame(row for *_, row in sorted(table, key=lambda entry: entry[:2]))
+    averages = pd.read_csv(SCORES).query("task == 'Avg'").set_index(RUN)
+    averages["mean"] = averages[SEEDS].mean(axis=1)
+    texts = []
+    for row in averages[SEEDS].to_numpy():
+        scores = Scores(scores=row[~np.isnan(row)])
+        texts.append(score_text(scores.mean, scores.sd))
+    averages["text"] = texts
+    sts, transfer = (averages[averages["metric"] == name] for name in ("spearman", "accuracy"))
+    rows = sts.join(transfer["text"].rename("transfer"), how="inner").reset_index()
+    rows["place"] = rows["backbone"].map(places.index)
+    rows = rows.sort_values(["place", "mean"], ascending=[True, False])
+    run = "`" + rows["run"].str.replace(r"\[.{50,}\]", "[...]", regex=True) + "`"
+    table = rows.assign(run=run).rename(columns={"text": "STS"})
+    return table[["backbone", "run", "STS", "transfer"]]
 
 
 def default_text(value: Any) -> str:
@@ -438,36 +443,34 @@ def meaning(cls: type[Method], field: FieldInfo) -> str:
 
 def other_values(cls: type[Method], key: str, default: Any) -> list[str]:
     """Values in the method's tables that differ from a default: `1.5: roberta-large official`."""
+    found: dict[tuple[Any, ...], list[str]] = defaultdict(list)  # settings by value and backbones
     official = cls.paper if cls.official is None else cls.official
-    found: dict[tuple[Any, ...], list[str]] = {}  # settings by value and backbones
     for setting, table in (("paper", cls.paper), ("official", official)):
-        backbones: dict[Any, list[str]] = {}
+        backbones = defaultdict(list)
         for name in BACKBONES:
             row = table.get("*", {}) | table.get(name, table.get(BACKBONES[0], {}))
-            backbones.setdefault(row.get(key, default), []).append(name)
+            backbones[row.get(key, default)].append(name)
         backbones.pop(default, None)
         for value, names in backbones.items():
-            if " " in default_text(value):  # a template
-                continue
-            found.setdefault((value, *names), []).append(setting)
+            if " " not in default_text(value):  # not a template
+                found[value, *names].append(setting)
     texts = []
-    for (value, *names), where in found.items():
-        short = ", ".join(name.removesuffix("-uncased") for name in names)
-        words = [GROUPS.get((*names,), short)]
-        if len(where) == 1:
-            words += where
+    for (value, *names), settings in found.items():
+        words = [GROUPS.get((*names,), ", ".join(names).replace("-uncased", ""))]
+        if len(settings) == 1:
+            words += settings
         texts.append(f"{default_text(value)}: {' '.join(filter(None, words)) or 'always'}")
     return texts
 
 
 def hyper_parameter_lines() -> str:
     """Each hyper-parameter once, under all methods that inherit it from the same class."""
-    users: dict[tuple[type, str], list[type[Method]]] = {}
+    users: dict[tuple[type, str], list[type[Method]]] = defaultdict(list)
     for cls in built_in():
         for key in cls.Hyper.model_fields:
-            owner = next(kind for kind in cls.Hyper.__mro__ if key in inspect.get_annotations(kind))
-            users.setdefault((owner, key), []).append(cls)
-    blocks: dict[str, list[str]] = {}
+            owner = next(base for base in cls.Hyper.__mro__ if key in inspect.get_annotations(base))
+            users[owner, key].append(cls)
+    blocks: dict[str, list[str]] = defaultdict(list)
     for (owner, key), classes in users.items():
         # The class that declares it, where that is a method.
         classes.sort(key=lambda cls: cls.Hyper is not owner)
@@ -475,11 +478,11 @@ def hyper_parameter_lines() -> str:
         names = ", ".join(cls.name for cls in classes)
         if owner is Contrastive.Hyper:
             names = "all of the formula"
-        others = sorted({text for cls in classes for text in other_values(cls, key, field.default)})
+        values = sorted({text for cls in classes for text in other_values(cls, key, field.default)})
         text = meaning(classes[0], field)
-        if others:
-            text += f" ({'; '.join(others)})"
-        blocks.setdefault(names, []).append(value_line(key, field.default, text))
+        if values:
+            text += f" ({'; '.join(values)})"
+        blocks[names].append(value_line(key, field.default, text))
     lines = ["```text"]
     for names in sorted(blocks):
         lines += [names, *blocks[names]]
@@ -524,7 +527,13 @@ def current(text: str) -> str:
     return re.sub(pattern, table, text, flags=re.DOTALL)
 
 
-if __name__ == "__main__":
+def main(paths: Sequence[str]) -> None:
+    for path in paths:
+        write_gains(Path(path), gains_frame())
     for document in DOCUMENTS:
         text = document.read_text(encoding="utf-8")
         document.write_text(current(text), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

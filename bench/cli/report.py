@@ -199,23 +199,12 @@ def coverage(
 
 
 @command()
-def audit(
-    out: Annotated[Path | None, opt("FILE.csv or FILE.md.", "FILE")] = None,
-    figure: Annotated[Path | None, opt("FILE.png: printed gains and seeds.", "FILE")] = None,
-) -> None:
+def audit() -> None:
     """Check the printed numbers for contradictions."""
-    from bench.report.audit import report, write
+    from bench.report.audit import report
     from bench.reported.audit import FINDING_KINDS, findings
 
-    contradictions = findings()
-    if out:
-        write(contradictions, out)
-    if figure:
-        from bench.report.figures.compared import write_gains
-        from bench.reported.number import printed_gains
-
-        write_gains(figure, printed_gains())
-    print(report(contradictions, FINDING_KINDS))
+    print(report(findings(), FINDING_KINDS))
 
 
 @command()

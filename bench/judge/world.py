@@ -60,7 +60,7 @@ def judge_world(suite: SuiteResults) -> list[WorldRow]:
     if suite.plan.data != "world":
         return []
     rows: list[WorldRow] = []
-    apart: list[int] = []  # rows outside their tolerance and within the interval of the seeds
+    relaxed: dict[int, WorldRow] = {}  # by place: the rows within the interval of their seeds
     outside: set[str] = set()  # ids of runs with another score
     for run in suite.runs:
         planned = scored_cells(expand_tasks(run.run.tasks))
@@ -69,58 +69,58 @@ def judge_world(suite: SuiteResults) -> list[WorldRow]:
             number = entry.get(f"seed {run.run.seed or 1}", nan)
             if key not in planned or pd.isna(number):
                 continue
-            verdict, score = _unjudged(suite, run, entry), run.scores.get(key, nan)
-            if verdict is None:
-                (verdict,) = verdicts([
-                    VerdictInput(number, [score], entry["tolerance"], deterministic=True)
-                ])  # fmt: skip
-                if verdict.kind != "reproduced" and _is_within_seeds(score, entry):
-                    apart.append(len(rows))
+            score = run.scores.get(key, nan)
+            verdict = _verdict(suite, run, entry, number, score)
+            row = WorldRow(
+                run=run.run.text,
+                backbone=run.run.backbone,
+                seed=run.run.seed,
+                task=entry["task"],
+                metric=entry["metric"],
+                number=number,
+                score=score,
+                tolerance=entry["tolerance"],
+                verdict=verdict,
+            )
             if verdict.kind in ("lower", "higher"):
                 outside.add(run.run.id)
-            rows.append(
-                WorldRow(
-                    run=run.run.text,
-                    backbone=run.run.backbone,
-                    seed=run.run.seed,
-                    task=entry["task"],
-                    metric=entry["metric"],
-                    number=number,
-                    score=score,
-                    tolerance=entry["tolerance"],
-                    verdict=verdict,
-                )
-            )
-    if len(outside) <= MAX_APART:
-        for index in apart:
-            reason = f"{rows[index].verdict.reason}; within the interval of the seeds"
-            verdict = Verdict(kind="consistent", reason=reason)
-            rows[index] = rows[index].model_copy(update={"verdict": verdict})
-    return rows
+                if _is_within_seeds(score, entry):
+                    reason = f"{verdict.reason}; within the interval of the seeds"
+                    change = {"verdict": Verdict(kind="consistent", reason=reason)}
+                    relaxed[len(rows)] = row.model_copy(update=change)
+            rows.append(row)
+    if len(outside) > MAX_APART:
+        return rows
+    return [relaxed.get(place, row) for place, row in enumerate(rows)]
 
 
-def _unjudged(suite: SuiteResults, run: RunResults, row: Mapping[str, Any]) -> Verdict | None:
-    """The verdict on a score that cannot be compared; None for others."""
+def _verdict(
+    suite: SuiteResults, run: RunResults, entry: Mapping[str, Any], number: float, score: float
+) -> Verdict:
+    """The verdict on a score by the tolerance of its number, or why they cannot be compared."""
     if run.status == "diverged":
         return Verdict(kind="diverged", reason=run.reason)
     if not run.scores:
         return Verdict(kind="not run", reason=run.reason)
+    reason = ""
     if run.provenance.device.kind != "cpu":
-        return Verdict(kind="not comparable", reason="measured on a GPU")
-    if METRICS[row["metric"]].kind == SHARE and suite.plan.mode != MODE:
-        return Verdict(kind="not comparable", reason=f"classifiers of mode {suite.plan.mode}")
-    if row["identity"] != seedless_identity(run.run):
+        reason = "measured on a GPU"
+    elif METRICS[entry["metric"]].kind == SHARE and suite.plan.mode != MODE:
+        reason = f"classifiers of mode {suite.plan.mode}"
+    elif entry["identity"] != seedless_identity(run.run):
         reason = "the method or its settings changed since; measure again with: make world-numbers"
+    if reason:
         return Verdict(kind="not comparable", reason=reason)
-    return None
+    compared = VerdictInput(number, [score], entry["tolerance"], deterministic=True)
+    return verdicts([compared])[0]
 
 
-def _is_within_seeds(score: float, row: Mapping[str, Any]) -> bool:
+def _is_within_seeds(score: float, entry: Mapping[str, Any]) -> bool:
     """Whether a score is within the prediction interval that the seeds of its run give, widened by
     what the tolerance allows a run without a seed."""
-    scores = [row[seed] for seed in SEEDS if pd.notna(row[seed])]
+    scores = [entry[seed] for seed in SEEDS if pd.notna(entry[seed])]
     if len(scores) == 1:
         return False
     prediction = Prediction(scores)
-    reach = prediction.half_width(1 - COVERAGE) + row["tolerance"] / SAME_SEED
+    reach = prediction.half_width(1 - COVERAGE) + entry["tolerance"] / SAME_SEED
     return abs(score - prediction.mean) <= reach

@@ -3,8 +3,9 @@ are made."""
 
 import shlex
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Literal
 
 from bench.datasets.metrics import AGGREGATIONS
@@ -83,14 +84,10 @@ def shown_table(numbers: Sequence[NumberRow]) -> ShownTable:
     is_sweep = all(number.line for number in numbers) and len(values) > 2
     shown = _cells(numbers)
 
-    def row_of(number: NumberRow) -> tuple[str, ...]:
-        if is_sweep:
-            return number.line, number.backbone, number.task
-        return number.method, number.backbone, number.variant, number.split
-
-    def column_of(number: NumberRow) -> str:
-        return number.variant if is_sweep else number.task
-
+    # The fields of its numbers that are the same in a row, and the one that names its columns.
+    row_of, column_of = attrgetter("method", "backbone", "variant", "split"), attrgetter("task")
+    if is_sweep:
+        row_of, column_of = attrgetter("line", "backbone", "task"), attrgetter("variant")
     columns = sorted(dict.fromkeys(map(column_of, numbers)), key=lambda column: column == "Avg")
     several_splits = len({number.split for number in numbers}) > 1
     several_directions = len({number.form.direction for number in numbers} - {""}) > 1
@@ -98,10 +95,8 @@ def shown_table(numbers: Sequence[NumberRow]) -> ShownTable:
     for row in grouped(numbers, row_of):
         first, cells = row[0], {column_of(number): shown[number.place] for number in row}
         decisive = cells[columns[-1]].number if columns[-1] in cells else row[-1]
-        name, task = first.row, ""
-        if is_sweep:
-            name, task = first.line, first.task
-        elif several_splits and first.split:
+        name, task = (first.line, first.task) if is_sweep else (first.row, "")
+        if several_splits and not is_sweep and first.split:
             name += f" {first.split}"
         if several_directions and decisive.form.direction:
             name += f", {decisive.form.direction}"
@@ -111,8 +106,8 @@ def shown_table(numbers: Sequence[NumberRow]) -> ShownTable:
 
 def _cells(numbers: Sequence[NumberRow]) -> dict[int, ShownCell]:
     """The numbers of a table and ours as texts, by `place`."""
-    best_printed = _best(numbers, [number.value for number in numbers])
-    best_ours = _best(numbers, [_shown_mean(number.ours) for number in numbers])
+    best_printed = _best([(number, number.value) for number in numbers])
+    best_ours = _best([(number, _shown_mean(number.ours)) for number in numbers])
     shown = {}
     for number in numbers:
         printed, ours, text = number.text, number.ours, ""
@@ -134,11 +129,11 @@ def _shown_mean(ours: SideRow) -> float | None:
     return round(ours.mean, 2)
 
 
-def _best(numbers: Sequence[NumberRow], values: Sequence[float | None]) -> set[int]:
+def _best(values: Iterable[tuple[NumberRow, float | None]]) -> set[int]:
     """The `place` of each number whose value is the highest of its column, among the rows of its
     backbone, in a sweep of its line. Where all are equal, none is."""
     columns: dict[tuple[str, ...], list[tuple[float, int]]] = defaultdict(list)
-    for number, value in zip(numbers, values, strict=True):
+    for number, value in values:
         if number.is_score and value is not None:
             column = number.backbone, number.task, number.split, number.metric, number.line
             columns[column].append((value, number.place))
@@ -163,6 +158,7 @@ def in_lines(table: ShownTable, *, print_alone: bool = False) -> TextTable:
         if not print_alone:
             printed[""] = ", ".join(filter(None, ["printed", row.origin]))
             lines += _our_lines(table, row, printed)
+    # Whether a column is aligned right; those in which all lines are alike or empty are left out.
     columns = {"Backbone": False, "Method": False}
     if len({row.task for row in table.rows}) > 1:
         columns["Task"] = False
@@ -184,6 +180,7 @@ def _our_lines(table: ShownTable, row: ShownRow, printed: dict[str, str]) -> lis
     heading, decisive = _verdict_heading(table), row.decisive
     numbers = [shown.number for shown in row.cells.values()]
     verdict = decisive.ours.verdict
+    # Of these verdicts the word alone does not say what a reader can do.
     stated = _stated(verdict.kind)
     if verdict.kind in ("not run", "inconclusive", "diverged"):
         stated += f": {verdict.reason}"
@@ -313,6 +310,7 @@ def printed_table(
     settings = [row for row in judged.settings if (row.source, row.table) == (source, name)]
     if addresses:
         numbers, settings = [row for row in numbers if row.address in addresses], []
+    # A printed table may hold scores, hyper-parameters, or both.
     parts = []
     if numbers:
         table = shown_table(numbers)

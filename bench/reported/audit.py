@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from bench.datasets.tasks import BOARDS, CHINESE_TASKS, PROBING_TASKS, STS_TASKS, TASKS
+from bench.datasets.tasks import BOARDS, PROBING_TASKS, TASKS
 from bench.reported import FOLDER
 from bench.reported.number import numbers
 from bench.reported.rows import (
@@ -26,10 +26,8 @@ from bench.reported.rows import (
     cells_of,
     described,
     finding,
-    last_place,
     nested,
     read,
-    same,
     shown,
 )
 from bench.utils.errors import listed
@@ -50,7 +48,7 @@ UNSAFE = ("average", "shift", "copy", "partial")
 # --- Within a row
 
 
-def averages(rows: PrintedRows) -> Iterator[Finding]:
+def _averages(rows: PrintedRows) -> Iterator[Finding]:
     """`average`, `rounding`: averages that are not the mean of their row."""
     boards = [{*board.tasks} for board in BOARDS.values()]
     for row in rows:
@@ -81,7 +79,7 @@ def attainable(value: Fraction, unit: Fraction, items: int, runs: int = 1) -> bo
     return above < value + unit + slack
 
 
-def scales(rows: PrintedRows) -> Iterator[Finding]:
+def _scales(rows: PrintedRows) -> Iterator[Finding]:
     """`range`: scores outside their scale; `chance`: accuracies of a constant prediction;
     `unattainable`, `runs`: accuracies that no whole number of correct items gives."""
     for row, task, value in cells_of(rows):
@@ -97,38 +95,36 @@ def scales(rows: PrintedRows) -> Iterator[Finding]:
         items = SIZES.get(task, {}).get("test")  # cross-validated tasks have no test set
         if items and row.split == "test" and not attainable(value, row.unit, items):
             below = value * items // 100
-            low, high = (shown(Fraction(100 * count, items)) for count in (below, below + 1))
+            near = " or ".join(shown(Fraction(100 * count, items)) for count in (below, below + 1))
             kind, means = "unattainable", []
             for runs in (3, 5):
                 can = "cannot"
                 if attainable(value, row.unit, items, runs):
                     kind, can = "runs", "can"
                 means.append(f"the mean of {runs} {can} give it")
-            yield finding(
-                kind, [row], **facts, items=items, near=f"{low} or {high}", means=", ".join(means)
-            )
+            yield finding(kind, [row], **facts, items=items, near=near, means=", ".join(means))
 
 
 # --- Between rows
 
 
-def is_quoted(row: PrintedRow) -> bool:
+def _is_quoted(row: PrintedRow) -> bool:
     return row.quoted_from not in ("", "unknown")
 
 
-def leading(rows: PrintedRows) -> list[PrintedRow]:
+def _leading(rows: PrintedRows) -> list[PrintedRow]:
     """The rows, first those whose numbers the fewest share, then those that quote nobody."""
     prints = Counter(row.figures for row in rows)
-    return sorted(rows, key=lambda row: (prints[row.figures], is_quoted(row)))
+    return sorted(rows, key=lambda row: (prints[row.figures], _is_quoted(row)))
 
 
-def copies(rows: PrintedRows) -> Iterator[Finding]:
+def _copies(rows: PrintedRows) -> Iterator[Finding]:
     """`copy`, `partial`, `shift`: rows of different labels with equal or shifted numbers."""
     prints: dict[Any, list[PrintedRow]] = defaultdict(list)
     for row in rows:
         if len(row.tasks) >= FEWEST:
             prints[row.metric, row.split, row.tasks, row.figures].append(row)
-    groups = [*map(leading, prints.values())]
+    groups = [_leading(equal) for equal in prints.values()]
     for equal in groups:
         # A row that quotes the paper of another row may use another label.
         papers = "|".join(row.paper for row in equal)
@@ -138,111 +134,75 @@ def copies(rows: PrintedRows) -> Iterator[Finding]:
             if not re.search(papers, row.quoted_from.lower())
         }
         if len(models) > 1:
-            facts = {"labels": described(equal), "count": len(equal[0].tasks), "average": ""}
-            if len({row.cells.get("Avg", row.name) for row in equal}) == 1:
-                facts["average"] = " and the same average"
-            yield finding("copy", equal, **facts)
-    groups.sort(key=lambda rows: (len(rows), is_quoted(rows[0])))
+            average = _shared_average(equal, " and the same average")
+            facts = {"labels": described(equal), "count": len(equal[0].tasks)}
+            yield finding("copy", equal, **facts, average=average)
+    groups.sort(key=lambda equal: (len(equal), _is_quoted(equal[0])))
     for lefts, rights in combinations(groups, 2):
-        if same(lefts[0], rights[0], "metric", "split", "tasks"):
-            yield from shifted(lefts, rights)
-            yield from shared(lefts, rights)
+        left, right = lefts[0], rights[0]
+        if (left.metric, left.split, left.tasks) == (right.metric, right.split, right.tasks):
+            yield from _alike(lefts, rights)
 
 
-def shifted(lefts: PrintedRows, rights: PrintedRows) -> Iterator[Finding]:
-    """`shift`: of the rows with two sets of figures of the same tasks."""
-    gaps = {left - right for left, right in zip(lefts[0].figures, rights[0].figures, strict=True)}
-    shift = gaps.pop()
-    if gaps:
-        return
-    averages = {
-        left.cells["Avg"] - right.cells["Avg"]
-        for left, right in product(lefts, rights)
-        if "Avg" in left.cells and "Avg" in right.cells
-    }
-    average = ""
-    if shift in averages:
-        average = ", and so is the average"
-        average += " in one print of several" if len(averages) > 1 else ""
-    yield finding(
-        "shift",
-        [*lefts, *rights],
-        count=len(lefts[0].tasks),
-        labels=described(lefts),
-        others=described(rights),
-        shift=f"{shown(abs(shift))} {'above' if shift > 0 else 'below'}",
-        average=average,
-    )
-
-
-def shared(lefts: PrintedRows, rights: PrintedRows) -> Iterator[Finding]:
-    """`partial`: of the rows with two sets of figures of the same tasks."""
+def _alike(lefts: PrintedRows, rights: PrintedRows) -> Iterator[Finding]:
+    """`shift`, `partial`: of the rows with two sets of figures of the same tasks."""
     left, right = lefts[0], rights[0]
-    changed = [
-        f"{task} ({shown(left.cells[task])}, there {shown(right.cells[task])})"
-        for task in left.tasks
-        if left.cells[task] != right.cells[task]
-    ]
-    count = len(left.tasks)
+    gaps = [left.cells[task] - right.cells[task] for task in left.tasks]
+    changed = [task for task, gap in zip(left.tasks, gaps, strict=True) if gap]
+    count, concerned = len(gaps), [*lefts, *rights]
+    facts = {"count": count, "labels": described(lefts), "others": described(rights)}
     equal = count - len(changed)
-    # Rows of one label are left to `labels`.
+    # Rows of one label are left to `_labels`.
     share_label = {row.label for row in lefts} & {row.label for row in rights}
-    if equal < FEWEST or equal <= count / 2 or share_label:
-        return
-    average = ""
-    if "Avg" in left.cells and left.cells["Avg"] == right.cells.get("Avg"):
-        average = f"; the average, {shown(left.cells['Avg'])}, is the same"
-        fitting = [row for row in (left, right) if abs(row.misfit) <= row.unit * 3 / 2]
-        average += f" and fits {fitting[0].place} alone" if len(fitting) == 1 else ""
-    yield finding(
-        "partial",
-        [*lefts, *rights],
-        count=count,
-        labels=described(lefts),
-        others=described(rights),
-        changed=listed(changed),
-        equal=equal,
-        average=average,
-    )
+    if len({*gaps}) == 1:
+        shift = f"{shown(abs(gaps[0]))} {'above' if gaps[0] > 0 else 'below'}"
+        yield finding("shift", concerned, **facts, shift=shift)
+    elif equal >= FEWEST and equal > count / 2 and not share_label:
+        values = listed(
+            f"{task} ({shown(left.cells[task])}, there {shown(right.cells[task])})"
+            for task in changed
+        )
+        average = _shared_average([left, right], "; the average is the same")
+        yield finding("partial", concerned, **facts, equal=equal, changed=values, average=average)
 
 
-def labels(tables: PrintedRows) -> Iterator[Finding]:
-    """`label`, `cells`, `untrained`: one label printed several times with different numbers."""
+def _shared_average(rows: PrintedRows, clause: str) -> str:
+    """The clause, if all rows have the same average."""
+    averages = {row.cells.get("Avg", row.name) for row in rows}
+    return clause if len(averages) == 1 else ""
+
+
+def _labels(tables: PrintedRows) -> Iterator[Finding]:
+    """`label`: one label printed several times with different numbers."""
     groups = defaultdict(list)
     for row in tables:
         groups[row.label].append(row)
-    for (words, *_), group in groups.items():
+    for group in groups.values():
         places: dict[str, dict[Fraction, list[str]]] = defaultdict(lambda: defaultdict(list))
         for row, task, value in cells_of(group):
             places[task][value].append(row.place)
         contested = [task for task, values in places.items() if len(values) > 1]
-        if not contested:
-            continue
-        concerned = leading([row for row in group if row.cells.keys() & {*contested}])
-        example = "Avg" if "Avg" in contested else contested[0]
-        values = listed(f"{shown(v)} [{listed(at)}]" for v, at in places[example].items())
-        facts = {"values": f"{example} is {values}"}
-        trained = [row for row in concerned if row.words != words]
-        if len({row.figures for row in trained}) > 1:
-            settings = frozenset().union(*(row.words for row in trained)) - words
-            yield finding("untrained", concerned, **facts, settings=listed(sorted(settings)))
-        elif contested == ["Avg"] and all(len(row.tasks) >= FEWEST for row in concerned):
-            # Reported for the average that fits its row worse.
-            concerned.sort(key=lambda row: abs(row.misfit), reverse=True)
-            yield finding("cells", concerned, **facts)
-        else:
-            facts["count"] = f"{len(contested)} of {len(places)}"
-            between = rivals(concerned[0], places["Avg"], tables)
-            yield finding("label", concerned, **facts, between=between)
+        if contested:
+            concerned = _leading([row for row in group if row.cells.keys() & {*contested}])
+            # One task with its values stands for all; readers compare averages.
+            example = "Avg" if "Avg" in contested else contested[0]
+            values = listed(f"{shown(v)} [{listed(at)}]" for v, at in places[example].items())
+            yield finding(
+                "label",
+                concerned,
+                count=f"{len(contested)} of {len(places)}",
+                values=f"{example} is {values}",
+                between=_rivals(concerned[0], places["Avg"], tables),
+            )
 
 
-def rivals(first: PrintedRow, averages: Collection[Fraction], tables: PrintedRows) -> str:
+def _rivals(first: PrintedRow, averages: Collection[Fraction], tables: PrintedRows) -> str:
     """The paper's own rows beside the first with averages between those printed, as a clause."""
     low, high = min(averages, default=0), max(averages, default=0)
     between = [
         f"{row.method} ({shown(row.cells['Avg'])})"
         for row in tables
-        if same(row, first, "place", "backbone", "metric", "split")
+        if row.scale == first.scale
         and not row.quoted_from
         and first.words <= row.words
         and low < row.cells.get("Avg", low) < high
@@ -253,43 +213,20 @@ def rivals(first: PrintedRow, averages: Collection[Fraction], tables: PrintedRow
 # --- Between text and tables
 
 
-def comparable(claim: PrintedRow, method: str, rows: PrintedRows) -> PrintedRows:
-    """The rows that a text may speak of; it may leave the split open."""
-    return [
-        row
-        for row in rows
-        if (row.method, row.metric) == (method, claim.metric.removesuffix(DIFFERENCE))
-        and same(row, claim, "source", "backbone")
-        and (row.split == claim.split or "" in (row.split, claim.split))
-    ]
-
-
-def quotations(rows: PrintedRows) -> Iterator[Finding]:
-    """`text`: scores in running text that differ from the paper's tables, or its other text."""
-    for claim, task, value in cells_of(row for row in rows if row.in_text):
-        # A text may speak of the STS tasks rather than of one.
-        tasks = (*STS_TASKS, *CHINESE_TASKS, "Avg") if task == "STS" else (task,)
-        cells = [
-            (row, cell)
-            for row, name, cell in cells_of(comparable(claim, claim.method, rows))
-            if name in tasks and row.table != claim.table and claim.words <= row.words
-        ]
-        cells = [(row, cell) for row, cell in cells if not row.in_text] or cells
-        # The text may round or truncate the table's number.
-        unit = last_place(value)
-        if cells and not any(-unit / 2 <= cell - value < unit for _, cell in cells):
-            others, values = zip(*cells, strict=True)
-            facts = {"task": task, "printed": shown(value), "values": listed(map(shown, values))}
-            facts["tables"] = listed(row.table for row in others)
-            yield finding("text", [claim, *others], **facts)
-
-
-def terms(claim: PrintedRow, task: str, tables: PrintedRows) -> PrintedRows:
+def _terms(claim: PrintedRow, task: str, tables: PrintedRows) -> PrintedRows:
     """The two rows of a claimed difference "A minus B": of all that the text may mean, those that
     fit best; none if a side is in no table."""
     sides = []
     for method in claim.method.split(" minus "):
-        like = [row for row in comparable(claim, method, tables) if task in row.cells]
+        # The text may leave the split open.
+        like = [
+            row
+            for row in tables
+            if (row.source, row.method, row.backbone) == (claim.source, method, claim.backbone)
+            and row.metric + DIFFERENCE == claim.metric
+            and (row.split == claim.split or "" in (row.split, claim.split))
+            and task in row.cells
+        ]
         exactly = [row for row in like if row.words == claim.words]
         sides.append(exactly or [row for row in like if nested(row, claim)])
     claimed = claim.cells[task]
@@ -300,84 +237,79 @@ def terms(claim: PrintedRow, task: str, tables: PrintedRows) -> PrintedRows:
     return min(product(*sides), key=misfit, default=())
 
 
-def differences(
-    rows: PrintedRows, tables: PrintedRows, known: Sequence[Finding]
-) -> Iterator[Finding]:
-    """`difference`, `resting`: claimed differences that the `tables` do not give, or that use rows
-    with `known` findings."""
+def _resting(rows: PrintedRows, tables: PrintedRows, known: Sequence[Finding]) -> Iterator[Finding]:
+    """`resting`: claimed differences that use rows of the `tables` with `known` findings."""
     flaws = defaultdict(list)
     for flaw in known:
         if flaw.kind in UNSAFE:
             for name in flaw.rows:
                 flaws[name].append(flaw.kind)
     for claim, task, value in cells_of(row for row in rows if " minus " in row.method):
-        pair = terms(claim, task, tables)
-        if not pair:
-            continue
-        high, low = pair
-        facts = {"task": task, "printed": shown(value)}
-        gap = high.cells[task] - low.cells[task]
-        # Both sides and the claim are rounded.
-        if abs(gap - value) >= max(high.unit, low.unit) + last_place(value):
-            clause = f"{shown(high.cells[task])} - {shown(low.cells[task])}"
-            where = listed([high.table, low.table])
-            yield finding(
-                "difference", [claim, *pair], **facts, terms=clause, gap=shown(gap), tables=where
-            )
-        unsafe = {row.name: flaws[row.name] for row in pair if row.name in flaws}
+        pair = _terms(claim, task, tables)
+        unsafe = [row.name for row in pair if row.name in flaws]
         if unsafe:
-            facts["unsafe"] = listed(f"{name} (see: {', '.join(unsafe[name])})" for name in unsafe)
-            facts["means"] = ""
-            if task == "Avg" and any("average" in kinds for kinds in unsafe.values()):
-                gap = mean(high.figures) - mean(low.figures)
-                facts["means"] = f"; between the means of the rows it is {shown(gap)}"
-            yield finding("resting", [claim, *pair], **facts)
+            means = ""
+            # Only an average that does not fit its row has another value in its place.
+            if task == "Avg" and any("average" in flaws[name] for name in unsafe):
+                gap = mean(pair[0].figures) - mean(pair[1].figures)
+                means = f"; between the means of the rows it is {shown(gap)}"
+            yield finding(
+                "resting",
+                [claim, *pair],
+                task=task,
+                printed=shown(value),
+                unsafe=listed(f"{name} (see: {', '.join(flaws[name])})" for name in unsafe),
+                means=means,
+            )
 
 
-def statements(tables: PrintedRows, claims: Sequence[dict[str, Any]]) -> Iterator[Finding]:
+def _statements(tables: PrintedRows, claims: Sequence[dict[str, Any]]) -> Iterator[Finding]:
     """`statement`: statements in words that figures of their table contradict."""
     for claim in claims:
         place = f"{claim['source']} {claim['table']}"
         rows = [row for row in tables if row.place == place]
-        count, clauses, concerned = 0, [], []
-        for high, low, task, clause in [*orders(claim, rows), *sweeps(claim, rows)]:
-            count += 1
+        clauses, concerned = [], []
+        comparisons = [*_orders(claim.get("above", {}), rows), *_sweeps(claim, rows)]
+        for high, low, task, clause in comparisons:
             if high.cells[task] <= low.cells[task]:
                 clauses.append(clause)
                 concerned += [high, low]
         if clauses:
-            facts = {"where": claim["where"], "quote": claim["quote"], "count": count}
-            facts |= {"against": len(clauses), "clauses": "; ".join(clauses)}
-            yield finding("statement", concerned, **facts)
+            yield finding(
+                "statement",
+                concerned,
+                where=claim["where"],
+                quote=claim["quote"],
+                count=len(comparisons),
+                against=len(clauses),
+                clauses="; ".join(clauses),
+            )
 
 
-# The row that a statement says is higher, the other one, the task, and their figures as a clause.
+# The row that a statement says is higher, the lower one, the task, and their figures as a clause.
 Comparison = tuple[PrintedRow, PrintedRow, str, str]
 
 
-def orders(claim: dict[str, Any], rows: PrintedRows) -> Iterator[Comparison]:
+def _orders(above: dict[str, str], rows: PrintedRows) -> Iterator[Comparison]:
     """Comparisons of methods, of which one is `above` another."""
-    above = claim.get("above", {})
     for high, low in product(rows, repeat=2):
         is_named = above.get(high.method) == low.method
         # GS-InfoNCE has a variant that SimCSE cannot have; SSCL-BERT (avg) is not BERT (cls).
-        if is_named and same(high, low, "backbone", "metric", "split") and nested(high, low):
+        if is_named and high.scale == low.scale and nested(high, low):
             for task in high.tasks:
                 clause = f"{task} is {shown(high.cells[task])} for {high.who}"
                 clause += f" and {shown(low.cells[task])} for {low.method}"
                 yield high, low, task, clause
 
 
-def sweeps(claim: dict[str, Any], rows: PrintedRows) -> Iterator[Comparison]:
+def _sweeps(claim: dict[str, Any], rows: PrintedRows) -> Iterator[Comparison]:
     """Comparisons of the averages along variants, which are `rising` or `falling`."""
     at = {row.variant: row for row in rows if claim.get("method", row.method) == row.method}
     for order in ("rising", "falling"):
-        for names in pairwise(claim.get(order, [])):
-            first, second = at[names[0]], at[names[1]]
-            clause = f"Avg is {shown(first.cells['Avg'])} at {first.variant}"
-            clause += f" and {shown(second.cells['Avg'])} at {second.variant}"
-            high, low = (first, second) if order == "falling" else (second, first)
-            yield high, low, "Avg", clause
+        for pair in pairwise(at[variant] for variant in claim.get(order, [])):
+            clause = " and ".join(f"{shown(row.cells['Avg'])} at {row.variant}" for row in pair)
+            high, low = pair if order == "falling" else pair[::-1]
+            yield high, low, "Avg", f"Avg is {clause}"
 
 
 def findings(
@@ -386,7 +318,7 @@ def findings(
     """The findings about printed numbers (by default `numbers()`) and what is said of them."""
     rows = read(pd.DataFrame(numbers()) if printed is None else printed)
     tables = [row for row in rows if not row.in_text]
-    known = [*averages(rows), *scales(rows), *copies(rows), *labels(tables), *quotations(rows)]
-    known += statements(tables, claims)
-    known += differences(rows, tables, known)
+    known = [*_averages(rows), *_scales(rows), *_copies(rows), *_labels(tables)]
+    known += _statements(tables, claims)
+    known += _resting(rows, tables, known)
     return sorted(known, key=lambda finding: [*FINDING_KINDS].index(finding.kind))

@@ -1,23 +1,21 @@
-"""A printed number with its place in print and the run that it is compared with (recipes.yaml);
-printed gains."""
+"""A printed number with its place in print and the run that it is compared with
+(recipes.yaml)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from math import sqrt
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pandas as pd
 import yaml
 from pydantic import BeforeValidator, model_validator
-from scipy.spatial.distance import pdist
 
 from bench.datasets.metrics import AGGREGATIONS, PRINTED, OfMetric, aggregated
 from bench.datasets.tasks import WITH_SUBSETS
-from bench.reported import COLUMNS, FOLDER, LABEL, SOURCES, prior_sd
+from bench.reported import COLUMNS, FOLDER, LABEL, SOURCES
 from bench.utils.errors import UserError, errors_of
 from bench.utils.validation import Model, validated
 
@@ -170,35 +168,3 @@ def sweep_lines() -> dict[Number, str]:
             if number.label[:2] == (sweep.source, sweep.table):
                 lines[number] = sweep.line or number.method
     return lines
-
-
-# The table that prints each paper's own method beside SimCSE, and the method's name there.
-OWN = (
-    ("gs-infonce-v2", "Table 2", "GS-InfoNCE"),
-    ("is-cse", "Table 1", "IS-CSE"),
-    ("sscl", "Table 2", "SSCL-SimCSE"),
-)
-
-
-BEYOND = 1.96 * sqrt(2)  # standard deviations of a run; 95 % of differences of two are smaller
-
-
-def printed_gains() -> pd.DataFrame:
-    """The gain of each paper's own method over SimCSE on the STS average, by backbone.
-
-    Returns:
-        Columns `method`, `backbone`, `gain` (points), `reach` (points that 95 % of the differences
-        of two public runs of SimCSE stay below), and `share` (of all pairs of these runs, those at
-        least `gain` apart).
-    """
-    seeds = pd.read_csv(FOLDER / "seeds.csv").query("task == 'Avg' and split == 'test'")
-    apart = {name: pdist(runs[["value"]], "cityblock") for name, runs in seeds.groupby("backbone")}
-    averages = {number.label[:4]: number.value for number in numbers() if number.task == "Avg"}
-    rows = []
-    for label, value in averages.items():
-        if label[:3] in OWN:
-            source, table, method, backbone = label
-            gain = round(value - averages[source, table, "SimCSE", backbone], 2)
-            reach = BEYOND * (prior_sd(backbone, "Avg") or 0.0)
-            rows.append((method, backbone, gain, reach, float((apart[backbone] >= gain).mean())))
-    return pd.DataFrame(rows, columns=["method", "backbone", "gain", "reach", "share"])

@@ -21,9 +21,8 @@ _KINDS = yaml.safe_load((FOLDER / "findings.yaml").read_text(encoding="utf-8"))
 FINDING_KINDS = {kind: entry["title"] for kind, entry in _KINDS.items()}
 DIFFERENCE = "_delta"  # suffix of the metric of a printed difference "A minus B"
 
-# Models that the papers do not train: hyper-parameters of training are not part of their label.
+# Models that the papers do not train, so that they score the same in every paper's own runs.
 UNTRAINED = ("GloVe", "BERT", "RoBERTa")
-TRAINING = re.compile("(bs|batch_size|lr|learning_rate|tau|temperature|epochs|steps|seed)=")
 
 
 @dataclass(eq=False)
@@ -88,13 +87,18 @@ class PrintedRow:
         return not re.fullmatch(r"(Table|Figure) \w+", self.table)
 
     @property
+    def scale(self) -> tuple[str, ...]:
+        """The fields that rows of a table with comparable figures have in common."""
+        return self.place, self.backbone, self.metric, self.split
+
+    @property
     def label(self) -> tuple[Any, ...]:
         """The fields that determine the numbers: a paper's own run of a trained method is distinct
         from quoted numbers and from other papers' runs."""
-        words, origin = self.words, "quoted" if self.quoted_from else self.paper
+        origin = "quoted" if self.quoted_from else self.paper
         if self.method in UNTRAINED:
-            words, origin = frozenset(word for word in words if not TRAINING.match(word)), ""
-        return words, origin, self.method, self.backbone, self.metric, self.split
+            origin = ""
+        return self.words, origin, self.method, self.backbone, self.metric, self.split
 
 
 PrintedRows = Sequence[PrintedRow]
@@ -143,10 +147,6 @@ def cells_of(rows: Iterable[PrintedRow]) -> Iterator[tuple[PrintedRow, str, Frac
     for row in rows:
         for task, value in row.cells.items():
             yield row, task, value
-
-
-def same(first: PrintedRow, second: PrintedRow, *fields: str) -> bool:
-    return all(getattr(first, field) == getattr(second, field) for field in fields)
 
 
 def nested(first: PrintedRow, second: PrintedRow) -> bool:

@@ -56,7 +56,7 @@ def chosen(plan, *texts):
 
 @pytest.mark.parametrize("name", ["smoke", "all-methods"])
 def test_every_score_of_the_suites_of_the_world_has_a_number(name):
-    """Of the present identity: a changed method or setting needs `make world-numbers`."""
+    """A changed method or setting has another identity and needs `make world-numbers`."""
     plan = config.plan(config.load(ROOT / "config" / f"{name}.yaml"))
     wanted = {
         (run.text, run.backbone, run.seed, *cell) for run in plan.runs for cell in numbered(run)
@@ -69,7 +69,7 @@ def test_every_score_of_the_suites_of_the_world_has_a_number(name):
 
 
 def test_a_score_beyond_its_tolerance_is_lower_or_higher(plan):
-    """Of a run without a seed the tolerance is the smallest that counts here, 0.01."""
+    """The tolerance of a run without a seed is the smallest that counts here, 0.01."""
     method = "untrained[pooler=avg]@paper"
     runs = chosen(plan, method)
     assert kinds(scored(runs, untrained=0.0099)) == {method: "reproduced"}
@@ -84,8 +84,10 @@ def test_one_run_may_be_apart_and_two_may_not(plan):
         "simcse@official": "consistent",
         "sscl@official": "reproduced",
     }
-    both = scored(runs, simcse=0.5, sscl=-0.5)
-    assert kinds(both) == {"simcse@official": "higher", "sscl@official": "lower"}
+    assert kinds(scored(runs, simcse=0.5, sscl=-0.5)) == {
+        "simcse@official": "higher",
+        "sscl@official": "lower",
+    }
 
 
 def test_a_run_beyond_the_interval_of_its_seeds_is_never_as_with_another_seed(plan):

@@ -34,7 +34,7 @@ from bench.report.tables import (
     write_tables,
 )
 from bench.reported import FOLDER, SOURCES
-from tests.support.judged_rows import BASE, board, heading, judged, measured, number, row
+from tests.support.judged_rows import BASE, judged, measured, number, row
 from tests.support.synthetic_suite import write_suite
 from tests.support.table_suite import ENTRIES, TOY, TOY_ENTRIES
 
@@ -53,14 +53,20 @@ def suite(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def out(suite, print_alone, tmp_path_factory):
-    """The tables of a suite, and the captions of all printed tables."""
+    """The tables of a suite, the captions of all printed tables, and three in the terminal."""
     out = tmp_path_factory.mktemp("tables")
     write_tables(suite, out)
     captions = [
         f"{captioned(print_alone.suite, table)}\n{legend(table)}"
         for table in printed_tables(print_alone.numbers).values()
     ]
+    terminal = [
+        printed_table(print_alone, "sscl", "Table 6", print_alone=True),
+        printed_table(suite, "is-cse", "Table 4"),
+        printed_table(suite, "is-cse", "Figure 3 text"),
+    ]
     (out / "captions.txt").write_text("\n\n".join(captions), encoding="utf-8")
+    (out / "terminal.txt").write_text("\n\n".join(terminal), encoding="utf-8")
     return out
 
 
@@ -95,23 +101,14 @@ def test_numbers_have_the_decimals_of_print(print_alone):
     assert found == files
 
 
-def test_tables_have_the_columns_of_print_and_sweeps_are_grids(print_alone):
+def test_each_line_of_a_sweep_has_a_best_value_of_its_own(print_alone):
     tables = printed_tables(print_alone.numbers)
-    assert tables["sscl_table-4"].columns == ["Depth", "Length", "CoordinationInversion"]
-    assert tables["gs-infonce-v2_main-results"].columns == ["STS-B", "Avg"]
-    assert tables["is-cse_table-1"].columns == [*STS_TASKS, "Avg"]
     sweeps = {stem for stem, table in tables.items() if table.is_sweep}
-    of_iscse = {f"is-cse_table-{number}" for number in (3, 4, 5, 6, 7)}
-    others = {"gs-infonce-v1_table-3", "gs-infonce-v2_table-3", "sscl_table-5", "sscl_table-6"}
-    assert sweeps == of_iscse | others
-    lengths = [f"L={length}" for length in (256, 512, 1024, 1536, 2048, 3072)]
-    assert tables["is-cse_table-4"].columns == lengths
-    # Each line of a sweep has a best value of its own.
+    assert sweeps == {f"is-cse_table-{number}" for number in (3, 4, 5, 6, 7)} | {
+        "gs-infonce-v1_table-3", "gs-infonce-v2_table-3", "sscl_table-5", "sscl_table-6",
+    }  # fmt: skip
     rows = tables["sscl_table-6"].rows
-    texts = [shown.printed for row in rows for shown in row.cells.values()]
-    assert [text for text in texts if isinstance(text, Bold)] == ["76.25", "77.90"]
-    names = [line.get("Method", "") for line in in_lines(tables["is-cse_figure-3-text"]).rows]
-    assert {name.rpartition(", ")[2] for name in names if name} == {"rise", "fall"}
+    assert bold(shown.printed for row in rows for shown in row.cells.values()) == ["76.25", "77.90"]
 
 
 # --- Rows and columns ---
@@ -169,67 +166,10 @@ def test_printed_numbers_compete_within_column_and_backbone(more, best):
     assert bold(cell.printed for cell in cells) == best
 
 
-def test_lines_below_a_printed_row():
-    """Ours, those of the other setting, and the checkpoint's; the verdict of the average."""
-    other = measured([75.0, 75.5], setting="paper", seeds=9)
-    checkpoint = measured([76.3], "reproduced", setting="")
-    ours = measured([75.0, 76.0, 77.0], seeds=8, reason="the interval has both")
-    rows = [
-        number(70.0, measured([71.0], "lower"), task="STS12"),
-        number(76.25, ours, other=other, checkpoint=checkpoint, quoted_from="somebody"),
-    ]
-    table = shown_table(table_of(*rows))
-    lines = in_lines(table)
-    heading = "Verdict (Avg)"
-    assert list(lines.columns) == ["Backbone", "Method", "", "STS12", "Avg", heading]
-    assert lines.texts == [
-        [BASE, "SimCSE", "printed", "70.00", "76.25", ""],
-        ["", "", "ours, official, n = 3", "71.00 ↓", "76.00 ± 1.00 ? 8",
-         "? inconclusive: the interval has both"],
-        ["", "", "ours, paper, n = 2", "–", "75.25 ± 0.35 ? 9", "? inconclusive"],
-        ["", "", "published checkpoint", "", "76.30 =", "= reproduced"],
-    ]  # fmt: skip
-    alone = in_lines(table, print_alone=True)
-    assert alone.texts == [[BASE, "SimCSE", "70.00", "76.25"]]
-
-
-def test_a_row_without_runs_says_so_in_its_own_line():
-    rows = table_of(number(76.0, measured(reason="no scores in this suite"), quoted_from="unknown"))
-    (line,) = in_lines(shown_table(rows)).texts
-    origin = "printed, origin unknown"
-    assert line == [BASE, "SimCSE", origin, "76.00", "– not run: no scores in this suite"]
-
-
-def sweep(*sides):
-    rows = []
-    for value, side in enumerate(sides):
-        rows.append(number(70.0 + value, side, variant=f"L={value}", line="IS-CSE"))
-    return table_of(*rows)
-
-
-def test_a_sweep_has_a_column_for_each_value():
-    """One score has fewer seeds than its line, one was not run."""
-    rows = sweep(measured([71.0, 73.0]), measured([72.0]), measured())
-    table = shown_table(rows)
-    assert (table.is_sweep, table.columns) == (True, ["L=0", "L=1", "L=2"])
-    lines = in_lines(table)
-    assert list(lines.columns) == ["Backbone", "Method", "", "L=0", "L=1", "L=2"]
-    assert lines.texts == [
-        [BASE, "IS-CSE", "printed", "70.00", "71.00", "72.00"],
-        ["", "", "ours, official, n = 2", "72.00 ± 1.41 ?", "72.00 (n = 1) ?", "–"],
-    ]
-    assert legend(table).endswith("for each line, and our best, unless it has fewer than 3 seeds.")
-    (line,) = in_lines(shown_table(sweep(*[measured()] * 3))).texts
-    assert line[2] == "printed; – not run"
-
-
 def test_a_row_of_a_sweep_alone_has_its_verdict():
-    rows = sweep(measured([71.0]), measured([72.0]), measured())
-    alone = shown_table(rows[1:2])
-    assert not alone.is_sweep
-    assert in_lines(alone).columns == {
-        "Backbone": False, "Method": False, "": False, "Avg": True, "Verdict": False,
-    }  # fmt: skip
+    row = number(70.0, measured([71.0]), variant="L=1", line="IS-CSE")
+    shown = in_lines(shown_table(table_of(row)))
+    assert [*shown.columns] == ["Backbone", "Method", "", "Avg", "Verdict"]
 
 
 def test_some_rows_of_a_table_in_the_terminal():
@@ -247,7 +187,7 @@ def test_some_rows_of_a_table_in_the_terminal():
 
 
 def test_every_comparable_table_in_three_formats_with_unrounded_numbers(suite, out):
-    """Of a small suite most printed tables would hold print alone."""
+    """Most printed tables of a small suite would hold print alone."""
     tables = printed_tables(suite.numbers)
     comparable = {stem for stem, table in tables.items() if table.is_comparable}
     assert {"gs-infonce-v1_table-2", "is-cse_table-1"} <= comparable
@@ -297,22 +237,6 @@ def test_the_line_of_a_suite_names_the_reason_where_nothing_is_comparable():
     rows.append(number(79.0, measured([79.0], "reproduced"), source="is-cse"))
     expected = "4 numbers of 2 papers: 1 reproduced, 2 not comparable, 1 not run"
     assert in_short(rows) == expected
-
-
-def test_only_rows_that_rank_and_are_comparable_have_a_line_among_averages():
-    rows = [
-        number(76.0, measured([75.0, 77.0], seeds=4), rank=2, cv=1.5, variant="a"),
-        number(76.0, measured([75.0]), ranks=False),
-        number(76.0, measured([75.0], "not comparable")),
-        number(76.0),
-    ]
-    (summary,) = summaries(judged(numbers=rows))
-    assert summary.stem == "averages"
-    assert len(summary.numbers) == 1
-    assert summary.shown.texts == [
-        ["SSCL, Table 2", BASE, "SimCSE", "a", "Avg test", "76.00", "76.00 ± 1.41", "2", "2 of 3",
-         "–", "1.50", "? 4 inconclusive"]
-    ]  # fmt: skip
 
 
 def test_an_order_with_and_without_an_interval():
@@ -375,23 +299,3 @@ def test_a_run_of_the_world_is_a_line_with_its_furthest_score():
         "not run",
     ]
     assert world_in_short(rows) == f"4 scores of the embedded world: {counts}, 1 not run"
-
-
-def test_captions_say_what_is_measured_elsewhere_and_on_what():
-    rows = table_of(
-        number(76.0, split="", our_split="test", note="A note."),
-        number(77.0, measured([60.0], "not comparable", measured_on="toy-bert"), variant="b"),
-    )
-    suite = heading(
-        board(), stand_ins=("toy-bert",), partial="Partial: 1 of 2 runs.", growth="Grown."
-    )
-    assert captioned(suite, shown_table(rows)) == (
-        "SSCL, Table 2: Spearman x 100, printed and measured (mean ± standard deviation over n "
-        "seeds). Some are printed without the name of a set; ours are of the test sets. A note. "
-        "Partial: 1 of 2 runs. Measured on toy-bert. Do not compare these numbers with any paper. "
-        "Grown."
-    )
-    dev = table_of(number(76.0, split="dev", our_split="dev"))
-    assert "All scores are of dev sets; Avg is of two, STS-B and SICK-R." in captioned(
-        heading(), shown_table(dev)
-    )

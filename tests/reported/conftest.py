@@ -11,6 +11,7 @@ from bench.judged.words import VERDICT_SYMBOLS
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # after the summary of failures and skips
 def pytest_terminal_summary(terminalreporter):
     result = yield
+    # The tests record their verdicts as properties, which reports of set-up and tear-down repeat.
     counts: dict[str, Counter[str]] = {"verdict": Counter(), "checkpoint": Counter()}
     for reports in terminalreporter.stats.values():
         for report in reports:

@@ -36,65 +36,53 @@ def _suite():
         raise pytest.Collector.CollectError(f"SENTBENCH_RESULTS: {error}") from None
 
 
-def _parameters(*, checkpoints=False):
+def _parameters(rows, name):
+    """The rows of a suite that a function gives, each with the name of its test."""
     if _suite() is None:
         reason = f"{RESULTS} holds no suite; run it, or set SENTBENCH_RESULTS"
         return [pytest.param(None, marks=pytest.mark.skip(reason=reason), id="no-results")]
-    end = "-checkpoint" if checkpoints else ""
-    return [
-        pytest.param(row, id=f"{row.address}{end}")
-        for row in _suite().numbers
-        if row.checkpoint or not checkpoints
-    ]
+    return [pytest.param(row, id=name.format(row=row)) for row in rows(_suite())]
 
 
-@pytest.mark.reported
-@pytest.mark.parametrize("row", _parameters())
-def test_printed_score_is_reproduced(row, request, record_property):
-    ours, verdict = row.ours, row.ours.verdict
-    record_property("verdict", verdict.kind)
+def _end(verdict, scores, *, strict=False):
+    """End a test as its verdict says, with the expected score and ours."""
     if verdict.kind in ("inconclusive", "not comparable", "not run"):
         pytest.skip(f"{verdict.kind}: {verdict.reason}")
-    sentence = f"{verdict.kind}: {row.value:.2f} is printed ({verdict.reason})"
-    if ours.n:
-        mean = f"{ours.mean:.2f} is the mean of {ours.n}"
-        sentence = f"{verdict.kind}: {row.value:.2f} is printed, {mean} ({verdict.reason})"
-    if verdict.kind == "consistent" and not request.config.getoption("fail_consistent"):
+    sentence = f"{verdict.kind}: {scores} ({verdict.reason})"
+    if verdict.kind == "consistent" and not strict:
         pytest.xfail(sentence)
     if verdict.kind != "reproduced":
         pytest.fail(sentence, pytrace=False)
 
 
 @pytest.mark.reported
-@pytest.mark.parametrize("row", _parameters(checkpoints=True))
-def test_published_checkpoint_scores_what_is_printed(row, record_property):
-    verdict = row.checkpoint.verdict
-    record_property("checkpoint", verdict.kind)
-    if verdict.kind in ("not comparable", "not run"):
-        pytest.skip(f"{verdict.kind}: {verdict.reason}")
-    if verdict.kind != "reproduced":
-        scores = f"{row.value:.2f} is printed, {row.checkpoint.mean:.2f} is its score"
-        pytest.fail(f"{verdict.kind}: {scores} ({verdict.reason}): {row.published}", pytrace=False)
+@pytest.mark.parametrize("row", _parameters(lambda suite: suite.numbers, "{row.address}"))
+def test_printed_score_is_reproduced(row, request, record_property):
+    record_property("verdict", row.ours.verdict.kind)
+    scores = f"{row.value:.2f} is printed"
+    if row.ours.n:
+        scores += f", {row.ours.mean:.2f} is the mean of {row.ours.n}"
+    _end(row.ours.verdict, scores, strict=request.config.getoption("fail_consistent"))
 
 
-def _world():
-    """The rows of the world's own numbers; none without a suite of it."""
-    rows = _suite().world if _suite() else ()
-    return [
-        pytest.param(row, id=f"{row.run}-{row.backbone}-{row.seed}-{row.task}-{row.metric}")
-        for row in rows
-    ]
+def _quoting(suite):
+    return [row for row in suite.numbers if row.checkpoint]
 
 
 @pytest.mark.reported
-@pytest.mark.parametrize("row", _world())
+@pytest.mark.parametrize("row", _parameters(_quoting, "{row.address}-checkpoint"))
+def test_published_checkpoint_scores_what_is_printed(row, record_property):
+    side = row.checkpoint
+    record_property("checkpoint", side.verdict.kind)
+    mean = f"{side.mean:.2f}" if side.n else "no score"
+    _end(side.verdict, f"{row.value:.2f} is printed, {mean} is that of {row.published}")
+
+
+WORLD = "{row.run}-{row.backbone}-{row.seed}-{row.task}-{row.metric}"
+
+
+@pytest.mark.reported
+@pytest.mark.parametrize("row", _parameters(lambda suite: suite.world, WORLD))
 def test_score_is_as_on_the_reference_machine(row):
-    verdict = row.verdict
-    if verdict.kind in ("not comparable", "not run"):
-        pytest.skip(f"{verdict.kind}: {verdict.reason}")
-    if verdict.kind == "consistent":
-        pytest.xfail(verdict.reason)
-    if verdict.kind != "reproduced":
-        score = "no score" if row.score is None else f"{row.score:.2f}"
-        scores = f"{row.number:.2f} on the reference machine, {score} here"
-        pytest.fail(f"{verdict.kind}: {scores} ({verdict.reason})", pytrace=False)
+    score = "no score" if row.score is None else f"{row.score:.2f}"
+    _end(row.verdict, f"{row.number:.2f} on the reference machine, {score} here")
