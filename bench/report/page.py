@@ -29,7 +29,6 @@ from bench.judged.words import LEVEL, VERDICT_MEANINGS, VERDICT_SYMBOLS
 from bench.report import leaderboard, printed_table, tables
 from bench.report.coverage import STAGES, coverage, without_recipe
 from bench.report.formats import TEMPLATES, board_stem, comparison_stem, score_text, templates
-from bench.report.hyperparameters import hyperparameter_sections
 from bench.report.printed_table import ShownRow, ShownTable
 from bench.utils.errors import counted
 from bench.utils.files import atomic_file, write_text
@@ -116,7 +115,6 @@ def page_content(judged: Judged, scores: str) -> Json:
         "without_recipe": without_recipe(judged),
         "analyses": _analyses(judged.runs),
         "provenance": _provenance(judged.runs),
-        "hyperparameters": hyperparameter_sections(judged),
         "score": score_text,
         "data": {
             "runs": runs,

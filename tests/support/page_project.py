@@ -157,11 +157,6 @@ TESTED = {
     "tolerance": 0.5, "within": False, "half_width": 2.5, "mean_half_width": 1.1,
     "mean_coverage": 95.0, "p": 0.002, "p_adjusted": 0.004, "spread_known": True,
 }  # fmt: skip
-SETTING = {
-    "paper": "IS-CSE", "paper_title": "IS-CSE (arXiv 2305.07424)", "source": "is-cse",
-    "table": "Table 2", "label": "IS-CSE", "method": "IS-CSE", "backbone": BASE,
-    "name": "learning rate", "printed": "3e-5", "ours_paper": "3e-5", "ours_official": "3e-5",
-}  # fmt: skip
 ORDER = {
     "title": "SSCL, Table 2", "backbone": BASE, "split": "test", "rows": 3, "tau": 0.5, "low": 0.25,
     "high": 0.75, "expected": 0.625, "seeds": 2,
@@ -172,14 +167,13 @@ def project() -> Judged:
     """The rows of the suite."""
     suite = heading(
         board(), board("chinese"), suite=f"s {NASTY}", orders=[row(OrderRow, **ORDER)],
-        recipe=f"Suite s {NASTY} sets its own: learning rate 0.001.",
         stand_ins=[f"Backbone {NASTY}"],
     )  # fmt: skip
     figure = row(
         FigureRow, stem="sscl_figure-6", heading=f"SSCL, Figure 6: Points {NASTY}", kind="seeds"
     )
     return Judged(
-        suite=suite, numbers=_numbers(), settings=[setting(900, **SETTING)],
+        suite=suite, numbers=_numbers(), settings=[setting(900, paper="IS-CSE", source="is-cse", table="Table 2")],
         systems=_systems(), series=[figure], runs=_runs(),
     )  # fmt: skip
 
