@@ -173,8 +173,8 @@ def project() -> Judged:
         FigureRow, stem="sscl_figure-6", heading=f"SSCL, Figure 6: Points {NASTY}", kind="seeds"
     )
     return Judged(
-        suite=suite, numbers=_numbers(), settings=[setting(900, paper="IS-CSE", source="is-cse", table="Table 2")],
-        systems=_systems(), series=[figure], runs=_runs(),
+        suite=suite, numbers=_numbers(), systems=_systems(), series=[figure], runs=_runs(),
+        settings=[setting(900, paper="IS-CSE", source="is-cse", table="Table 2")],
     )  # fmt: skip
 
 
