@@ -85,7 +85,7 @@ def report(judged: Judged, out: Path | None = None) -> str:
         f"Printed numbers of {papers} papers and versions of papers in suite {judged.suite.suite}."
     )
     below = {
-        "kinds": kinds, "symbols": VERDICT_SYMBOLS, "total": total, "by": _by,
+        "kinds": kinds, "total": total, "by": _by,
         "left_out": without_recipe(judged),
         "unplanned": [number for number in judged.numbers if number.run and not number.planned],
     }  # fmt: skip

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 from tabulate import tabulate
 
-from bench.judged.rows import PairRow
+from bench.judged.rows import NO_BACKBONE, PairRow
+from bench.judged.words import COMPARISON_SYMBOLS, LEVEL, VERDICT_MEANINGS, VERDICT_SYMBOLS
 from bench.utils.files import stem, write_text
 
 if TYPE_CHECKING:  # takes longer to load than the terminal's tables to print
@@ -36,6 +37,10 @@ def board_stem(board: str) -> str:
 def comparison_stem(board: str) -> str:
     """The stem of the file names of a board's comparisons."""
     return "compare" if board == "sts" else f"compare_{board}"
+
+
+def backbone_text(name: str) -> str:
+    return "no backbone" if name == NO_BACKBONE else name
 
 
 def score_text(mean: float | None, sd: float | None = None, digits: int = 2) -> str:
@@ -205,7 +210,16 @@ def templates() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.filters["tex"] = latex_text
+    environment.globals |= {
+        "score": score_text, "symbols": VERDICT_SYMBOLS, "meanings": VERDICT_MEANINGS,
+        "words": COMPARISON_SYMBOLS, "level": LEVEL,
+    }  # fmt: skip
     return environment
+
+
+def running_text(template: str, **values: Any) -> str:
+    """A template as text on one line."""
+    return " ".join(templates().get_template(template).render(values).split())
 
 
 def write_table(

@@ -13,14 +13,15 @@ from bench.judged.words import COMPARISON_SYMBOLS, FEWEST_SEEDS
 from bench.report.formats import (
     Bold,
     TextTable,
+    backbone_text,
     csv,
     difference_text,
     latex,
     markdown,
     plain,
+    running_text,
     score_text,
     seeds_text,
-    templates,
 )
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import stem, write_text
@@ -63,7 +64,7 @@ def groups_of(rows: Sequence[SystemRow]) -> list[str]:
     for row in rows:
         parts = []
         if several:
-            parts.append("no backbone" if row.backbone == NO_BACKBONE else row.backbone)
+            parts.append(backbone_text(row.backbone))
         if row.labelled:
             parts.append("trained with labels")
         groups.append(", ".join(parts))
@@ -146,11 +147,10 @@ def shown_leaderboard(
 def about(suite: Heading, board: BoardRow, rows: Sequence[SystemRow]) -> str:
     """The content of a leaderboard, in sentences."""
     has_mode = METRICS[board.whole.metric].kind == SHARE and suite.mode != "test"
-    text = templates().get_template("leaderboard.txt").render(
-        suite=suite, board=board, title=difference_title(board), symbols=COMPARISON_SYMBOLS,
-        mode=suite.mode if has_mode else "", has_labelled=any(row.labelled for row in rows),
+    return running_text(
+        "leaderboard.txt", suite=suite, board=board, title=difference_title(board), rows=rows,
+        mode=suite.mode if has_mode else "",
     )  # fmt: skip
-    return " ".join(text.split())
 
 
 def caption(suite: Heading, board: BoardRow, rows: Sequence[SystemRow]) -> str:

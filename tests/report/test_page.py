@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from bench.report.page import CURVE_POINTS, commands, page_content, thinned
+from bench.report.page import CURVE_POINTS, page_content, thinned
 from bench.report.tables import summaries
 from tests.support.judged_rows import BASE, heading, judged, measured, number, run, system
 from tests.support.page_project import COMMAND, NASTY, ROWS, write_page, write_project
@@ -209,8 +209,6 @@ def test_each_side_has_the_commands_that_make_it(page):
     assert found["run"] == ["python", "-m", "bench", "job", "--suite", suite]
     assert " ".join(found["workflow"]) == "python -m bench run FILE.yaml --cores 4"
     assert found["scores"] == [f"{suite}/scores/"]
-    workflow = commands(heading(suite="smoke", config="smoke"))["workflow"]
-    assert workflow == "python -m bench run smoke --cores 4"
 
 
 def test_leaderboards_hold_means_spreads_and_their_runs(project, page):
