@@ -94,8 +94,12 @@ def _best(rows: Sequence[SystemRow], groups: Sequence[str], task: str) -> dict[s
         mean = row.score(task).mean
         if mean is not None and not row.labelled:
             means.setdefault(group, []).append(mean)
-    best = {group: score_text(max(values)) for group, values in means.items()}
-    return {group: text for group, text in best.items() if text != score_text(min(means[group]))}
+    best = {}
+    for group, known in means.items():
+        text = score_text(max(known))
+        if text != score_text(min(known)):
+            best[group] = text
+    return best
 
 
 def _difference(row: SystemRow, has_words: bool) -> str:
@@ -189,25 +193,23 @@ def frame(
     suite, names = judged.suite, [board.name for board in judged.suite.boards]
     if name not in names:
         raise UserError(f"suite {suite.suite} has no board '{name}'{did_you_mean(name, names)}")
-    numbers, counts = [], []
+    points, counts = {}, {}
     for task in (*suite.board(name).whole.tasks, "Avg"):
-        numbers += [task, f"{task} sd"]
-        counts.append(f"{task} n")
-    columns = [*FIELDS.split(), *numbers, *counts]
+        points |= {task: float, f"{task} sd": float}
+        counts[f"{task} n"] = int
+    columns = [*FIELDS.split(), *points, *counts]
+    types = {"seen": float, "on_unseen": float} | points | counts
     if suite.is_compared:
         columns += ["difference", "half_width", "verdict"]
+        types |= {"difference": float, "half_width": float}
     lines = []
     for row in judged.board_systems(name) if rows is None else rows:
-        line = dict(row) | {"label": row.plain_label, "averages": row.averages}
-        line["verdict"] = row.word or ""
-        if row.is_baseline:
-            line["verdict"] = "baseline"
+        verdict = "baseline" if row.is_baseline else row.word or ""
+        line = dict(row, label=row.plain_label, averages=row.averages, verdict=verdict)
         for score in row.scores:
             task = score.task
             line |= {task: score.mean, f"{task} sd": score.sd, f"{task} n": score.n}
         lines.append(line)
-    of_points = {"seen", "on_unseen", "difference", "half_width", *numbers} & {*columns}
-    types = dict.fromkeys(of_points, float) | dict.fromkeys(counts, int)
     return pd.DataFrame(lines, columns=columns).astype(types)
 
 
@@ -225,13 +227,9 @@ def in_format(judged: Judged, board: BoardRow, rows: Sequence[SystemRow], form: 
         return plain(replace(shown, rows=lines), text)
     # The words of symbols stand in the caption.
     shown = shown_leaderboard(suite, board, rows, short=True, has_words=False)
-    shown = shown.without("Backbone", "Remark")
-    groups: dict[str, TextTable] = {}
-    for group, line in zip(groups_of(rows), shown.rows, strict=True):
-        part = groups.get(group, replace(shown, rows=()))
-        groups[group] = replace(part, rows=[*part.rows, line])
+    shown, label = shown.without("Backbone", "Remark"), stem(f"{suite.suite}-{board.name}")
     notes = [BOLD, *(f"{row.name}: {row.remark}." for row in rows if row.remark)]
-    return latex(shown, text, stem(f"{suite.suite}-{board.name}"), " ".join(notes), groups)
+    return latex(shown, text, label, " ".join(notes), groups_of(rows))
 
 
 def show_leaderboards(judged: Judged, form: str, rows: Iterable[SystemRow]) -> str:

@@ -147,7 +147,7 @@ def test_few_numbers_that_measure_something_have_no_recipe(rows):
     measuring = numbers[numbers["metric"].isin(PRINTED)]
     assert len(measuring) == 929
     assert (measuring["run"] == "").mean() <= 0.05
-    assert sum(row.numbers for row in without_recipe(rows)) == (numbers["run"] == "").sum()
+    assert len(without_recipe(rows)) == (numbers["run"] == "").sum()
 
 
 def test_all_methods_have_a_small_run_of_every_kind_of_recipe_and_every_metric(all_methods):
