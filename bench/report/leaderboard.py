@@ -193,7 +193,8 @@ def frame(
     suite, names = judged.suite, [board.name for board in judged.suite.boards]
     if name not in names:
         raise UserError(f"suite {suite.suite} has no board '{name}'{did_you_mean(name, names)}")
-    points, counts = {}, {}
+    points: dict[str, type] = {}
+    counts: dict[str, type] = {}
     for task in (*suite.board(name).whole.tasks, "Avg"):
         points |= {task: float, f"{task} sd": float}
         counts[f"{task} n"] = int

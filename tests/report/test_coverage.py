@@ -3,9 +3,9 @@
 import pytest
 
 from bench.judged.words import VERDICT_SYMBOLS
-from bench.report.coverage import coverage, report, without_recipe
+from bench.report.coverage import coverage, report
 from bench.utils.errors import UserError
-from tests.support.judged_rows import BASE, heading, judged, measured, number, setting
+from tests.support.judged_rows import heading, judged, measured, number, setting
 
 NO_TEXT = "training data not available"
 
@@ -37,11 +37,6 @@ def test_stages_and_verdicts_of_each_table_in_the_order_of_print():
         ["Table 3", 2, 2, 0, 0, 0, 0, 0],
     ]
     assert sum(count[kind] for count in counts for kind in VERDICT_SYMBOLS) == 5
-
-
-def test_printed_rows_without_a_recipe():
-    found = [(row.table, row.label, row.backbone, row.numbers) for row in without_recipe(ROWS)]
-    assert found == [("Table 1", "SSCL", "all", 2), ("Table 3", "Skip-thought", BASE, 2)]
 
 
 BELOW = """\

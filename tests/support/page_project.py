@@ -24,6 +24,7 @@ from bench.report.tables import write_tables
 from bench.utils.files import write_json, write_text
 from tests.support.judged_rows import (
     BASE,
+    WITH_BASELINE,
     board,
     heading,
     measured,
@@ -50,7 +51,7 @@ def png(width: int, height: int) -> bytes:
 
 
 def curve(steps: int, start: float = 60.0) -> dict[str, list[float]]:
-    at = [*range(10, steps + 1, 10)]
+    at = [*range(50, steps + 1, 50)]
     lines = {"step": at, "dev": [start + step / 10 for step in at]}
     lines |= {"loss": [2 - step / 100 for step in at]}
     return lines | {"alignment": [0.2] * len(at), "uniformity": [-2.5] * len(at)}
@@ -90,8 +91,9 @@ def _runs() -> list[RunRow]:
 def _systems() -> list[SystemRow]:
     return [
         system("is-cse", [77.0, 78.0], run_averages=(77.0, 78.0, None), diverged=True,
-               runs=["is-cse-0", "is-cse-1", "is-cse-7"], remark=f"1 diverged: {NASTY}"),
-        system("simcse", ROWS, label=f"SimCSE {NASTY}"),
+               runs=["is-cse-0", "is-cse-1", "is-cse-7"], remark=f"1 diverged: {NASTY}",
+               difference=2.25, half_width=0.125, word="better"),
+        system("simcse", ROWS, label=f"SimCSE {NASTY}", is_baseline=True),
         system("simcse", [70.0, 71.0], setting="paper", runs=["simcse-paper-0", "simcse-paper-1"]),
         system("sscl", n=0, run_averages=(None,), runs=["sscl-0"], remark="1 missing"),
         system("simcse", [75.0], backbone=f"Backbone {NASTY}", corpus=f"Corpus {NASTY}",
@@ -167,7 +169,7 @@ def project() -> Judged:
     """The rows of the suite."""
     suite = heading(
         board(), board("chinese"), suite=f"s {NASTY}", orders=[row(OrderRow, **ORDER)],
-        stand_ins=[f"Backbone {NASTY}"],
+        stand_ins=[f"Backbone {NASTY}"], **WITH_BASELINE,
     )  # fmt: skip
     figure = row(
         FigureRow, stem="sscl_figure-6", heading=f"SSCL, Figure 6: Points {NASTY}", kind="seeds"
