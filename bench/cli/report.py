@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bench.cli.parameters import OptionalSuite, Suite, arg, command, one_of, opt, read_tasks
-from bench.export import EXPORT_FORMATS
 from bench.report import LEADERBOARD_FORMATS
 from bench.utils.errors import UserError
 
@@ -210,19 +209,15 @@ def audit() -> None:
 @command()
 def export(
     suite: Suite,
-    what: Annotated[str, opt("The format.", **one_of(EXPORT_FORMATS))],
     out: Annotated[
         Path, opt("Used for nothing else; a later export replaces it.", "FOLDER", file_okay=False)
     ],
     run: Annotated[list[str] | None, opt("By default all that can be exported.", "ID ...")] = None,
 ) -> None:
-    """Export results of a suite in a format of other tools.
+    """Export the trained encoders of a suite as folders of sentence-transformers."""
+    from bench.export.folders import export as export_suite
 
-    The formats are model folders of sentence-transformers, and results of mteb.
-    """
-    from bench.export.suite import export as export_suite
-
-    for remark in export_suite(suite, what, out, run or []):
+    for remark in export_suite(suite, out, run or []):
         print(f"note: {remark}", file=sys.stderr)
     print(out)
 

@@ -60,7 +60,6 @@ class Metric:
     axis: str = ""  # label of an axis with averages
     digits: int = 2
     is_main: bool = False  # the score by which methods are ranked, first of its tasks
-    mteb: str = ""  # its name in mteb, if that is another
 
     # Of scores: the protocols of tasks (`bench.datasets.tasks.Task`), or the tasks, that have it;
     # the group of tasks of the "Avg" that papers report; the smallest change that the reference of
@@ -140,7 +139,7 @@ METRICS = {
         {"spearman": Printed("Spearman x 100"),
          "spearman_delta": Printed("differences of Spearman x 100")},
         title="Spearman x 100", axis="STS average (Spearman x 100)", is_main=True,
-        mteb="cosine_spearman", tasks=("pairs",), average="sts", least=0.01, formula=spearman,
+        tasks=("pairs",), average="sts", least=0.01, formula=spearman,
     ),
     "accuracy": Metric(
         SHARE,

@@ -1,3 +1,1 @@
-"""Export of a suite's results: folders of sentence-transformers, mteb's results."""
-
-EXPORT_FORMATS = ("sentence-transformers", "mteb")
+"""Export of a suite's trained encoders to sentence-transformers."""

@@ -7,7 +7,8 @@ compared with the originals. The files are in the form that all its versions rea
 """
 
 import re
-from collections.abc import Mapping
+import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,15 +19,14 @@ from safetensors.torch import save_file
 from sentence_transformers import SentenceTransformer
 from torch import Tensor
 
-from bench.datasets.metrics import UNSEEN
-from bench.export.runs import ExportedRun
+from bench.export.runs import ExportedRun, read_runs
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import load_encoder
 from bench.models.packed_forward import FIRST_ONLY, LAYERS, POSITIONS, layer_weights
 from bench.models.transformer import longest_input, without_pooler
 from bench.runs import paths
 from bench.utils.errors import UserError
-from bench.utils.files import read_json, write_json, write_text
+from bench.utils.files import atomic_folder, read_json, write_json, write_text
 
 # Tolerance of vectors that are read back, relative to the largest value if that exceeds 1.
 CLOSE = 1e-5
@@ -41,7 +41,35 @@ class Module(NamedTuple):
     tensors: dict[str, Tensor] = {}
 
 
-def write(suite_dir: Path, exported: ExportedRun, folder: Path) -> None:
+def export(suite_dir: Path, out: Path, only: Sequence[str] = ()) -> list[str]:
+    """Write runs of a suite to the folder `out`, whole or not at all; an earlier export there is
+    replaced.
+
+    Args:
+        only: ids of runs; empty takes all that can be exported.
+
+    Returns one sentence on each run that was left out. `UserError`: a named run or no run can be
+    exported, or `out` holds other files.
+    """
+    runs, remarks = read_runs(suite_dir, only), list[str]()
+    with atomic_folder(out, keep_others=True) as folder:
+        for exported in runs:
+            try:
+                _write(suite_dir, exported, folder)
+            except Exception as error:  # of a library, too: the others are exported
+                if only:
+                    raise
+                remark = f"{exported.run.id}: {error!r}"
+                if isinstance(error, UserError):
+                    remark = str(error)
+                remarks.append(remark)
+                shutil.rmtree(folder / exported.run.id, ignore_errors=True)
+        if len(remarks) == len(runs):
+            raise UserError(f"{suite_dir} has nothing to export; its first run: {remarks[0]}")
+    return remarks
+
+
+def _write(suite_dir: Path, exported: ExportedRun, folder: Path) -> None:
     """Write a trained run as a folder named by its id; `UserError` if it cannot be exported."""
     run = exported.run
     folder = folder / run.id
@@ -153,11 +181,6 @@ RECIPE_FIELDS = (
     "batch_size", "learning_rate", "epochs", "sentences", "max_length", "pooler", "dropout",
     "precision", "select_on",
 )  # fmt: skip
-AGGREGATIONS = {
-    "mean": ", mean of the parts",
-    "wmean": ", weighted mean of the parts",
-    UNSEEN: ", of items without a sentence of the corpus",
-}
 CARD = """\
 {% macro pairs(items) %}
 {% for name, value in items.items() %}\
@@ -165,7 +188,7 @@ CARD = """\
 {% endfor %}
 {% endmacro %}
 {% set run, made = exported.run, exported.provenance %}
-{% set outcome, code, data = made.outcome, made.code, made.data %}
+{% set outcome, code = made.outcome, made.code %}
 ---
 library_name: sentence-transformers
 pipeline_tag: sentence-similarity
@@ -199,27 +222,6 @@ A sentence encoder trained without labels by sentbench.
 | Versions | {{ pairs(made.versions) }} |
 | Device | {{ made.device.name | text }} |
 | Date | {{ made.date }} |
-
-## Scores
-
-{% if not exported.records %}
-The run has no scores yet.
-{% else %}
-In points (x 100), by sentbench's implementation of SentEval's protocol, on {{ data.name | text }}\
-{% if data.sha256 %} (SHA-256 over its files: {{ data.sha256 }}){% endif %}. \
-{% if exported.deviations %}
-Do not compare them with any paper: {{ exported.deviations | join(", ") | text }}.
-{% else %}
-These are the scores of one seed, and a paper's are too: a single seed says little about a method.
-{% endif %}
-
-| Task | Split | Metric | Score |
-|---|---|---|---|
-{% for record in exported.records %}
-| {{ record.task | text }} | {{ record.split }} | {{ record.metric | text }}\
-{{ aggregations[record.aggregation] }} | {{ "%.2f" | format(record.value) }} |
-{% endfor %}
-{% endif %}
 """
 
 
@@ -236,7 +238,6 @@ def card(exported: ExportedRun, width: int, longest: int) -> str:
         exported=exported,
         corpora=corpora,
         recipe={name: described[name] for name in RECIPE_FIELDS if name in described},
-        aggregations=AGGREGATIONS,
         width=width,
         longest=longest,
     )

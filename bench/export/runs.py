@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.registry.backbones import BUILT_IN, NO_BACKBONE
-from bench.results.records import Provenance, Score, read_scores, read_trained
-from bench.results.suite_results import deviations
+from bench.results.records import Provenance, read_scores, read_trained
 from bench.runs.plan import read_plan
 from bench.runs.run import PlannedRun
 from bench.utils.errors import UserError, did_you_mean, warn
@@ -14,13 +13,12 @@ from bench.utils.errors import UserError, did_you_mean, warn
 
 @dataclass(frozen=True)
 class ExportedRun:
-    """A run of a suite, and its scores."""
+    """A run of a suite."""
 
     run: PlannedRun
     status: str  # "finished", "diverged", "skipped", or "missing" if nothing was computed
     # Of its scores, else its training; empty if it is missing.
     provenance: Provenance = field(default_factory=Provenance)
-    records: Sequence[Score] = ()
 
     @property
     def hub_id(self) -> str:
@@ -30,39 +28,26 @@ class ExportedRun:
         location = known.location if known.source == "hub" else identified
         return location.partition("@")[0] if "/" in location else ""
 
-    @property
-    def deviations(self) -> list[str]:
-        """Why the scores cannot be compared with a paper's, as clauses; empty if they can."""
-        data, found = self.provenance.data.name, deviations([self.run])
-        if not (self.run.backbone in BUILT_IN and self.hub_id):
-            found.insert(0, f"on the backbone {self.run.backbone}")
-        if data != "senteval":
-            found.append(f"scored on {data}")
-        return found
-
 
 def read_runs(suite_dir: Path, only: Sequence[str] = ()) -> list[ExportedRun]:
     """The runs of a suite, planned ones first; `only` names some by their ids. Damaged scores are
     left out with a note on stderr."""
     plan = suite_dir / "plan.json"
     planned = {run.id: run for run in read_plan(plan).runs} if plan.is_file() else {}
-    runs = {name: ExportedRun(run, "missing") for name, run in planned.items()}
-
-    def add(name: str, origin: Provenance, records: Sequence[Score] = ()) -> None:
-        run = planned.get(name) or PlannedRun.model_validate(origin.run.as_written())
-        runs[name] = ExportedRun(run, origin.outcome.status, origin, records)
-
+    origins: dict[str, Provenance] = {}
     for path in sorted((suite_dir / "runs").glob("*/outcome.json")):
         ended = read_trained(path)
-        origin = ended.provenance.model_copy(update={"run": ended.run, "outcome": ended.outcome})
-        add(path.parent.name, origin)
+        of_run = {"run": ended.run, "outcome": ended.outcome}
+        origins[path.parent.name] = ended.provenance.model_copy(update=of_run)
     for path in sorted((suite_dir / "scores").glob("*.json")):
         try:
-            read = read_scores(path)
+            origins[path.stem] = read_scores(path).provenance
         except UserError as error:
             warn(f"note: {error}")
-        else:
-            add(path.stem, read.provenance, read.records)
+    runs = {name: ExportedRun(run, "missing") for name, run in planned.items()}
+    for name, origin in origins.items():
+        run = planned.get(name) or PlannedRun.model_validate(origin.run.as_written())
+        runs[name] = ExportedRun(run, origin.outcome.status, origin)
     if not runs:
         raise UserError(f"{suite_dir} has no runs; pass the folder of a suite, results/<suite>")
     for name in only:

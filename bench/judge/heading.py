@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from bench.judge.settings import recipe_of
 from bench.judge.systems import boards, shown_name
 from bench.judged.rows import Heading, OrderRow
 from bench.results.suite_results import RunResults, SuiteResults, deviations
@@ -54,6 +53,5 @@ def heading(
         differs=tuple(differs(suite)),
         partial=partial(suite),
         growth=GROWTH if any(run.run.added for run in suite.runs) else "",
-        recipe=recipe_of(suite),
         orders=tuple(orders),
     )

@@ -160,21 +160,14 @@ class NumberRow(OfMetric, Model):
 
 
 class SettingRow(Model):
-    """A printed hyper-parameter beside ours, as texts."""
+    """A printed hyper-parameter."""
 
     place: int  # in the order of print
-    paper: str
-    paper_title: str
+    paper: str  # short name
     source: str
     table: str
     label: str  # method and variant
-    method: str
     backbone: str
-    name: str  # in words, such as `batch size`
-    printed: str
-    ours_paper: str  # in the setting "paper"
-    ours_official: str
-    remark: str  # why one of ours is another than print
     reason: str  # why there is no run
 
 
@@ -432,7 +425,6 @@ class Heading(Model):
     differs: tuple[str, ...]
     partial: str  # how many runs have been made; empty if all
     growth: str  # what to know about the verdicts of a grown suite; else empty
-    recipe: str  # the values that the suite sets instead of those of the methods; else empty
     orders: tuple[OrderRow, ...]
 
     @property

@@ -19,7 +19,7 @@ from bench.utils.validation import Model, explain, read_document
 
 _BENCH = Path(__file__).parents[1]
 # The packages and modules on which rows depend, printed numbers among them.
-# The values of methods stand beside printed hyper-parameters.
+# Methods decide what the text of a run means.
 _RULE = (
     "judge", "judged", "reported", "results", "runs", "registry", "../methods",
     "datasets/tasks.py", "datasets/metrics.py",

@@ -14,8 +14,8 @@ from bench.report.formats import (
     difference_text,
     names_of,
     plain,
+    running_text,
     score_text,
-    templates,
     text_table,
     with_interval,
     write_table,
@@ -109,13 +109,11 @@ def p_text(value: float | None) -> str:
 def caption(suite: Heading, pairs: Sequence[PairRow], filtered: bool = False) -> str:
     """The caption of a table of comparisons."""
     with_prior = [pair for pair in pairs if pair.prior_df]
-    text = templates().get_template("compared.txt").render(
-        suite=suite, pairs=pairs, names=names_of(pairs), by_items=by_items(pairs),
-        priors=[same[0] for same in grouped(with_prior, lambda pair: (pair.backbone, pair.task))],
-        symbols=COMPARISON_SYMBOLS, remark=suite.remark_on(pair.backbone for pair in pairs),
-        filtered=filtered,
+    priors = grouped(with_prior, lambda pair: (pair.backbone, pair.task))
+    return running_text(
+        "compared.txt", suite=suite, pairs=pairs, names=names_of(pairs), by_items=by_items(pairs),
+        priors=priors, remark=suite.remark_on(pair.backbone for pair in pairs), filtered=filtered,
     )  # fmt: skip
-    return " ".join(text.split())
 
 
 def _decisive(pairs: Sequence[PairRow], overall: str) -> list[PairRow]:

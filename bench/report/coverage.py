@@ -1,12 +1,11 @@
 """Coverage: which printed numbers have a recipe, a place in a plan, a score of ours, and a
 verdict."""
 
-from collections.abc import Iterable
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from bench.judged.rows import Judged, NumberRow, SettingRow, grouped
+from bench.judged.rows import Judged, NumberRow, SettingRow
 from bench.judged.words import VERDICT_SYMBOLS
 from bench.report.formats import markdown, templates, text_table
 from bench.utils.errors import UserError
@@ -39,27 +38,9 @@ def coverage(judged: Judged) -> list[dict[str, Any]]:
     return list(counts.values())
 
 
-class LeftOut(NamedTuple):
-    """A printed row without a recipe."""
-
-    paper: str
-    source: str
-    table: str
-    label: str
-    backbone: str
-    reason: str
-    numbers: int  # how many it prints
-
-
-def without_recipe(judged: Judged) -> list[LeftOut]:
-    """The printed rows without a recipe, in the order of print."""
-    rows = [row for row in _printed(judged) if row.reason]
-    left_out = []
-    for group in grouped(rows, attrgetter("source", "table", "label", "backbone", "reason")):
-        row, count = group[0], len(group)
-        place = row.paper, row.source, row.table, row.label, row.backbone
-        left_out.append(LeftOut(*place, row.reason, count))
-    return left_out
+def without_recipe(judged: Judged) -> list[NumberRow | SettingRow]:
+    """The printed numbers without a recipe, in the order of print."""
+    return [row for row in _printed(judged) if row.reason]
 
 
 def report(judged: Judged, out: Path | None = None) -> str:
@@ -67,35 +48,23 @@ def report(judged: Judged, out: Path | None = None) -> str:
     import pandas as pd
 
     if out and out.suffix != ".md":
-        raise UserError(f"--out is '{out}'; its extension must be .md")
-    counts = coverage(judged)
-    total: dict[str, Any] = {"source": "all", "table": ""}
-    for name in (*STAGES, *VERDICT_SYMBOLS):
-        total[name] = sum(count[name] for count in counts)
+        raise UserError(f"coverage is written as Markdown: the extension of '{out}' must be .md")
+    numbers = [*STAGES, *VERDICT_SYMBOLS]
+    counts = pd.DataFrame(coverage(judged), columns=["source", "table", *numbers])
+    papers, total = counts["source"].nunique(), counts[numbers].sum()
+    counts.loc[len(counts)] = {"source": "all", "table": "", **total}
     kinds = [kind for kind in VERDICT_SYMBOLS if total[kind]]
-    names = ["source", "table", *STAGES, *kinds]
-    headings = ["source", "table", *STAGES, *(VERDICT_SYMBOLS[kind] for kind in kinds)]
-    rows = []
-    for count in (*counts, total):
-        texts = [str(count[name]) for name in names]
-        rows.append(dict(zip(headings, texts, strict=True)))
-    table = text_table(rows, headings[2:])
-    papers = len({count["source"] for count in counts})
+    shown = counts[["source", "table", *STAGES, *kinds]].rename(columns=VERDICT_SYMBOLS).astype(str)
     caption = (
         f"Printed numbers of {papers} papers and versions of papers in suite {judged.suite.suite}."
     )
+    template = templates().get_template("coverage.txt")
     below = {
-        "kinds": kinds, "symbols": VERDICT_SYMBOLS, "total": total, "by": _by,
-        "left_out": without_recipe(judged),
+        "kinds": kinds, "total": total, "left_out": without_recipe(judged),
         "unplanned": [number for number in judged.numbers if number.run and not number.planned],
     }  # fmt: skip
-    template = templates().get_template("coverage.txt")
     if out:
+        table = text_table(shown.to_dict("records"), shown.columns[2:])
         write_text(out, f"{markdown(table, caption)}\n{template.render(below, bullet='* ')}")
-    lines = pd.DataFrame(table.texts, columns=headings).to_string(index=False)
+    lines = shown.to_string(index=False)
     return "\n".join([caption, "", lines, "", template.render(below).rstrip()])
-
-
-def _by(rows: Iterable[Any], *names: str) -> list[list[Any]]:
-    """Rows in groups of equal fields."""
-    return grouped(rows, attrgetter(*names))

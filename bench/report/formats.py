@@ -7,9 +7,10 @@ all of these.
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 from tabulate import tabulate
 
-from bench.judged.rows import PairRow
+from bench.judged.rows import NO_BACKBONE, PairRow, grouped
+from bench.judged.words import COMPARISON_SYMBOLS, LEVEL, VERDICT_MEANINGS, VERDICT_SYMBOLS
 from bench.utils.files import stem, write_text
 
 if TYPE_CHECKING:  # takes longer to load than the terminal's tables to print
@@ -36,6 +38,10 @@ def board_stem(board: str) -> str:
 def comparison_stem(board: str) -> str:
     """The stem of the file names of a board's comparisons."""
     return "compare" if board == "sts" else f"compare_{board}"
+
+
+def backbone_text(name: str) -> str:
+    return "no backbone" if name == NO_BACKBONE else name
 
 
 def score_text(mean: float | None, sd: float | None = None, digits: int = 2) -> str:
@@ -180,18 +186,21 @@ def latex(
     caption: str,
     label: str,
     note: str = "",
-    groups: Mapping[str, TextTable] | None = None,
+    groups: Sequence[str] = (),
 ) -> str:
     """A table in LaTeX, with its caption above and a note below; it needs the packages booktabs,
     graphicx and tabularx.
 
-    A leaderboard, whose rows are in `groups` by heading, has the width of the text and breaks the
-    names in its first column. Another table, and a large leaderboard, is scaled down to the text.
+    A leaderboard, whose rows have `groups`, has the width of the text and breaks the names in its
+    first column. Another table, and a large leaderboard, is scaled down to the text.
     """
+    parts: dict[str, list[list[str]]] = {}
+    for group, texts in zip(groups or [""] * len(table.rows), table.texts, strict=True):
+        parts.setdefault(group, []).append(texts)
     fits = len(table.rows) <= MOST_ROWS and len(table.columns) <= MOST_COLUMNS
     return templates().get_template("table.tex").render(
         caption=caption, label=label, note=note, columns=table.columns,
-        groups=groups or {"": table}, wraps=bool(groups) and fits,
+        parts=parts or {"": []}, wraps=bool(groups) and fits,
     )  # fmt: skip
 
 
@@ -204,8 +213,22 @@ def templates() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["tex"] = latex_text
+    environment.filters |= {"tex": latex_text, "by": _by}
+    environment.globals |= {
+        "score": score_text, "symbols": VERDICT_SYMBOLS, "meanings": VERDICT_MEANINGS,
+        "words": COMPARISON_SYMBOLS, "level": LEVEL,
+    }  # fmt: skip
     return environment
+
+
+def _by(rows: Iterable[Any], *names: str) -> list[list[Any]]:
+    """Rows in groups of equal fields."""
+    return grouped(rows, attrgetter(*names))
+
+
+def running_text(template: str, **values: Any) -> str:
+    """A template as text on one line."""
+    return " ".join(templates().get_template(template).render(values).split())
 
 
 def write_table(

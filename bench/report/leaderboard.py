@@ -13,14 +13,15 @@ from bench.judged.words import COMPARISON_SYMBOLS, FEWEST_SEEDS
 from bench.report.formats import (
     Bold,
     TextTable,
+    backbone_text,
     csv,
     difference_text,
     latex,
     markdown,
     plain,
+    running_text,
     score_text,
     seeds_text,
-    templates,
 )
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import stem, write_text
@@ -63,7 +64,7 @@ def groups_of(rows: Sequence[SystemRow]) -> list[str]:
     for row in rows:
         parts = []
         if several:
-            parts.append("no backbone" if row.backbone == NO_BACKBONE else row.backbone)
+            parts.append(backbone_text(row.backbone))
         if row.labelled:
             parts.append("trained with labels")
         groups.append(", ".join(parts))
@@ -93,8 +94,12 @@ def _best(rows: Sequence[SystemRow], groups: Sequence[str], task: str) -> dict[s
         mean = row.score(task).mean
         if mean is not None and not row.labelled:
             means.setdefault(group, []).append(mean)
-    best = {group: score_text(max(values)) for group, values in means.items()}
-    return {group: text for group, text in best.items() if text != score_text(min(means[group]))}
+    best = {}
+    for group, known in means.items():
+        text = score_text(max(known))
+        if text != score_text(min(known)):
+            best[group] = text
+    return best
 
 
 def _difference(row: SystemRow, has_words: bool) -> str:
@@ -146,11 +151,10 @@ def shown_leaderboard(
 def about(suite: Heading, board: BoardRow, rows: Sequence[SystemRow]) -> str:
     """The content of a leaderboard, in sentences."""
     has_mode = METRICS[board.whole.metric].kind == SHARE and suite.mode != "test"
-    text = templates().get_template("leaderboard.txt").render(
-        suite=suite, board=board, title=difference_title(board), symbols=COMPARISON_SYMBOLS,
-        mode=suite.mode if has_mode else "", has_labelled=any(row.labelled for row in rows),
+    return running_text(
+        "leaderboard.txt", suite=suite, board=board, title=difference_title(board), rows=rows,
+        mode=suite.mode if has_mode else "",
     )  # fmt: skip
-    return " ".join(text.split())
 
 
 def caption(suite: Heading, board: BoardRow, rows: Sequence[SystemRow]) -> str:
@@ -189,25 +193,24 @@ def frame(
     suite, names = judged.suite, [board.name for board in judged.suite.boards]
     if name not in names:
         raise UserError(f"suite {suite.suite} has no board '{name}'{did_you_mean(name, names)}")
-    numbers, counts = [], []
+    points: dict[str, type] = {}
+    counts: dict[str, type] = {}
     for task in (*suite.board(name).whole.tasks, "Avg"):
-        numbers += [task, f"{task} sd"]
-        counts.append(f"{task} n")
-    columns = [*FIELDS.split(), *numbers, *counts]
+        points |= {task: float, f"{task} sd": float}
+        counts[f"{task} n"] = int
+    columns = [*FIELDS.split(), *points, *counts]
+    types = {"seen": float, "on_unseen": float} | points | counts
     if suite.is_compared:
         columns += ["difference", "half_width", "verdict"]
+        types |= {"difference": float, "half_width": float}
     lines = []
     for row in judged.board_systems(name) if rows is None else rows:
-        line = dict(row) | {"label": row.plain_label, "averages": row.averages}
-        line["verdict"] = row.word or ""
-        if row.is_baseline:
-            line["verdict"] = "baseline"
+        verdict = "baseline" if row.is_baseline else row.word or ""
+        line = dict(row, label=row.plain_label, averages=row.averages, verdict=verdict)
         for score in row.scores:
             task = score.task
             line |= {task: score.mean, f"{task} sd": score.sd, f"{task} n": score.n}
         lines.append(line)
-    of_points = {"seen", "on_unseen", "difference", "half_width", *numbers} & {*columns}
-    types = dict.fromkeys(of_points, float) | dict.fromkeys(counts, int)
     return pd.DataFrame(lines, columns=columns).astype(types)
 
 
@@ -225,13 +228,9 @@ def in_format(judged: Judged, board: BoardRow, rows: Sequence[SystemRow], form: 
         return plain(replace(shown, rows=lines), text)
     # The words of symbols stand in the caption.
     shown = shown_leaderboard(suite, board, rows, short=True, has_words=False)
-    shown = shown.without("Backbone", "Remark")
-    groups: dict[str, TextTable] = {}
-    for group, line in zip(groups_of(rows), shown.rows, strict=True):
-        part = groups.get(group, replace(shown, rows=()))
-        groups[group] = replace(part, rows=[*part.rows, line])
+    shown, label = shown.without("Backbone", "Remark"), stem(f"{suite.suite}-{board.name}")
     notes = [BOLD, *(f"{row.name}: {row.remark}." for row in rows if row.remark)]
-    return latex(shown, text, stem(f"{suite.suite}-{board.name}"), " ".join(notes), groups)
+    return latex(shown, text, label, " ".join(notes), groups_of(rows))
 
 
 def show_leaderboards(judged: Judged, form: str, rows: Iterable[SystemRow]) -> str:

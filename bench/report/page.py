@@ -10,27 +10,23 @@ import shlex
 import shutil
 import struct
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from bench.datasets.metrics import AGGREGATIONS
-from bench.judged.rows import (
-    NO_BACKBONE,
-    Analysis,
-    BoardRow,
-    Heading,
-    Judged,
-    NumberRow,
-    RunRow,
-)
-from bench.judged.words import LEVEL, VERDICT_MEANINGS, VERDICT_SYMBOLS
+from bench.judged.rows import Analysis, BoardRow, Heading, Judged, NumberRow, RunRow, RunScores
 from bench.report import leaderboard, printed_table, tables
 from bench.report.coverage import STAGES, coverage, without_recipe
-from bench.report.formats import TEMPLATES, board_stem, comparison_stem, score_text, templates
-from bench.report.hyperparameters import hyperparameter_sections
-from bench.report.printed_table import ShownRow, ShownTable
+from bench.report.formats import (
+    TEMPLATES,
+    backbone_text,
+    board_stem,
+    comparison_stem,
+    templates,
+)
+from bench.report.printed_table import ShownTable
 from bench.utils.errors import counted
 from bench.utils.files import atomic_file, write_text
 
@@ -45,7 +41,7 @@ CURVE_POINTS = 60  # as many as a chart 280 pixels wide can show
 SCORE_DIGITS = 4  # decimals in the page's data; the tables show two
 
 Json = dict[str, Any]
-Facts = list[tuple[str, str]]  # (title, text)
+Facts = Sequence[Sequence[str]]  # the title and text of each
 
 
 def render_page(
@@ -87,20 +83,27 @@ def _picture(path: Path) -> Json:
 def page_content(judged: Judged, scores: str) -> Json:
     """The content of the page, apart from its pictures; `scores` is the address of the folder of
     scores."""
-    numbers = judged.numbers
+    numbers, suite = judged.numbers, judged.suite
+    places = {run.id: place for place, run in enumerate(judged.runs)}
     entries: list[Json] = []
-    boards = [_board(judged, board, entries) for board in leaderboard.boards(judged)]
+
+    def add(title: str, facts: Facts, sides: Iterable[RunScores], **more: str) -> int:
+        """Add an entry to the data, and return its index."""
+        shown = []
+        for side in sides:
+            runs = [places[run] for run in side.runs]
+            shown.append({"name": side.name, "runs": runs, "scores": _rounded(side.scores)})
+        entries.append({"title": title, **more, "facts": facts, "sides": shown})
+        return len(entries) - 1
+
+    boards = [_board(judged, board, add) for board in leaderboard.boards(judged)]
     printed = printed_table.printed_tables(numbers)
-    sections = [_section(stem, table, entries) for stem, table in printed.items()]
+    sections = [_section(stem, table, add) for stem, table in printed.items()]
     origins: list[Facts] = []
     runs = [_run_data(run, origins, scores) for run in judged.runs]
-    places = {run.id: place for place, run in enumerate(judged.runs)}
-    for entry in entries:
-        for side in entry["sides"]:
-            side["runs"] = [places[run] for run in side["runs"]]
     return {
         "judged": judged,
-        "suite": judged.suite,
+        "suite": suite,
         "boards": [board for board in boards if board["lines"]],
         "sections": sorted(sections, key=lambda section: not section["table"].is_comparable),
         "in_short": tables.in_short(numbers),
@@ -109,62 +112,49 @@ def page_content(judged: Judged, scores: str) -> Json:
         "papers": {number.source: number.paper for number in numbers},
         "summaries": tables.summaries(judged),
         "verdicts": tables.verdict_counts(numbers),
-        "symbols": VERDICT_SYMBOLS,
-        "meanings": VERDICT_MEANINGS,
         "stages": STAGES,
         "counts": coverage(judged),
         "without_recipe": without_recipe(judged),
         "analyses": _analyses(judged.runs),
         "provenance": _provenance(judged.runs),
-        "hyperparameters": hyperparameter_sections(judged),
-        "score": score_text,
         "data": {
             "runs": runs,
             "origins": origins,
             "entries": entries,
             "curve": list(CURVE.items()),
-            "commands": commands(judged.suite),
+            "commands": _commands(suite),
         },
     }
 
 
-def _side(name: str, runs: Sequence[str], scores: Sequence[float | None]) -> Json:
-    return {"name": name, "runs": runs, "scores": list(map(_rounded, scores))}
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, SCORE_DIGITS)
+def _rounded(values: Iterable[float | None]) -> list[float | None]:
+    return [None if value is None else round(value, SCORE_DIGITS) for value in values]
 
 
 # --- Leaderboards ---
 
 
-def _board(judged: Judged, board: BoardRow, entries: list[Json]) -> Json:
+def _board(judged: Judged, board: BoardRow, add: Callable[..., int]) -> Json:
     """One of the suite's own tables, with the column that sums it up before the others."""
     suite, rows = judged.suite, judged.board_systems(board.name)
     shown = leaderboard.shown_leaderboard(suite, board, rows)
-    first = (board.overall, leaderboard.difference_title(board))
-    elsewhere = ("Backbone", "Method", "n", "Remark")
-    columns = [name for name in shown.columns if name not in elsewhere]
-    columns.sort(key=lambda name: first.index(name) if name in first else len(first))
+    columns = dict.fromkeys([board.overall, leaderboard.difference_title(board), *board.columns])
     lines = []
     for row, texts in zip(rows, shown.rows, strict=True):
-        scores = {name: texts[name] for name in columns}
-        place = "no backbone" if row.backbone == NO_BACKBONE else row.backbone
-        lines.append({"row": row, "place": place, "scores": scores, "entry": len(entries)})
-        entries.append({
-            "title": f"{row.name}, {row.backbone}",
-            "facts": [("Run", f"{row.method}@{row.setting}"), *scores.items()],
-            "sides": [_side("Runs", row.runs, row.run_averages)],
-        })  # fmt: skip
-    heads = {"Method": False, "n": True} | dict.fromkeys(columns, True)
+        scores = {name: texts[name] for name in columns if name in shown.columns}
+        run = f"{row.method}@{row.setting}"
+        runs = RunScores(name="Runs", runs=row.runs, scores=row.run_averages)
+        entry = add(f"{row.name}, {row.backbone}", [("Run", run), *scores.items()], [runs])
+        place = backbone_text(row.backbone)
+        lines.append({"row": row, "place": place, "scores": scores, "entry": entry})
+    shown_columns = ("Method", "n", *columns, "Remark")
     return {
         "stem": board.name,
         "figure": board_stem(board.name),
         "comparison": comparison_stem(board.name),
         "family": board.whole.family,
         "caption": leaderboard.about(suite, board, rows),
-        "columns": heads | ({"Remark": False} if "Remark" in shown.columns else {}),
+        "columns": {name: shown.columns[name] for name in shown_columns if name in shown.columns},
         "lines": lines,
     }
 
@@ -172,25 +162,27 @@ def _board(judged: Judged, board: BoardRow, entries: list[Json]) -> Json:
 # --- Printed and reproduced ---
 
 
-def facts(number: NumberRow) -> Facts:
-    """The facts about a printed number as titled texts: the lines of `templates/number.txt`."""
-    digits = number.our_metric.digits
-    text = templates().get_template("number.txt").render(
-        number=number, ours=number.ours, verdict=number.ours.verdict, digits=digits,
-        score=score_text, level=LEVEL, rounded=lambda value: f"{value:.{digits}f}",
-        aggregated=AGGREGATIONS, symbols=VERDICT_SYMBOLS, meanings=VERDICT_MEANINGS,
-    )  # fmt: skip
-    parts = (line.partition(": ") for line in text.splitlines())
-    return [(title, fact) for title, _, fact in parts]
+def _facts(number: NumberRow) -> Facts:
+    template = templates().get_template("number.txt")
+    text = template.render(number=number, aggregated=AGGREGATIONS)
+    return [line.split(": ", 1) for line in text.splitlines()]
 
 
-def _section(stem: str, table: ShownTable, entries: list[Json]) -> Json:
+def _section(stem: str, table: ShownTable, add: Callable[..., int]) -> Json:
     """A printed table, with the index of each number's entry by its address."""
     indices = {}
     for row in table.rows:
         for shown in row.cells.values():
-            indices[shown.number.address] = len(entries)
-            entries.append(_entry(table, row, shown.number))
+            number = shown.number
+            name = number.label if table.is_sweep else row.name
+            where = f"{name}, {number.backbone}, {number.task} {number.split}".strip()
+            title = f"{number.paper_title}, {number.table}: {where}"
+            if number.our_split != number.split:
+                title += f" (ours: {number.our_split})"
+            more = {"address": number.address}
+            if number.command:
+                more["command"] = number.command
+            indices[number.address] = add(title, _facts(number), number.runs, **more)
     return {
         "stem": stem,
         "table": table,
@@ -202,26 +194,10 @@ def _section(stem: str, table: ShownTable, entries: list[Json]) -> Json:
     }
 
 
-def _entry(table: ShownTable, row: ShownRow, number: NumberRow) -> Json:
-    """The entry that a printed number opens: facts about it, and the runs behind it."""
-    name = number.label if table.is_sweep else row.name
-    where = f"{name}, {number.backbone}, {number.task} {number.split}".strip()
-    title = f"{number.paper_title}, {number.table}: {where}"
-    if number.our_split != number.split:
-        title += f" (ours: {number.our_split})"
-    entry = {
-        "title": title,
-        "address": number.address,
-        "facts": facts(number),
-        "sides": [_side(behind.name, behind.runs, behind.scores) for behind in number.runs],
-    }
-    return entry | {"command": number.command} if number.command else entry
-
-
 # --- Runs ---
 
 
-def commands(suite: Heading) -> Json:
+def _commands(suite: Heading) -> Json:
     """The words that a reader types before the id of a run, to make it alone, and before the scores
     of several, which the workflow makes; and the folder of these scores."""
     return {
@@ -258,7 +234,7 @@ def thinned(curve: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
     columns = {"step": [curve["step"][index] for index in kept]}
     for name in CURVE:
         if name in curve:
-            columns[name] = [_rounded(curve[name][index]) for index in kept]
+            columns[name] = _rounded(curve[name][index] for index in kept)
     return columns
 
 
@@ -274,8 +250,8 @@ ORIGIN = {
 
 def _origin(run: RunRow) -> Facts:
     """The provenance of scores, as titled texts."""
-    known = [(title, run.origin.get(name)) for title, name in ORIGIN.items()]
-    return [(title, _text(value)) for title, value in known if value]
+    known = {title: run.origin.get(name) for title, name in ORIGIN.items()}
+    return [(title, _text(value)) for title, value in known.items() if value]
 
 
 def _text(value: Any) -> str:

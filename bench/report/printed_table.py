@@ -12,8 +12,7 @@ from bench.datasets.metrics import AGGREGATIONS
 from bench.judged.rows import Heading, Judged, NumberRow, SideRow, grouped
 from bench.judged.words import FEWEST_SEEDS, VERDICT_MEANINGS, VERDICT_SYMBOLS, Kind
 from bench.report.formats import Bold, TextTable, plain, score_text, seeds_text, templates
-from bench.report.hyperparameters import CAPTION, note, shown_hyperparameters
-from bench.utils.errors import listed
+from bench.utils.errors import UserError, listed
 from bench.utils.files import stem
 
 
@@ -304,27 +303,21 @@ def printed_table(
     """A printed table as text: below each row our scores and their verdicts, or print alone.
 
     Args:
-        addresses: of the numbers that are shown; by default all, and the hyper-parameters.
+        addresses: of the numbers that are shown; by default all.
     """
     numbers = [row for row in judged.numbers if (row.source, row.table) == (source, name)]
-    settings = [row for row in judged.settings if (row.source, row.table) == (source, name)]
     if addresses:
-        numbers, settings = [row for row in numbers if row.address in addresses], []
-    # A printed table may hold scores, hyper-parameters, or both.
-    parts = []
-    if numbers:
-        table = shown_table(numbers)
-        shown, caption, below = in_lines(table), captioned(judged.suite, table), symbols(numbers)
-        if print_alone:
-            title = f"{numbers[0].paper_title}, {name}: {metrics_of(numbers)}, as printed."
-            caption, below = " ".join([title, *notes(numbers)]), ""
-            shown = in_lines(table, print_alone=True)
-        parts.append(plain(shown, caption, below))
-        if not addresses and any(number.run for number in numbers):
-            words = shlex.join([source, name])
-            parts.append(f"Run a row yourself: python -m bench reproduce {words} --row ROW")
-    if settings:
-        caption = f"{settings[0].paper_title}, {name}: {CAPTION}."
-        hyperparameters = shown_hyperparameters(settings)
-        parts.append(plain(hyperparameters, caption, note(hyperparameters, judged.suite)))
-    return "\n\n".join(parts)
+        numbers = [row for row in numbers if row.address in addresses]
+    if not numbers:
+        raise UserError(f"{source}, {name} prints hyper-parameters alone; docs/methods.md has them")
+    table = shown_table(numbers)
+    shown, caption, below = in_lines(table), captioned(judged.suite, table), symbols(numbers)
+    if print_alone:
+        title = f"{numbers[0].paper_title}, {name}: {metrics_of(numbers)}, as printed."
+        caption, below = " ".join([title, *notes(numbers)]), ""
+        shown = in_lines(table, print_alone=True)
+    text = plain(shown, caption, below)
+    if not addresses and any(number.run for number in numbers):
+        words = shlex.join([source, name])
+        text += f"\n\nRun a row yourself: python -m bench reproduce {words} --row ROW"
+    return text

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from bench.__main__ import main
-from bench.export.suite import export
+from bench.export.folders import export
 from tests.support.no_fsync import no_fsync
 from tests.support.tiny_suite import job_words
 
@@ -32,7 +32,7 @@ def suite(trained, tmp_path):
     return shutil.copytree(trained[0], tmp_path / "mine")
 
 
-def exported(suite, out, form="sentence-transformers"):
-    export(suite, form, out)
-    folders = [path for path in out.iterdir() if path.is_dir()]
-    return folders[0] if form == "sentence-transformers" else out
+def exported(suite, out):
+    """The folder of the only run that can be exported."""
+    export(suite, out)
+    return next(path for path in out.iterdir() if path.is_dir())

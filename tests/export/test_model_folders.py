@@ -7,13 +7,13 @@ import yaml
 from sentence_transformers import SentenceTransformer
 
 from bench.__main__ import main
-from bench.export.folders import PROBES, card
-from bench.export.runs import ExportedRun
-from bench.export.suite import export
+from bench.export import folders
+from bench.export.folders import PROBES, card, export
+from bench.export.runs import ExportedRun, read_runs
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import Normalised, load_encoder, save_encoder
 from bench.models.packed_forward import POOLER_NAMES, POSITIONS
-from bench.results.records import COLUMNS, Data, Provenance, Score, write_scores
+from bench.results.records import write_scores
 from bench.runs import paths
 from bench.runs.run import PlannedRun
 from bench.utils.errors import UserError
@@ -109,7 +109,7 @@ def test_a_folders_modules_compute_our_vectors(name, encoder, with_encoder, tmp_
 def test_what_has_no_module_is_refused(make, sentence, tiny_bert, with_encoder, tmp_path):
     base = tiny_bert if "64" in sentence else transformer(tiny_bert)
     with pytest.raises(UserError, match=sentence):
-        export(with_encoder(make(base)), "sentence-transformers", tmp_path / "out")
+        export(with_encoder(make(base)), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -121,7 +121,7 @@ def test_a_map_that_float32_cannot_carry_is_refused(tiny_bert, with_encoder, tmp
     narrow = affine(base, weight, -(weight @ vectors.mean(0)))
     assert np.abs(narrow.encode(PROBES)).max() < 1e-6
     with pytest.raises(UserError, match="as float32 modules its vectors are off by"):
-        export(with_encoder(narrow), "sentence-transformers", tmp_path / "out")
+        export(with_encoder(narrow), tmp_path / "out")
 
 
 def test_an_encoder_that_changed_after_it_was_scored_is_no_export(suite, trained, tmp_path):
@@ -130,7 +130,7 @@ def test_an_encoder_that_changed_after_it_was_scored_is_no_export(suite, trained
     content[-1] ^= 1
     path.write_bytes(content)
     with pytest.raises(UserError, match="is not the encoder that was scored; score"):
-        export(suite, "sentence-transformers", tmp_path / "out", [trained[1]])
+        export(suite, tmp_path / "out", [trained[1]])
 
 
 def test_runs_without_an_encoder_are_left_out(suite, trained, tmp_path, capsys):
@@ -142,8 +142,8 @@ def test_runs_without_an_encoder_are_left_out(suite, trained, tmp_path, capsys):
     write_json(suite / "plan.json", {"suite": "s", "data": "d", "runs": entries})
 
     def told(status, *words):
-        command = ["export", "--suite", str(suite), "--what", "sentence-transformers"]
-        assert main([*command, "--out", str(tmp_path / "out"), *words]) == status
+        command = ["export", "--suite", str(suite), "--out", str(tmp_path / "out")]
+        assert main([*command, *words]) == status
         return capsys.readouterr().err
 
     notes = told(0)
@@ -153,56 +153,74 @@ def test_runs_without_an_encoder_are_left_out(suite, trained, tmp_path, capsys):
     assert told(2, "--run", "simcse_x").startswith("error: simcse_x has no encoder")
 
 
+@pytest.mark.parametrize("error", [UserError("as nobody wishes"), KeyError("of a library")])
+def test_a_run_that_fails_stops_no_other(error, suite, trained, tmp_path, monkeypatch):
+    original = paths.result_file(suite, trained[1], "score")
+    provenance, records = read_json(original).values()
+    identified = provenance["run"] | {"id": "a"}
+    write_scores(original.with_name("a.json"), provenance | {"run": identified}, records)
+    write = folders._write
+
+    def failing(suite_dir, exported_run, folder):
+        if exported_run.run.id == "a":
+            (folder / "a").mkdir()
+            raise error
+        write(suite_dir, exported_run, folder)
+
+    monkeypatch.setattr(folders, "_write", failing)
+    expected = {UserError: "as nobody wishes", KeyError: "a: KeyError('of a library')"}
+    assert export(suite, tmp_path / "out") == [expected[type(error)]]
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [trained[1]]
+
+
+def test_an_export_replaces_itself_and_nothing_else(trained, tmp_path):
+    out = tmp_path / "out"
+
+    def files():
+        return {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+
+    export(trained[0], out)
+    before = files()
+    export(trained[0], out)
+    assert files() == before
+    (out / "notes.txt").write_text("mine")
+    with pytest.raises(UserError, match=r"notes\.txt was not written by this command and would be"):
+        export(trained[0], out)
+    assert files() == before | {out / "notes.txt": b"mine"}
+
+
+def test_places_that_cannot_be_read_or_written(suite, trained, tmp_path, capsys):
+    scores = paths.result_file(suite, trained[1], "score")
+    assert main(["export", "--suite", str(suite), "--out", str(scores)]) == 2
+    assert "is a file" in capsys.readouterr().err
+    with pytest.raises(UserError, match="has no runs; pass the folder of a suite"):
+        export(tmp_path / "nothing", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    scores.write_text("{")
+    assert read_runs(suite)[0].status == "finished"  # from its training
+    assert f"note: {scores} is not a readable JSON file" in capsys.readouterr().err
+
+
 # Cards
 
 
 def test_a_card_says_where_an_encoder_comes_from(trained, tmp_path):
     text = (exported(trained[0], tmp_path / "out") / "README.md").read_text()
-    provenance, records = read_json(paths.result_file(*trained, "score")).values()
-    header = text.split("---\n")[1]
-    assert yaml.safe_load(header)["library_name"] == "sentence-transformers"
+    provenance = read_json(paths.result_file(*trained, "score"))["provenance"]
+    header = yaml.safe_load(text.split("---\n")[1])
+    assert header["library_name"] == "sentence-transformers"
     assert "base_model" not in header  # the tiny BERT is not on the hub
     told = ["simcse@official", "seed 1", "tiny-bert", str(provenance["code"]["commit"])]
-    told += [provenance["data"]["sha256"], provenance["corpora"][0]["sha256"]]
-    told += [f"| {record['task']} | {record['split']} | spearman" for record in records]
-    told += [f" {record['value']:.2f} |" for record in records]
+    told += [provenance["corpora"][0]["sha256"], provenance["date"], "32 dimensions"]
     assert [part for part in told if part not in text] == []
-    assert "Do not compare them with any paper" in text
 
 
-def card_of(data="senteval", **changes):
-    plan = {"id": "simcse_s1", "method": "simcse", "setting": "official", "label": "SimCSE"}
-    plan |= dict.fromkeys(("backbone", "reference"), "bert-base-uncased")
-    plan |= {"corpus": "wiki1m", "own_corpus": False, "seed": 1, "trained": True}
-    record = dict.fromkeys(COLUMNS) | {"task": "STS-B", "split": "test", "metric": "spearman"}
-    record |= {"aggregation": "all", "value": 76.25}
-    run = PlannedRun.model_validate(plan | {"recipe_changes": {}} | changes)
-    provenance = Provenance(data=Data(name=data))
-    return card(ExportedRun(run, "finished", provenance, [Score(**record)]), 768, 512)
-
-
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({}, ""),
-        ({"own_corpus": True, "corpus": "wiki1m_fallback"}, ""),
-        ({"backbone": "tiny", "reference": "/nowhere/tiny"}, "on the backbone tiny"),
-        ({"corpus": "wiki1m_fallback"}, "trained on wiki1m\\_fallback"),
-        ({"recipe_changes": {"epochs": 2}}, "recipe changed (epochs)"),
-        ({"data": "world"}, "scored on world"),
-    ],
-)
-def test_a_card_says_with_what_scores_cannot_be_compared(changes, reason):
-    text = card_of(**changes)
-    assert ("Do not compare them with any paper" in text) == bool(reason)
-    assert reason in text
-    assert "76.25" in text
-    is_known = reason != "on the backbone tiny"
-    assert ('base_model: "google-bert/bert-base-uncased"' in text) == is_known
-
-
-def test_a_card_escapes_what_stands_in_it():
-    text = card_of(label="<script>|x|\n# Title")
-    assert "<script>" not in text
-    assert "\n# Title" not in text
-    assert "\\<script\\>\\|x\\| \\# Title" in text
+def test_a_card_escapes_what_stands_in_it_and_names_a_model_of_the_hub():
+    run = PlannedRun(
+        id="simcse_s1", method="simcse", setting="official", label="<script>|x|\n# Title",
+        backbone="bert-base-uncased", reference="bert-base-uncased", corpus="wiki1m", seed=1,
+        trained=True,
+    )  # fmt: skip
+    text = card(ExportedRun(run, "finished"), 768, 512)
+    assert 'base_model: "google-bert/bert-base-uncased"' in text
+    assert "# \\<script\\>\\|x\\| \\# Title on bert-base-uncased, seed 1" in text

@@ -155,7 +155,7 @@ def test_a_number_opens_its_runs_curves_and_provenance(browser):
     # Five trainings have curves, in four quantities and in the key.
     counts = run_all(browser, "#entry svg", "e.querySelectorAll('polyline').length")
     assert counts == [1] * 5 + [5] * 4
-    label = "Selection score (Spearman x 100): from 61.00 to 89.00, steps 10 to 250"
+    label = "Selection score (Spearman x 100): from 65.00 to 89.00, steps 50 to 250"
     assert label in run_all(browser, "#entry svg", "e.ariaLabel")
     browser.press("Escape")
     assert not browser.run("return document.getElementById('entry').open")

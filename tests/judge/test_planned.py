@@ -62,7 +62,7 @@ def test_every_printed_number_with_a_recipe_has_runs_in_the_plan(rows):
     assert sum(count["run"] for count in counts) == 0
     recipes = sum(count["recipe"] for count in counts)
     assert sum(count["not run"] for count in counts) == recipes
-    assert len(rows.numbers) + len(rows.settings) == 981
+    assert (len(rows.numbers), len(rows.settings)) == (929, 52)
     lost = [row.address for row in rows.numbers if row.run and not row.planned]
     assert lost == []
 
@@ -147,7 +147,7 @@ def test_few_numbers_that_measure_something_have_no_recipe(rows):
     measuring = numbers[numbers["metric"].isin(PRINTED)]
     assert len(measuring) == 929
     assert (measuring["run"] == "").mean() <= 0.05
-    assert sum(row.numbers for row in without_recipe(rows)) == (numbers["run"] == "").sum()
+    assert len(without_recipe(rows)) == (numbers["run"] == "").sum()
 
 
 def test_all_methods_have_a_small_run_of_every_kind_of_recipe_and_every_metric(all_methods):

@@ -1,11 +1,12 @@
 """Coverage: counts of printed numbers by table, and lists of those without a recipe or a run."""
 
+from pathlib import Path
+
 import pytest
 
-from bench.judged.words import VERDICT_SYMBOLS
-from bench.report.coverage import coverage, report, without_recipe
+from bench.report.coverage import report
 from bench.utils.errors import UserError
-from tests.support.judged_rows import BASE, heading, judged, measured, number, setting
+from tests.support.judged_rows import heading, judged, measured, number, setting
 
 NO_TEXT = "training data not available"
 
@@ -27,63 +28,16 @@ ROWS = judged(
 )
 
 
-def test_stages_and_verdicts_of_each_table_in_the_order_of_print():
-    """A number without a recipe has no verdict."""
-    keys = ["table", "printed", "measures", "recipe", "planned", "run", "reproduced", "not run"]
-    counts = coverage(ROWS)
-    assert [[count[key] for key in keys] for count in counts] == [
-        ["Table 2", 5, 5, 5, 2, 1, 1, 4],
-        ["Table 1", 2, 0, 0, 0, 0, 0, 0],
-        ["Table 3", 2, 2, 0, 0, 0, 0, 0],
-    ]
-    assert sum(count[kind] for count in counts for kind in VERDICT_SYMBOLS) == 5
+def test_the_report_is_what_was_read(tmp_path):
+    """In Markdown and in the terminal; a number without a recipe has no verdict."""
+    terminal, written = tmp_path / "coverage.txt", tmp_path / "coverage.md"
+    terminal.write_text(report(ROWS, written) + "\n", encoding="utf-8")
+    for path in (terminal, written):
+        expected = Path(__file__).with_name("rendered") / path.name
+        assert path.read_text(encoding="utf-8") == expected.read_text(encoding="utf-8"), path
 
 
-def test_printed_rows_without_a_recipe():
-    found = [(row.table, row.label, row.backbone, row.numbers) for row in without_recipe(ROWS)]
-    assert found == [("Table 1", "SSCL", "all", 2), ("Table 3", "Skip-thought", BASE, 2)]
-
-
-BELOW = """\
-Verdicts on those with a recipe: = reproduced; – not run.
-
-2 of the 7 printed numbers that measure something have no recipe: 28.6 %.
-
-Without a recipe:
-hyper-parameter, not a score: 2
-  sscl, Table 1: 2 (SSCL)
-training data not available: 2
-  sscl, Table 3: 2 (Skip-thought)
-
-With a recipe but not planned:
-  sscl, Table 2, SimCSE (a), roberta-large, STS12, STS12: simcse@official
-  sscl, Table 2, SimCSE (a), roberta-large, Avg: simcse@official minus sscl@official
-"""
-
-
-def test_the_report_in_the_terminal():
-    text = report(ROWS)
-    lines = text.splitlines()
-    assert lines[0] == "Printed numbers of 1 papers and versions of papers in suite s."
-    assert lines[2].split() == [
-        "source",
-        "table",
-        *["printed", "measures", "recipe", "planned", "run", "=", "–"],
-    ]
-    assert lines[3].split() == ["sscl", "Table", "2", *"5552114"]
-    assert lines[6].split() == ["all", *"9752114"]
-    assert len({len(line) for line in lines[2:7]}) == 1
-    assert text.endswith(BELOW.rstrip())
-
-
-def test_the_report_in_markdown_is_a_table_and_a_list(tmp_path):
-    assert report(ROWS, tmp_path / "out.md") == report(ROWS)
-    written = (tmp_path / "out.md").read_text()
-    assert "\n| sscl | Table 2 | 5 | 5 | 5 | 2 | 1 | 1 | 4 |\n" in written
-    items = [line for line in written.splitlines() if line.lstrip().startswith("* ")]
-    assert [line.replace("* ", "", 1) for line in items] == [
-        line for line in BELOW.splitlines() if line
-    ]
+def test_another_format_is_refused(tmp_path):
     with pytest.raises(UserError, match=r"must be \.md"):
         report(ROWS, tmp_path / "out.txt")
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from bench.datasets.metrics import PRINTED
 from bench.datasets.tasks import STS_TASKS
 from bench.judge.stage import planned, read_suite
 from bench.judged.rows import OrderRow, QuotedRow, Score, Verdict, WorldRow
@@ -34,6 +35,7 @@ from bench.report.tables import (
     write_tables,
 )
 from bench.reported import FOLDER, SOURCES
+from bench.utils.errors import UserError
 from tests.support.judged_rows import BASE, judged, measured, number, row
 from tests.support.synthetic_suite import write_suite
 from tests.support.table_suite import ENTRIES, TOY, TOY_ENTRIES
@@ -92,12 +94,11 @@ def test_numbers_have_the_decimals_of_print(print_alone):
         if path.stem.partition("_")[0] in SOURCES:
             with path.open(encoding="utf-8", newline="") as file:
                 for row in csv.DictReader(file):
-                    files[row["source"], row["table"]][row["value"]] += 1
+                    if row["metric"] in PRINTED:  # others are hyper-parameters
+                        files[row["source"], row["table"]][row["value"]] += 1
     for table in printed_tables(print_alone.numbers).values():
         texts = [cell.printed for row in table.rows for cell in row.cells.values()]
         found[table.source, table.name] += Counter(texts)
-    for row in print_alone.settings:
-        found[row.source, row.table][row.printed] += 1
     assert found == files
 
 
@@ -180,7 +181,8 @@ def test_some_rows_of_a_table_in_the_terminal():
     assert "Another" not in shown
     assert "reproduce" not in shown
     assert "Another" in printed_table(judged(numbers=rows), "sscl", "Table 2")
-    assert printed_table(judged(numbers=rows), "sscl", "Table 3") == ""
+    with pytest.raises(UserError, match="sscl, Table 3 prints hyper-parameters alone"):
+        printed_table(judged(numbers=rows), "sscl", "Table 3")
 
 
 # --- Files ---

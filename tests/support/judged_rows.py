@@ -119,11 +119,9 @@ def number(value: float, ours: SideRow | None = None, **more: Any) -> NumberRow:
 
 
 def setting(place: int = 0, **more: Any) -> SettingRow:
-    """A printed batch size of SSCL."""
-    values: dict[str, Any] = {"paper": "SSCL", "paper_title": "SSCL (arXiv)", "source": "sscl"}
-    values |= {"table": "Table 1", "method": "SSCL", "label": "SSCL", "backbone": "all"}
-    values |= {"name": "batch size", "reason": "hyper-parameter, not a score"}
-    values |= dict.fromkeys(("printed", "ours_paper", "ours_official"), "64")
+    """A printed hyper-parameter of SSCL."""
+    values = {"paper": "SSCL", "source": "sscl", "table": "Table 1", "label": "SSCL"}
+    values |= {"backbone": "all", "reason": "hyper-parameter, not a score"}
     return row(SettingRow, place=place, **values | more)
 
 

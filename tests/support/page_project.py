@@ -24,6 +24,7 @@ from bench.report.tables import write_tables
 from bench.utils.files import write_json, write_text
 from tests.support.judged_rows import (
     BASE,
+    WITH_BASELINE,
     board,
     heading,
     measured,
@@ -50,7 +51,7 @@ def png(width: int, height: int) -> bytes:
 
 
 def curve(steps: int, start: float = 60.0) -> dict[str, list[float]]:
-    at = [*range(10, steps + 1, 10)]
+    at = [*range(50, steps + 1, 50)]
     lines = {"step": at, "dev": [start + step / 10 for step in at]}
     lines |= {"loss": [2 - step / 100 for step in at]}
     return lines | {"alignment": [0.2] * len(at), "uniformity": [-2.5] * len(at)}
@@ -84,8 +85,9 @@ def _runs() -> list[RunRow]:
 def _systems() -> list[SystemRow]:
     return [
         system("is-cse", [77.0, 78.0], run_averages=(77.0, 78.0, None), diverged=True,
-               runs=["is-cse-0", "is-cse-1", "is-cse-7"], remark=f"1 diverged: {NASTY}"),
-        system("simcse", ROWS, label=f"SimCSE {NASTY}"),
+               runs=["is-cse-0", "is-cse-1", "is-cse-7"], remark=f"1 diverged: {NASTY}",
+               difference=2.25, half_width=0.125, word="better"),
+        system("simcse", ROWS, label=f"SimCSE {NASTY}", is_baseline=True),
         system("simcse", [70.0, 71.0], setting="paper", runs=["simcse-paper-0", "simcse-paper-1"]),
         system("sscl", n=0, run_averages=(None,), runs=["sscl-0"], remark="1 missing"),
         system("simcse", [75.0], backbone=f"Backbone {NASTY}", corpus=f"Corpus {NASTY}",
@@ -151,11 +153,6 @@ TESTED = {
     "tolerance": 0.5, "within": False, "half_width": 2.5, "mean_half_width": 1.1,
     "mean_coverage": 95.0, "p": 0.002, "p_adjusted": 0.004, "spread_known": True,
 }  # fmt: skip
-SETTING = {
-    "paper": "IS-CSE", "paper_title": "IS-CSE (arXiv 2305.07424)", "source": "is-cse",
-    "table": "Table 2", "label": "IS-CSE", "method": "IS-CSE", "backbone": BASE,
-    "name": "learning rate", "printed": "3e-5", "ours_paper": "3e-5", "ours_official": "3e-5",
-}  # fmt: skip
 ORDER = {
     "title": "SSCL, Table 2", "backbone": BASE, "split": "test", "rows": 3, "tau": 0.5, "low": 0.25,
     "high": 0.75, "expected": 0.625, "seeds": 2,
@@ -166,15 +163,14 @@ def project() -> Judged:
     """The rows of the suite."""
     suite = heading(
         board(), board("chinese"), suite=f"s {NASTY}", orders=[row(OrderRow, **ORDER)],
-        recipe=f"Suite s {NASTY} sets its own: learning rate 0.001.",
-        stand_ins=[f"Backbone {NASTY}"],
+        stand_ins=[f"Backbone {NASTY}"], **WITH_BASELINE,
     )  # fmt: skip
     figure = row(
         FigureRow, stem="sscl_figure-6", heading=f"SSCL, Figure 6: Points {NASTY}", kind="seeds"
     )
     return Judged(
-        suite=suite, numbers=_numbers(), settings=[setting(900, **SETTING)],
-        systems=_systems(), series=[figure], runs=_runs(),
+        suite=suite, numbers=_numbers(), systems=_systems(), series=[figure], runs=_runs(),
+        settings=[setting(900, paper="IS-CSE", source="is-cse", table="Table 2")],
     )  # fmt: skip
 
 
