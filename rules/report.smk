@@ -1,8 +1,7 @@
 # From scores to rows, and from rows to tables, figures and the page.
-from bench.judged.rows import FILES
-from bench.judged.store import rule_sum
+from bench.judged.store import FILE, rule_sum
 
-JUDGED = expand(f"{RESULTS}/judged/{{field}}.json", field=FILES)
+JUDGED = f"{RESULTS}/{FILE}"
 
 
 def judging_rule(wildcards):

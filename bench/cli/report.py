@@ -228,13 +228,14 @@ def judge(
 ) -> None:
     """Judge a suite and write its rows.
 
-    The workflow does it after scoring. Other commands read the rows in SUITE/judged/ as long as
-    they are of the present results, and judge by themselves otherwise.
+    The workflow does it after scoring. Other commands read the rows in SUITE/judged.json as long
+    as they are of the present results, and judge by themselves otherwise.
     """
     from bench.judge.stage import write_rows
+    from bench.judged.store import FILE
 
     write_rows(suite)
-    print(suite / "judged")
+    print(suite / FILE)
 
 
 @command()

@@ -1,9 +1,9 @@
 """A suite as a whole: its boards, its baseline, and how it differs from the papers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from bench.judge.systems import boards, shown_name
-from bench.judged.rows import Heading, OrderRow
+from bench.judge.systems import shown_name
+from bench.judged.rows import BoardRow, Heading, OrderRow
 from bench.results.suite_results import RunResults, SuiteResults, deviations
 from bench.runs import config
 
@@ -16,28 +16,30 @@ GROWTH = (
 def differs(suite: SuiteResults) -> list[str]:
     """How data, corpora and recipes differ from those of papers, as clauses."""
     if suite.plan.data == "senteval":
-        return deviations([run.run for run in suite.runs])
+        return deviations([result.run for result in suite.runs])
     data = suite.plan.data
     return [f"scored on {'the embedded world' if data == 'world' else f'the data set {data}'}"]
 
 
-def partial(suite: SuiteResults) -> str:
+def _partial(suite: SuiteResults) -> str:
     """How many runs have been made, and how many failed; empty if all have been made."""
-    missing = [run for run in suite.runs if run.status == "missing"]
+    missing = [result for result in suite.runs if result.status == "missing"]
     if not missing:
         return ""
-    failed = sum(run.has_failed for run in missing)
-    made = f"{len(suite.runs) - len(missing)} of {len(suite.runs)} runs have been made"
-    return f"Partial: {made}, {failed} failed." if failed else f"Partial: {made}."
+    failed = sum(result.has_failed for result in missing)
+    made = f"Partial: {len(suite.runs) - len(missing)} of {len(suite.runs)} runs have been made"
+    return f"{made}, {failed} failed." if failed else f"{made}."
 
 
 def heading(
     suite: SuiteResults,
-    baseline: Sequence[RunResults],
-    uncompared: str,
-    orders: Sequence[OrderRow],
+    tables: Iterable[BoardRow] = (),
+    baseline: Sequence[RunResults] = (),
+    uncompared: str = "",
+    orders: Iterable[OrderRow] = (),
 ) -> Heading:
-    """The heading of a suite with the runs of its baseline, and why there are no pairs."""
+    """The heading of a suite with its tables, the runs of its baseline, and why there are no
+    pairs."""
     plan = suite.plan
     of_project = {path.stem for path in config.SUITES.glob("*.yaml")}
     return Heading(
@@ -46,12 +48,12 @@ def heading(
         config=plan.suite if plan.suite in of_project else "FILE.yaml",
         baseline=plan.baseline,
         baseline_name=shown_name(baseline[0]) if baseline else "",
-        baseline_has_seeds=any(run.run.seed is not None for run in baseline),
+        baseline_has_seeds=any(result.run.seed is not None for result in baseline),
         uncompared=uncompared,
-        boards=tuple(boards(suite)),
+        boards=tuple(tables),
         stand_ins=tuple(plan.stand_ins.values()),
         differs=tuple(differs(suite)),
-        partial=partial(suite),
-        growth=GROWTH if any(run.run.added for run in suite.runs) else "",
+        partial=_partial(suite),
+        growth=GROWTH if any(result.run.added for result in suite.runs) else "",
         orders=tuple(orders),
     )

@@ -22,24 +22,26 @@ def judge(suite: SuiteResults) -> Judged:
     pairs: list[PairRow] = []
     uncompared = ""
     if suite.plan.baseline:
-        candidate = find(suite, suite.plan.baseline)
-        baseline = [run for runs in candidate.runs.values() for run in runs]
+        for results in find(suite, suite.plan.baseline).results.values():
+            baseline += results
         try:
             pairs = against(suite, suite.plan.baseline)
         except NothingToCompare as error:
             uncompared = str(error)
-    baseline_ids = {run.run.id for run in baseline}
+    baseline_ids = {result.run.id for result in baseline}
     systems: list[SystemRow] = []
     quoted: list[QuotedRow] = []
     for board in tables:
         rows = system_rows(suite, board)
-        systems += beside_baseline(board, rows, pairs, baseline_ids) if pairs else rows
+        if pairs:
+            rows = beside_baseline(board, rows, pairs, baseline_ids)
+        systems += rows
         quoted += quoted_rows(suite, board)
     world = judge_world(suite)
     if all(row.verdict.kind == "not comparable" for row in world):
         world = []  # a suite of its own recipe
     return Judged(
-        suite=heading(suite, baseline, uncompared, orders(numbers, tables)),
+        suite=heading(suite, tables, baseline, uncompared, orders(numbers, tables)),
         numbers=tuple(numbers),
         settings=tuple(settings()),
         quoted=tuple(quoted),

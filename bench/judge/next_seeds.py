@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.judge.heading import heading
-from bench.judge.numbers import Cell, judge_numbers, select
+from bench.judge.numbers import Side, judge_numbers
 from bench.judged.words import FEWEST_SEEDS, MOST_SEEDS
 from bench.registry.backbones import backbone
 from bench.results.suite_results import SuiteResults, read_suite
@@ -75,28 +75,27 @@ def _total(runs: Runs, hours: Mapping[Experiment, float]) -> float:
     return sum(hours[experiment] for experiment, _ in runs)
 
 
-def open_questions(suite: SuiteResults) -> list[Cell]:
-    """The cells of a suite with an open verdict; each printed number once."""
-    cells = [cell for cell in judge_numbers(suite) if cell.ours.verdict.kind == "inconclusive"]
-    return list({cell.ours.question: cell for cell in cells}.values())
+def open_questions(suite: SuiteResults) -> list[Side]:
+    """Our sides of printed numbers with an open verdict; each question once."""
+    sides = [compared["ours"] for compared in judge_numbers(suite)]
+    return list({x.question: x for x in sides if x.verdict.kind == "inconclusive"}.values())
 
 
-def runs_to_decide(suite: SuiteResults, cell: Cell) -> Runs:
+def runs_to_decide(side: Side) -> Runs:
     """The runs without a score yet with which an open verdict has the seeds that decide it: planned
     seeds, then the numbers after them; the same on both sides of a difference."""
-    number, backbone = cell.number, cell.ours.measured_on
-    planned: dict[Seeded, bool] = {}  # whether it has a score
-    for method in (number.run, number.minus):
-        for run in select(suite, method, backbone):
-            if run.run.seed is not None:  # one side may be untrained
-                planned[(method, backbone), run.run.seed] = number.key in run.scores
-    experiments = {experiment for experiment, _ in planned}
-    scores = Counter(seed for (_, seed), has_score in planned.items() if has_score)
+    has_score: dict[Seeded, bool] = {}  # of planned runs
+    for result in side.results:
+        if result.run.seed is not None:  # one side may be untrained
+            seeded = _experiment(result.run), result.run.seed
+            has_score[seeded] = side.number.key in result.scores
+    experiments = {experiment for experiment, _ in has_score}
+    scores = Counter(seed for (_, seed), scored in has_score.items() if scored)
     # Seeds for which the fewest runs are missing come first.
-    seeds = sorted({seed for _, seed in planned}, key=lambda seed: (-scores[seed], seed))
+    seeds = sorted({seed for _, seed in has_score}, key=lambda seed: (-scores[seed], seed))
     seeds += range(max(seeds) + 1, max(seeds) + 1 + MOST_SEEDS)
-    chosen = product(experiments, seeds[: cell.ours.verdict.seeds])
-    return frozenset(run for run in chosen if not planned.get(run))
+    chosen = product(experiments, seeds[: side.verdict.seeds])
+    return frozenset(seeded for seeded in chosen if not has_score.get(seeded))
 
 
 def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
@@ -104,12 +103,12 @@ def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
     of its method, and brings the runs that it needs."""
     suite = read_suite(suite_dir)
     planned = _planned(suite, config)
-    cells = open_questions(suite)
-    decisive = _decisive(suite, planned, cells)
+    questions = open_questions(suite)
+    decisive = _decisive(suite, planned, questions)
     if not decisive:
-        why = f"each of the {len(cells)} open ones needs more than {MOST_SEEDS:,} seeds"
-        if not cells:
-            why = f"none on a printed number is open. {heading(suite, (), '', ()).remark}".strip()
+        why = f"each of the {len(questions)} open ones needs more than {MOST_SEEDS:,} seeds"
+        if not questions:
+            why = f"none on a printed number is open. {heading(suite).remark}".strip()
         raise UserError(f"no seed would decide a verdict of suite '{suite.plan.suite}': {why}")
 
     measured = Measured(suite_dir.parent, device)
@@ -123,14 +122,14 @@ def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
         cheapest = min(_total(runs, run_hours) for runs in decisive.values())
         raise UserError(
             f"no open verdict can be decided in {hours:g} hours; the cheapest takes "
-            f"{cheapest:.2f}, so raise --hours"
+            f"{cheapest:.2f}, so allow more"
         )
     added: Runs = frozenset().union(*(step.runs for step in steps))
-    without_spread = [cell for cell in decisive if not cell.ours.verdict.spread_known]
+    without_spread = [side for side in decisive if not side.verdict.spread_known]
     return Growth(
         steps,
-        open=len(cells),
-        first=sum(decisive[cell] <= added for cell in without_spread),
+        open=len(questions),
+        first=sum(decisive[side] <= added for side in without_spread),
         config=config.changed(methods=[*config.methods, *_entries(config, planned, added)]),
     )
 
@@ -138,10 +137,10 @@ def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
 def _planned(suite: SuiteResults, config: Suite) -> dict[Experiment, PlannedRun]:
     """A planned run of each experiment, with the tasks of all its seeds."""
     runs = configurations.planned(config)
-    if {run.run.id for run in suite.runs} - {run.id for run in runs}:
+    if {result.run.id for result in suite.runs} - {run.id for run in runs}:
         raise UserError(
             f"the plan of suite '{suite.plan.suite}' has runs that its configuration lacks; "
-            "name the configuration that the suite was made from with --config"
+            "name the configuration that the suite was made from"
         )
     planned: dict[Experiment, PlannedRun] = {}
     for run in runs:
@@ -152,19 +151,19 @@ def _planned(suite: SuiteResults, config: Suite) -> dict[Experiment, PlannedRun]
 
 
 def _decisive(
-    suite: SuiteResults, planned: Mapping[Experiment, PlannedRun], cells: Iterable[Cell]
-) -> dict[Cell, Runs]:
-    """The runs that decide each cell, with those that they need and that were not made; without
-    cells that no number of seeds decides."""
-    made = {(_experiment(run.run), run.run.seed) for run in suite.runs if run.status != "missing"}
-    decisive: dict[Cell, Runs] = {}
-    for cell in cells:
-        if cell.ours.verdict.seeds is not None:
-            runs = runs_to_decide(suite, cell)
+    suite: SuiteResults, planned: Mapping[Experiment, PlannedRun], questions: Iterable[Side]
+) -> dict[Side, Runs]:
+    """The runs that decide each question, with those that they need and that were not made; without
+    questions that no number of seeds decides."""
+    made = {(_experiment(x.run), x.run.seed) for x in suite.runs if x.status != "missing"}
+    decisive: dict[Side, Runs] = {}
+    for side in questions:
+        if side.verdict.seeds is not None:
+            runs = runs_to_decide(side)
             for experiment, seed in runs:
                 needs = in_order(planned[experiment].needs.values())
                 runs |= {(_experiment(needed), seed) for needed in needs} - made
-            decisive[cell] = runs
+            decisive[side] = runs
     return decisive
 
 

@@ -19,7 +19,7 @@ from bench.judge.items import ItemDifference, compare_items
 from bench.judge.statistics import ROUNDING, Prior, estimated_prior
 from bench.judge.systems import boards, shown_name
 from bench.judge.verdict import TOLERANCES, tolerance
-from bench.judged.rows import Claim, PairRow, Scores
+from bench.judged.rows import NO_BACKBONE, Claim, PairRow, Scores
 from bench.judged.words import AT_LEAST, FEWEST_SEEDS, LEVEL, MOST_SEEDS, Pairing, Word
 from bench.reported import prior_sd
 from bench.reported.number import Number, numbers
@@ -153,7 +153,7 @@ def matched(a: BySeed, b: BySeed) -> list[tuple[float, float]]:
 class Decision:
     """The verdict on a comparison and why, as a clause."""
 
-    word: Word
+    verdict: Word
     reason: str
     p_adjusted: float = nan  # p after Holm's correction; NaN without a test
     seeds: int | None = None  # the number that would decide an `undecided` pair, if any would
@@ -164,11 +164,13 @@ def _decide(pair: PairedDifferences, p_adjusted: float, level: float) -> Decisio
         return Decision("undecided", pair.diverged)
     word: Word = "better" if pair.mean > 0 else "worse"
     if pair.kind == "deterministic":
-        differ = abs(pair.mean) > pair.tolerance + ROUNDING
         reason = f"deterministic; tolerance {pair.tolerance:.2f}"
-        return Decision(word if differ else "undecided", reason)
+        if abs(pair.mean) <= pair.tolerance + ROUNDING:
+            word = "undecided"
+        return Decision(word, reason)
     if p_adjusted < LEVEL:
         return Decision(word, f"adjusted p = {p_adjusted:.2g}", p_adjusted)
+    # Why it is undecided, the most definite first; only a spread of seeds tells how many decide.
     if not pair.n:
         return Decision("undecided", "no seed in common")
     if pair.items:
@@ -176,13 +178,14 @@ def _decide(pair: PairedDifferences, p_adjusted: float, level: float) -> Decisio
     if all(abs(difference) <= ROUNDING for difference in pair.differences):
         return Decision("undecided", "the same scores at every seed", p_adjusted)
     needed = pair.seeds_for(pair.mean, level)
-    remedy = f"{MOST_SEEDS} seeds would not decide"
+    reason = f"{MOST_SEEDS} seeds would not decide"
     if needed:
-        remedy = f"about {needed} seeds would decide"
+        reason = f"about {needed} seeds would decide"
     elif pair.n == 1 and pair.prior_sd is None:
-        remedy = AT_LEAST
-    why = "" if pair.tested else f"n = {pair.n}; "
-    return Decision("undecided", why + remedy, p_adjusted, needed)
+        reason = AT_LEAST
+    if not pair.tested:
+        reason = f"n = {pair.n}; {reason}"
+    return Decision("undecided", reason, p_adjusted, needed)
 
 
 def strictest_level(family: Sequence[PairedDifferences]) -> float:
@@ -208,14 +211,14 @@ class NothingToCompare(UserError):
 
 @dataclass(frozen=True)
 class Candidate:
-    """A method of a suite in one setting, with its runs by backbone."""
+    """A method of a suite in one setting, with the results of its runs by backbone."""
 
     method: str
     setting: str
     label: str
     outside: bool
     name: str  # label and setting
-    runs: dict[str, list[RunResults]] = field(default_factory=dict)
+    results: dict[str, list[RunResults]] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
@@ -224,21 +227,22 @@ class Candidate:
         return self.label if self.outside else f"{self.method}@{self.setting}"
 
     def on(self, backbone: str) -> list[RunResults]:
-        """Its runs on a backbone. A method without a backbone has the same runs on all of them."""
-        return self.runs.get(backbone) or self.runs.get("none", [])
+        """Its results on a backbone. A method without a backbone has the same on all of them."""
+        return self.results.get(backbone) or self.results.get(NO_BACKBONE, [])
 
 
 def candidates(suite: SuiteResults) -> list[Candidate]:
     """The methods that can be compared, in the order of the plan; of several corpora or recipes of
     one on a backbone the first."""
     by_name: dict[tuple[str, str], Candidate] = {}
-    for run in suite.runs:
-        key = run.run.method, run.run.setting
-        candidate = Candidate(*key, run.run.label, run.run.outside, shown_name(run))
-        candidate = by_name.setdefault(key, candidate)
-        runs = candidate.runs.setdefault(run.run.backbone, [])
-        if not runs or run.experiment == runs[0].experiment:
-            runs.append(run)
+    for result in suite.runs:
+        run = result.run
+        name = run.method, run.setting
+        if name not in by_name:
+            by_name[name] = Candidate(*name, run.label, run.outside, shown_name(result))
+        results = by_name[name].results.setdefault(run.backbone, [])
+        if not results or result.experiment == results[0].experiment:
+            results.append(result)
     return list(by_name.values())
 
 
@@ -246,7 +250,7 @@ def find(suite: SuiteResults, text: str) -> Candidate:
     """The planned method that a text names (`bench.runs.plan`); without `@`, its official setting
     if that is planned."""
     with errors_of(f"suite {suite.plan.suite}"):
-        chosen = named(text, [run.run for run in suite.runs])
+        chosen = named(text, [result.run for result in suite.runs])
     names = {(run.method, run.setting) for run in chosen}
     meant = [method for method in candidates(suite) if (method.method, method.setting) in names]
     return min(meant, key=lambda candidate: candidate.setting != "official")
@@ -271,18 +275,19 @@ class Comparison(PairedDifferences):
 
     def row(self, decision: Decision, claims: Sequence[Claim]) -> PairRow:
         a, b = _paired(self.a, self.b), _paired(self.b, self.a)
-        runs = self.method.on(self.backbone)
+        method, results = self.method, self.method.on(self.backbone)
         return PairRow(
+            **vars(decision),
             board=self.board.name,
             backbone=self.backbone,
-            method=self.method.method,
-            setting=self.method.setting,
+            method=method.method,
+            setting=method.setting,
             task=self.task,
-            label=self.method.label,
-            name=self.method.name,
-            outside=self.method.outside,
-            labelled=any(run.run.labelled for run in runs),
-            runs=tuple(run.run.id for run in runs),
+            label=method.label,
+            name=method.name,
+            outside=method.outside,
+            labelled=any(result.run.labelled for result in results),
+            runs=tuple(result.run.id for result in results),
             baseline=self.baseline.text,
             baseline_name=self.baseline.name,
             kind=self.kind,
@@ -300,10 +305,6 @@ class Comparison(PairedDifferences):
             prior_df=self.prior[1],
             half_width=self.half_width,
             p=self.p_value,
-            p_adjusted=decision.p_adjusted,
-            verdict=decision.word,
-            reason=decision.reason,
-            seeds=decision.seeds,
             claims=tuple(claims),
         )
 
@@ -315,42 +316,46 @@ def _paired(scores: BySeed, beside: BySeed) -> Scores:
     return Scores(scores=tuple(scores.values()))
 
 
-def _scores(runs: Sequence[RunResults], board: Board, task: str) -> BySeed:
-    points = {run.run.seed: run.points(board, task) for run in runs}
-    return {seed: value for seed, value in points.items() if value is not None}
-
-
 def _comparisons(
     board: Board, backbone: str, method: Candidate, baseline: Candidate
 ) -> Iterator[Comparison]:
     """The comparisons on a board's tasks: those with scores of both sides, or of one if a training
     diverged, which is reported."""
-    sides = [(side.on(backbone), f" of {side.label}") for side in (method, baseline)]
-    ended_badly = "; ".join(filter(None, [diverged(*side) for side in sides]))
+    results_a, results_b = method.on(backbone), baseline.on(backbone)
+    clauses = (diverged(results_a, method.label), diverged(results_b, baseline.label))
+    ended_badly = "; ".join(filter(None, clauses))
     is_sts = board.metric == "spearman"
+    entry = TOLERANCES["untrained" if is_sts else "transfer"]
     for task in dict.fromkeys((*board.tasks, board.overall)):
-        a, b = (_scores(runs, board, task) for runs, _ in sides)
-        if (a and b) or (ended_badly and (a or b)):
-            items = None
-            # Items are of the main metric alone.
-            if a.keys() == b.keys() == {None} and METRICS[board.metric].is_main:
-                tasks = board.tasks if task == "Avg" else [task]
-                items_a, items_b = (runs[0].items for runs, _ in sides)
-                items = compare_items(items_a, items_b, tasks, a[None] - b[None])
-            has_prior = is_sts and board.is_in_print(task)
-            yield Comparison(
-                a,
-                b,
-                tolerance=tolerance(TOLERANCES["untrained" if is_sts else "transfer"], task),
-                prior_sd=prior_sd(backbone, task) if has_prior else None,
-                diverged=ended_badly,
-                items=items,
-                board=board,
-                backbone=backbone,
-                task=task,
-                method=method,
-                baseline=baseline,
-            )
+        a, b = _scores(results_a, board, task), _scores(results_b, board, task)
+        if not (a or b) or not (ended_badly or (a and b)):
+            continue
+        items = prior = None
+        # Items are of the main metric alone.
+        if a.keys() == b.keys() == {None} and METRICS[board.metric].is_main:
+            tasks = board.tasks if task == "Avg" else [task]
+            difference = a[None] - b[None]
+            items = compare_items(results_a[0].items, results_b[0].items, tasks, difference)
+        if is_sts and board.is_in_print(task):
+            prior = prior_sd(backbone, task)
+        yield Comparison(
+            a,
+            b,
+            tolerance=tolerance(entry, task),
+            prior_sd=prior,
+            diverged=ended_badly,
+            items=items,
+            board=board,
+            backbone=backbone,
+            task=task,
+            method=method,
+            baseline=baseline,
+        )
+
+
+def _scores(results: Sequence[RunResults], board: Board, task: str) -> BySeed:
+    points = {result.run.seed: result.points(board, task) for result in results}
+    return {seed: value for seed, value in points.items() if value is not None}
 
 
 # (method, backbone in the suite, task, metric) -> printed scores
@@ -369,7 +374,7 @@ def _printed() -> Printed:
 
 def _share_table(a: Number, b: Number) -> bool:
     """Whether two printed numbers share a table and, if both have one, a backbone."""
-    either_without = "none" in (a.our_backbone, b.our_backbone)
+    either_without = NO_BACKBONE in (a.our_backbone, b.our_backbone)
     same_backbone = either_without or a.backbone == b.backbone
     return same_backbone and (a.source, a.table) == (b.source, b.table)
 
@@ -377,20 +382,23 @@ def _share_table(a: Number, b: Number) -> bool:
 def _share_settings(a: Number, b: Number) -> bool:
     """Whether two printed numbers agree in every setting that both state, as in `bs=64, cls`."""
     stated: dict[str, str] = {}
-    pieces = [*a.variant.split(", "), *b.variant.split(", ")]
-    settings = [piece.split("=", 1) for piece in pieces if "=" in piece]
-    return all(stated.setdefault(name, value) == value for name, value in settings)
+    for piece in f"{a.variant}, {b.variant}".split(", "):
+        name, is_setting, value = piece.partition("=")
+        if is_setting and stated.setdefault(name, value) != value:
+            return False
+    return True
 
 
 def _claims(compared: Comparison, printed: Printed) -> list[tuple[Number, Number | None]]:
     """The printed numbers of a comparison: those of A, each with those of B from its table."""
     if not compared.board.is_in_print(compared.task):
         return []
-    cell = compared.task, compared.board.metric
-    numbers_a, numbers_b = (
-        printed.get((method, compared.backbone, *cell), printed.get((method, "none", *cell), []))
-        for method in (compared.method.method, compared.baseline.text.partition("@")[0])
-    )
+    sides = []
+    for method in (compared.method.method, compared.baseline.text.partition("@")[0]):
+        cell = compared.task, compared.board.metric
+        without = printed.get((method, NO_BACKBONE, *cell), [])
+        sides.append(printed.get((method, compared.backbone, *cell), without))
+    numbers_a, numbers_b = sides
     claims: list[tuple[Number, Number | None]] = []
     for a in numbers_a:
         beside = [b for b in numbers_b if _share_table(a, b)]
@@ -405,14 +413,15 @@ def _claims(compared: Comparison, printed: Printed) -> list[tuple[Number, Number
 
 
 def _claim(compared: Comparison, a: Number, b: Number | None, level: float) -> Claim:
-    claimed = a.value - b.value if b else nan
+    printed_b = b.value if b else None
+    claimed = nan if printed_b is None else a.value - printed_b
     part, low, high = compared.part_of(claimed)
     return Claim(
         source=a.source,
         table=a.table,
         printed_on=a.backbone,
         printed_a=a.value,
-        printed_b=b.value if b else None,
+        printed_b=printed_b,
         claimed=claimed,
         part=part,
         part_low=low,
@@ -431,11 +440,11 @@ def against(suite: SuiteResults, baseline: str) -> list[PairRow]:
     """
     side_b = find(suite, baseline)
     sides = [method for method in candidates(suite) if method.text != side_b.text]
-    names = list(dict.fromkeys(run.run.backbone for run in suite.runs))
+    names = list(dict.fromkeys(result.run.backbone for result in suite.runs))
     comparisons: list[Comparison] = []
     for board, backbone, side_a in product(boards(suite), names, sides):
         # If neither side uses a backbone there is one comparison, not one per backbone.
-        used = backbone == "none" or backbone in side_a.runs or backbone in side_b.runs
+        used = backbone in (NO_BACKBONE, *side_a.results, *side_b.results)
         if used and side_a.on(backbone) and side_b.on(backbone):
             comparisons += _comparisons(board.whole, backbone, side_a, side_b)
     if not comparisons:
@@ -443,11 +452,7 @@ def against(suite: SuiteResults, baseline: str) -> list[PairRow]:
             f"suite {suite.plan.suite} has no scores to compare with '{side_b.text}' on "
             f"{', '.join(names)}; run its missing runs first, or pass others"
         )
-    spreads: dict[tuple[str, ...], list[tuple[float, int]]] = defaultdict(list)
-    for compared in comparisons:
-        spreads[compared.pool].append((compared.sd, compared.n))
-    priors = {pool: estimated_prior(members) for pool, members in spreads.items()}
-    comparisons = [replace(compared, prior=priors[compared.pool]) for compared in comparisons]
+    comparisons = _moderated(comparisons)
     families: dict[tuple[str, bool], list[Comparison]] = defaultdict(list)
     for compared in comparisons:
         families[compared.board.name, compared.task == compared.board.overall].append(compared)
@@ -459,3 +464,12 @@ def against(suite: SuiteResults, baseline: str) -> list[PairRow]:
             claims = [_claim(compared, a, b, level) for a, b in _claims(compared, printed)]
             rows[compared] = compared.row(decision, claims)
     return [rows[compared] for compared in comparisons]
+
+
+def _moderated(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """Comparisons with the prior that those of their pool give."""
+    spreads: dict[tuple[str, ...], list[tuple[float, int]]] = defaultdict(list)
+    for compared in comparisons:
+        spreads[compared.pool].append((compared.sd, compared.n))
+    priors = {pool: estimated_prior(members) for pool, members in spreads.items()}
+    return [replace(compared, prior=priors[compared.pool]) for compared in comparisons]

@@ -54,7 +54,7 @@ class Scores(Model):
         return stdev(self.scores) if self.n > 1 else None
 
 
-# --- numbers.json ---
+# --- Printed numbers ---
 
 
 class Verdict(Model):
@@ -222,7 +222,7 @@ class WorldRow(Model):
     verdict: Verdict
 
 
-# --- systems.json ---
+# --- Systems ---
 
 
 class SystemRow(Model):
@@ -265,7 +265,7 @@ class SystemRow(Model):
         return next(score for score in self.scores if score.task == task)
 
 
-# --- pairs.json ---
+# --- Pairs ---
 
 
 class Claim(Model):
@@ -324,7 +324,7 @@ class PairRow(Model):
         return f"{self.label}{OUTSIDE}" if self.outside else self.label
 
 
-# --- series.json ---
+# --- Figures ---
 
 
 class Series(Model):
@@ -349,7 +349,7 @@ class FigureRow(Model):
     columns: dict[str, list[Any]]
 
 
-# --- runs.json ---
+# --- Runs ---
 
 
 class Analysis(Model):
@@ -383,7 +383,7 @@ class RunRow(Model):
     analyses: tuple[Analysis, ...]
 
 
-# --- suite.json ---
+# --- The suite ---
 
 
 class BoardRow(Model):
@@ -454,7 +454,7 @@ class Heading(Model):
 
 
 class Judged(Model):
-    """A judged suite. Each field is a file of its own."""
+    """A judged suite."""
 
     suite: Heading
     numbers: tuple[NumberRow, ...] = ()  # in the order of print
@@ -470,6 +470,3 @@ class Judged(Model):
 
     def board_systems(self, name: str) -> list[SystemRow]:
         return [row for row in self.systems if row.board == name]
-
-
-FILES = [name for name in Judged.model_fields if name != "folder"]

@@ -1,8 +1,7 @@
-"""The rows of a suite as files, `results/<suite>/judged/`: a cache of what judging makes.
+"""The rows of a suite as a file, `results/<suite>/judged.json`: a cache of what judging makes.
 
-Each file names what it is made of by checksums: results, plan, and the rule with the printed
-numbers. Rows of anything else are not read, so nothing is lost with the folder. Only the workflow
-writes it.
+It names what it is made of by a checksum: results, plan, and the rule with the printed numbers.
+Rows of anything else are not read, so nothing is lost with the file. Only the workflow writes it.
 """
 
 import json
@@ -12,11 +11,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from bench.judged.rows import FILES, Judged
+from bench.judged.rows import Judged
 from bench.utils.errors import UserError
-from bench.utils.files import files_together, sha256_file, sha256_text, write_json
+from bench.utils.files import sha256_file, sha256_text, write_json
 from bench.utils.validation import Model, explain, read_document
 
+FILE = "judged.json"
 _BENCH = Path(__file__).parents[1]
 # The packages and modules on which rows depend, printed numbers among them.
 # Methods decide what the text of a run means.
@@ -29,9 +29,9 @@ FAILURES = "runs/*/failure.json"  # of these only the place counts
 REMEDY = "remove it, and the suite is judged again"
 
 
-class _File(Model):
+class _Content(Model):
     key: str
-    rows: Any
+    rows: dict[str, Any]  # of any version, as long as the key is not compared
 
 
 @cache
@@ -56,27 +56,19 @@ def key_of(suite_dir: Path) -> str:
 
 def write(judged: Judged, suite_dir: Path, key: str) -> None:
     """Write rows that were made of what has this key."""
-    rows = judged.model_dump(mode="json")
-    with files_together(suite_dir / "judged") as folder:
-        for name in FILES:
-            write_json(folder / f"{name}.json", {"key": key, "rows": rows[name]})
+    write_json(suite_dir / FILE, {"key": key, "rows": judged.model_dump(mode="json")})
 
 
 def read(suite_dir: Path, key: str) -> Judged | None:
-    """Read rows; None if they are missing, or made of something else. `UserError` if a file is
+    """Read rows; None if they are missing, or made of something else. `UserError` if the file is
     damaged."""
-    folder = suite_dir / "judged"
-    rows = {}
-    for name in FILES:
-        path = folder / f"{name}.json"
-        if not path.is_file():
-            return None
-        file = read_document(path, _File, "a file of rows", REMEDY)
-        if file.key != key:
-            return None
-        rows[name] = file.rows
+    path = suite_dir / FILE
+    if not path.is_file():
+        return None
+    content = read_document(path, _Content, "a file of rows", REMEDY)
+    if content.key != key:
+        return None
     try:
-        return Judged(**rows, folder=suite_dir)
+        return Judged(**content.rows, folder=suite_dir)
     except ValidationError as error:
-        damaged = folder / f"{error.errors()[0]['loc'][0]}.json"
-        raise UserError(f"{damaged} has no valid rows ({explain(error)}); {REMEDY}") from None
+        raise UserError(f"{path} has no valid rows ({explain(error)}); {REMEDY}") from None

@@ -109,7 +109,8 @@ def diverged(runs: Iterable[RunResults], whose: str = "") -> str:
     """How many seeds diverged, as a clause; empty if none did."""
     statuses = [run.status for run in runs if run.status != "missing"]
     count = statuses.count("diverged")
-    return f"{count} of {len(statuses)} seeds{whose} diverged" if count else ""
+    seeds = f"seeds of {whose}" if whose else "seeds"
+    return f"{count} of {len(statuses)} {seeds} diverged" if count else ""
 
 
 @dataclass(frozen=True)

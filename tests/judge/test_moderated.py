@@ -201,7 +201,7 @@ def test_the_restated_rule_is_the_rule(n):
             prior = estimated_prior([(row.std(ddof=1), n) for row in rows])
             family = [with_prior(row, prior) for row in rows]
             assert [pair.p_value for pair in family] == pytest.approx(expected, rel=1e-3)
-            words = [decision.word != "undecided" for decision in decide(family)]
+            words = [decision.verdict != "undecided" for decision in decide(family)]
             assert words == holm_rejects(expected).tolist()
 
 

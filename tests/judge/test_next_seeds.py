@@ -112,19 +112,19 @@ def growth_of(folder, config=CONFIG, hours=20.0):
     return growth, {run for step in growth.steps for run in step.runs}
 
 
-def open_cells(suite, **wanted):
+def open_sides(suite, **wanted):
     """The open questions whose numbers have these fields."""
     found = open_questions(read_suite(suite))
-    return [cell for cell in found if wanted.items() <= vars(cell.number).items()]
+    return [side for side in found if wanted.items() <= vars(side.number).items()]
 
 
 def test_the_new_seeds_are_those_that_decide(tmp_path):
     suite = suite_of(tmp_path)
-    found = open_cells(suite, run="simcse@official", minus="", task="Avg")
-    assert [cell.number.value for cell in found] == [76.25]  # however often it is printed
-    ours = found[0].ours
+    found = open_sides(suite, run="simcse@official", minus="", task="Avg")
+    assert [side.number.value for side in found] == [76.25]  # however often it is printed
+    ours = found[0]
     assert len(ours.scores) == 5
-    runs = runs_to_decide(read_suite(suite), found[0])
+    runs = runs_to_decide(found[0])
     assert sorted(runs) == [(SIMCSE, seed) for seed in range(47, 42 + ours.verdict.seeds)]
     growth, added = growth_of(suite)
     assert runs <= added
@@ -140,10 +140,10 @@ def test_the_new_seeds_are_those_that_decide(tmp_path):
 
 def test_both_sides_of_a_difference_get_the_same_seeds(tmp_path):
     suite = suite_of(tmp_path)
-    found = open_cells(suite, minus="simcse@official")
-    cell = next(cell for cell in found if cell.ours.verdict.seeds)
-    last = 42 + cell.ours.verdict.seeds
-    assert sorted(runs_to_decide(read_suite(suite), cell)) == [
+    found = open_sides(suite, minus="simcse@official")
+    side = next(side for side in found if side.verdict.seeds)
+    last = 42 + side.verdict.seeds
+    assert sorted(runs_to_decide(side)) == [
         *((GS_INFONCE, seed) for seed in range(45, last)),
         *((SIMCSE, seed) for seed in range(47, last)),
     ]
@@ -153,11 +153,11 @@ def test_both_sides_of_a_difference_get_the_same_seeds(tmp_path):
 def test_a_difference_without_a_spread_gets_its_first_seeds(tmp_path, seeds):
     config = CONFIG.changed(methods=["simcse", {"method": "gs-infonce", "seeds": seeds}])
     suite = suite_of(tmp_path, config, same=70.0)
-    found = open_cells(suite, minus="simcse@official")
+    found = open_sides(suite, minus="simcse@official")
     assert found
-    assert not any(cell.ours.verdict.spread_known for cell in found)
+    assert not any(side.verdict.spread_known for side in found)
     missing = {(GS_INFONCE, seed) for seed in (42, 43, 44) if seed not in seeds}
-    assert {runs_to_decide(read_suite(suite), cell) for cell in found} == {frozenset(missing)}
+    assert {runs_to_decide(side) for side in found} == {frozenset(missing)}
     growth = grow(suite, config, 20, "h200")
     assert growth.first >= len(found)
     text = report(growth)
@@ -186,9 +186,9 @@ def test_from_a_suite_to_its_grown_tables(tmp_path, capsys):
 
 def test_added_seeds_come_after_the_first_look(tmp_path):
     growth, _ = growth_of(suite_of(tmp_path))
-    assert not heading(read_suite(tmp_path / "paper"), [], "", []).growth
+    assert not heading(read_suite(tmp_path / "paper")).growth
     suite = suite_of(tmp_path / "grown", growth.config)
-    sides = [cell.ours for cell in judge_numbers(read_suite(suite))]
+    sides = [compared["ours"] for compared in judge_numbers(read_suite(suite))]
     sides = [side for side in sides if len(side.scores) > 5]
     found = {(side.number.run, side.number.minus): side.verdict_input().first for side in sides}
     assert found[SIMCSE[0], ""] == 5

@@ -194,7 +194,7 @@ def test_a_stand_in_shows_its_numbers_and_says_so(tmp_path):
     own = f"toy-bert stands in for {BASE}, with its own settings; scored on world"
     assert found.ours.verdict.reason.startswith(own)
     assert cell(folder, backbone="roberta-base").ours.verdict.kind == "not run"
-    remark = heading(read_suite(folder), [], "", []).remark
+    remark = heading(read_suite(folder)).remark
     assert "toy-bert" in remark
     assert remark.endswith("Do not compare these numbers with any paper.")
 

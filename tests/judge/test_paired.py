@@ -78,7 +78,7 @@ def test_swapping_the_methods_negates(methods):
         assert getattr(one, name) == pytest.approx(getattr(other, name), nan_ok=True)
     (decision,), (mirrored,) = decide([one]), decide([other])
     swapped = {"better": "worse", "worse": "better", "undecided": "undecided"}
-    assert (mirrored.word, mirrored.seeds) == (swapped[decision.word], decision.seeds)
+    assert (mirrored.verdict, mirrored.seeds) == (swapped[decision.verdict], decision.seeds)
 
 
 # --- The number of seeds that would decide ---
@@ -128,7 +128,7 @@ def test_the_spread_of_few_pairs_comes_from_elsewhere():
 )
 def test_every_case_of_trained_methods(differences, decision):
     found = decide([paired(*differences)])[0]
-    assert (found.word, found.reason, found.seeds) == decision
+    assert (found.verdict, found.reason, found.seeds) == decision
 
 
 def with_p(p):
@@ -143,7 +143,7 @@ def test_holm_on_known_p_values():
     assert [pair.p_value for pair in family] == pytest.approx([0.01, 0.04, 0.03, 0.005])
     found = decide(family)
     assert [one.p_adjusted for one in found] == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert [one.word for one in found] == ["better", "undecided", "undecided", "better"]
+    assert [one.verdict for one in found] == ["better", "undecided", "undecided", "better"]
     assert strictest_level(family) == 0.05 / 4
     assert found[2].seeds == family[2].seeds_for(family[2].mean, 0.05 / 4) > 5
 
@@ -152,7 +152,7 @@ def test_what_cannot_be_tested_does_not_count_for_holm():
     lone = with_p(0.03)
     company = [PairedDifferences({None: 1.0}, {None: 2.0})] * 30 + [paired(1.0, 2.0)] * 30
     assert decide([lone, *company])[0] == decide([lone])[0]
-    assert decide([lone])[0].word == "better"
+    assert decide([lone])[0].verdict == "better"
 
 
 # --- Error rates ---
@@ -190,7 +190,7 @@ def false_verdicts(n, comparisons, source):
         columns = [two_draws(rng, backbone, n, source).T for backbone in BACKBONES]
         tasks = [row for rows in columns for row in rows[:7]]
         for family, rows in enumerate((tasks, [rows[7] for rows in columns])):
-            wrong[family] += {found.word for found in decide_on(rows)} != {"undecided"}
+            wrong[family] += {found.verdict for found in decide_on(rows)} != {"undecided"}
     return wrong / comparisons
 
 
@@ -206,7 +206,7 @@ def found_gains(n, gain, correlation, comparisons):
     for _ in range(comparisons):
         drawn = rng.normal(size=(4, n)) * np.array(sds)[:, None]
         drawn[0] += gain
-        found += decide_on(drawn)[0].word == "better"
+        found += decide_on(drawn)[0].verdict == "better"
     return found / comparisons
 
 
