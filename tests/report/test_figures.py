@@ -104,8 +104,8 @@ def test_seeds_stand_around_the_printed_stroke():
     assert title_of(figure) == "SSCL, Table 2: printed and measured"
 
 
-TOLERANCE = {9.0: [75.25, 77.25]}
-MEAN, ONE_RUN = {2.4: [75.25, 75.75]}, {0.9: [74.0, 77.0]}
+TOLERANCE = {9.0: [75.25, 76.25, 77.25]}
+MEAN, ONE_RUN = {2.4: [75.25, 75.5, 75.75]}, {0.9: [74.0, 75.5, 77.0]}
 
 
 @pytest.mark.parametrize(

@@ -139,15 +139,6 @@ def test_seeds_are_marks_means_a_line_and_print_strokes(rows, name):
     assert len({panel.get_ylim() for panel in picture.axes}) == 1 or name == "G5"
 
 
-@pytest.mark.parametrize(
-    ("name", "last"), [("S1", ["9–10", "11–12"]), ("S10", ["11", "12"]), ("G5", ["8", "16"])]
-)
-def test_ticks_are_named_up_to_the_last(rows, name, last):
-    for panel in drawn(rows[name]).axes:
-        labels = panel.get_xticklabels()
-        assert [label.get_text() for label in labels][-2:] == last
-
-
 def test_seeds_share_their_scale(rows):
     table = table_of(rows["I10"])
     copies = [table.assign(seed=table["seed"] + 2 * n, value=table["value"] + n) for n in range(3)]

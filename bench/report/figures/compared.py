@@ -5,7 +5,6 @@ and printed gains."""
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
 # Inches: height of a row, of each line of its name, extra height of a panel, of the axis.
 ROW, NAME, PANEL, AXIS = 0.12, 0.1, 0.34, 0.3
-NAME_SIZE, NAME_WIDTH = 7, 45  # points, letters per line
+NAME_WIDTH = 45  # letters per line
 # An axis ends at the last mark within this many median deviations, or these points, of the median.
 DEVIATIONS, NEAR = 10, 15.0
 MOST_ROWS = 25  # of a figure
@@ -79,19 +78,19 @@ def figure_of_rows(
         parts = [part[:most] for part in parts]
     if shown < len(strips):
         notes = [f"The first {shown} of {len(strips)} rows; the table has all.", *notes]
-    names = [[style.wrapped(strip.name, NAME_WIDTH) for strip in part] for part in parts]
-    lines = max([name.count("\n") + 1 for part in names for name in part], default=1)
+    names = {strip.name: style.wrapped(strip.name, NAME_WIDTH) for strip in strips}
+    lines = max([name.count("\n") + 1 for name in names.values()], default=1)
     height = shown * (ROW + NAME * lines) + len(parts) * PANEL + AXIS
     figure = Figure((style.WIDTH, height), layout="constrained")
     if parts:  # the suite has data
         figure.subplots(len(parts), sharex=True, height_ratios=[*map(len, parts)])
-    for panel, part, texts in zip(figure.axes, parts, names, strict=True):
+    for panel, part in zip(figure.axes, parts, strict=True):
         place = part[0].panel
         panel.set_title("no backbone" if place == NO_BACKBONE else place)
         panel.set(xlabel=scale, ylim=(len(part) - 0.5, -0.5))
         panel.label_outer()
         panel.locator_params(axis="x", nbins=8)
-        panel.set_yticks(range(len(part)), texts, size=NAME_SIZE)
+        panel.set_yticks(range(len(part)), [names[strip.name] for strip in part], size=7)
         for y, strip in enumerate(part):
             for scores, distance, look in strip.marks:
                 if scores:
@@ -105,6 +104,13 @@ def figure_of_rows(
         _zoom(figure, always)
     style.add_texts(figure, title, notes)
     return figure
+
+
+def _around(middle: float | None, half_width: float | None) -> Sequence[float]:
+    """The ends of an interval and its middle; nothing of what is unknown."""
+    if middle is None or half_width is None:
+        return []
+    return [middle - half_width, middle, middle + half_width]
 
 
 def _zoom(figure: Figure, always: Sequence[float]) -> None:
@@ -158,20 +164,16 @@ def _strip(number: NumberRow, panel: str) -> Strip:
     """The printed value as a stroke, our seeds as marks beside it, the verdict at the right; and
     the intervals that it uses: of our mean, and of one run where the mean is outside the
     tolerance."""
-    printed, ours, verdict = number.value, number.ours, number.ours.verdict
+    ours, verdict = number.ours, number.ours.verdict
     shift = 0.18 if number.other else 0.0
-    marks: list[Mark] = [([printed], 0, style.PRINTED)]
-    if verdict.tolerance is not None:
-        ends = [printed - verdict.tolerance, printed + verdict.tolerance]
-        marks.insert(0, (ends, 0, TOLERANCE))
-    intervals = [(verdict.mean_half_width, OUR_MEAN)]
+    color = {"color": _look(ours)["color"]}
+    marks: list[Mark] = [
+        (_around(number.value, verdict.tolerance), 0, TOLERANCE),
+        ([number.value], 0, style.PRINTED),
+        (_around(ours.mean, verdict.mean_half_width), -shift, OUR_MEAN | color),
+    ]
     if verdict.within is False:
-        intervals.append((verdict.half_width, ONE_RUN))
-    for half_width, look in intervals:
-        if half_width is not None:
-            mean = fmean(ours.scores)
-            color = {"color": _look(ours)["color"]}
-            marks.append(([mean - half_width, mean + half_width], -shift, look | color))
+        marks.append((_around(ours.mean, verdict.half_width), -shift, ONE_RUN | color))
     for side in _scored(number):
         marks.append((side.scores, -shift if side is ours else shift, _look(side)))
     is_outside = verdict.kind in ("lower", "higher")
@@ -271,13 +273,10 @@ def versus_figure(heading: Heading, pairs: Sequence[PairRow]) -> Figure:
     # The average first, in case that not all rows are shown.
     for pair in sorted(pairs, key=lambda pair: pair.task != "Avg"):
         claimed = [claim.claimed for claim in pair.claims if claim.claimed is not None]
-        marks: list[Mark] = [(claimed, 0, CLAIM)]
+        interval = _around(pair.difference, pair.half_width or 0.0)
+        marks: list[Mark] = [(claimed, 0, CLAIM), (interval, -0.1, DIFFERENCES)]
         if pair.kind != "items":
-            marks.append((pair.differences, 0.16, DIFFERENCE))
-        if pair.difference is not None:
-            reach = pair.half_width or 0.0
-            ends = [pair.difference - reach, pair.difference, pair.difference + reach]
-            marks.append((ends, -0.1, DIFFERENCES))
+            marks.insert(1, (pair.differences, 0.16, DIFFERENCE))
         texts = {"Method": pair.name, "Task": pair.task}
         name = ", ".join(texts[column] for column in names)
         word = pair.verdict

@@ -28,15 +28,12 @@ def of(origin: str, table: pd.DataFrame) -> pd.DataFrame:
 
 def looks(table: pd.DataFrame) -> Looks:
     """The look of each series of a figure. Its label has the number of seeds, as a range if that
-    differs between points."""
+    differs between runs."""
     found = {}
-    places = [name for name in ("backbone", "x") if name in table]
-    for label, rows in table.groupby("series", sort=False):
-        counts = of(OURS, rows).groupby(places)["seed"].nunique()
-        least, most = counts.min(), counts.max()
-        text = label
-        if most:  # none without a seed
-            text += f", n = {most}" if least == most else f", n = {least} to {most}"
+    for label, rows in of(OURS, table).groupby("series", sort=False):
+        counts = rows.groupby(["backbone", "run"])["seed"].nunique()
+        ends = sorted({counts.min(), counts.max()})
+        text = label if ends == [0] else f"{label}, n = {' to '.join(map(str, ends))}"
         # Series stand above all else, and so first in the legend.
         found[label] = SERIES[label] | {"label": text, "zorder": 3}
     return found
@@ -44,8 +41,7 @@ def looks(table: pd.DataFrame) -> Looks:
 
 def place_of(table: pd.DataFrame, backbone: str) -> str:
     """A backbone as printed, with its stand-in if there is one."""
-    ours = of(OURS, table[table["backbone"] == backbone])
-    return with_stand_ins(backbone, ours["measured_on"])
+    return with_stand_ins(backbone, table.loc[table["backbone"] == backbone, "measured_on"])
 
 
 # --- Lines over a swept value, seeds, layers, or batch sizes ---
@@ -70,7 +66,6 @@ def draw_lines(
     series: Looks,
     *,
     shift: "pd.Series[float] | float" = 0.0,
-    tick: str = "{:g}",
     columns: int = 2,
     height: float = 2.9,
     **labels: str,
@@ -81,7 +76,6 @@ def draw_lines(
     Args:
         points: has the columns `panel` (its heading), `series`, `x`, `value`, `origin` and `seed`.
         shift: of our points along x, where 1 is the distance of two neighbours.
-        tick: the form of the text of an x, which may name the next as well.
         columns, height, labels: as of `grid`. Panels of cosines share their range.
 
     Returns:
@@ -107,12 +101,9 @@ def draw_lines(
     narrow = PRINTED_STROKE | {"ms": min(15, 320 / len(xs) / columns)}  # strokes do not touch
     for name, rows in of(PRINT, points).groupby("panel"):
         panels[name].plot(rows["at"], rows["value"], **narrow)
-    ticks = [tick.format(x, x + 1) for x in xs]
-    every = sum(map(len, ticks)) // (60 // columns) + 1  # as many as have room
-    named = range(len(xs))[::-every][::-1]  # always with the last
     for panel in axes:
         panel.set(xlim=(-0.6, len(xs) - 0.4), ymargin=0.12)
-        panel.set_xticks(named, ticks[::-every][::-1])
+        panel.set_xticks(range(len(xs)), [f"{x:g}" for x in xs])
     return panels
 
 
@@ -147,20 +138,18 @@ def draw_seeds(picture: Figure, figure: FigureRow, table: pd.DataFrame, series: 
 
 
 def draw_layers(picture: Figure, figure: FigureRow, table: pd.DataFrame, series: Looks) -> None:
-    """Similarity by layer, or of the layers of a pair."""
+    """Similarity by layer, or of a layer and the next."""
     points = table.assign(panel=table["reading"].replace(READINGS), x=table["layer"])
-    xlabel, tick = "layer", "{}"
-    if figure.kind == "setsim":
-        xlabel, tick = "pair of layers", "{}–{}"
-    draw_lines(picture, points, series, tick=tick, xlabel=xlabel, ylabel=COSINE)
+    xlabel = "layer and the next" if figure.kind == "setsim" else "layer"
+    draw_lines(picture, points, series, xlabel=xlabel, ylabel=COSINE)
 
 
 def draw_batches(picture: Figure, figure: FigureRow, table: pd.DataFrame, series: Looks) -> None:
     """Similarity of neighbours by batch size, a series per rank."""
     points = table.rename(columns={"batch": "x", "noise": "Gaussian noise"})
     points["series"] = [RANKS[rank - 1] for rank in table["rank"]]
-    kept, names = ["series", "x", "origin", "seed"], ["sentences", "Gaussian noise"]
-    points = points.melt(kept, names, var_name="panel")
+    kept = ["series", "run", "backbone", "seed", "origin", "x"]
+    points = points.melt(kept, ["sentences", "Gaussian noise"], var_name="panel")
     draw_lines(picture, points, looks(points), xlabel="batch size", ylabel=COSINE)
 
 
@@ -217,11 +206,10 @@ def draw_path(picture: Figure, figure: FigureRow, table: pd.DataFrame, series: L
         path, color = (mean["uniformity"], mean["alignment"]), look["color"]
         panel.plot(*path, **look | {"lw": 1.1, "ms": 4, "markevery": []})
         panel.plot(*path, color=color, marker=".", ms=2.5, ls="")
-        if rows["seed"].nunique() > 1:
-            thin = {"lw": 0.4, "alpha": 0.45, "zorder": 1}
-            panel.plot([], [], color=INK, **thin, label="a seed")  # in the legend, for all series
-            for _, seed in rows.groupby("seed"):
-                panel.plot(seed["uniformity"], seed["alignment"], color=color, **thin)
+        thin = {"lw": 0.4, "alpha": 0.45, "zorder": 1}
+        panel.plot([], [], color=INK, **thin, label="a seed")  # in the legend, for all series
+        for _, seed in rows.groupby("seed"):
+            panel.plot(seed["uniformity"], seed["alignment"], color=color, **thin)
         ends = POINTS | {"ms": 6, "mew": 1}
         for end, fill, name in (0, "white", "first selection"), (-1, None, "last"):
             panel.plot([], [], **ends, color=INK, marker="o", mfc=fill, label=name)

@@ -32,9 +32,8 @@ def draw_alignment(picture: Figure, figure: FigureRow, table: pd.DataFrame, seri
         if len(rows) > 1:
             line = {"color": GREY, "lw": 0.9, "zorder": 1, "label": "one backbone"}
             panel.plot(rows["uniformity"], rows["alignment"], **line)
-    if len(table) > len(means):
-        seeds = {"color": GREY, "marker": ".", "ms": 3, "ls": "", "label": "a seed"}
-        panel.plot(table["uniformity"], table["alignment"], **seeds)
+    seeds = {"color": GREY, "marker": ".", "ms": 3, "ls": "", "label": "a seed"}
+    panel.plot(table["uniformity"], table["alignment"], **seeds)
     panel.margins(0.15, 0.12)
     _annotate(panel, texts, table[["uniformity", "alignment"]].to_numpy())
 
@@ -63,13 +62,13 @@ def draw_densities(picture: Figure, figure: FigureRow, table: pd.DataFrame, seri
     """Densities of cosines, a row per range of gold scores with the highest at the top; all on the
     same scale."""
     (panel,) = grid(picture, height=3.9, xlabel="cosine", ylabel="gold score")
-    low, high = table["cosine"].min(), table["cosine"].max()
-    room = 0.08 * (high - low) + 0.01
-    xs = np.linspace(max(low - room, -1), min(high + room, 1), 400)
+    room = 0.08 * np.ptp(table["cosine"]) + 0.01
+    low, high = max(table["cosine"].min() - room, -1), min(table["cosine"].max() + room, 1)
+    xs = np.linspace(low, high, 400)
     cosines = table.groupby(["group", "series"], sort=False)["cosine"]
-    curves = {place: density(values.to_numpy(), xs) for place, values in cosines}
-    tallest = max(curve.max() for curve in curves.values()) or 1.0
-    for ((group, label), curve), mean in zip(curves.items(), cosines.mean(), strict=True):
+    curves = [density(values.to_numpy(), xs) for _, values in cosines]
+    tallest = np.max(curves) or 1.0
+    for ((group, label), mean), curve in zip(cosines.mean().items(), curves, strict=True):
         look, heights = series[label], group + 1.15 * curve / tallest
         panel.plot(xs, heights, **look, lw=1.1, markevery=[])
         panel.fill_between(xs, group, heights, color=look["color"], alpha=0.18, lw=0)
@@ -81,7 +80,7 @@ def draw_densities(picture: Figure, figure: FigureRow, table: pd.DataFrame, seri
     groups = range(len(BOUNDS) + 1)
     names = [f"{group} to {group + 1}\n{sizes.get(group, 0)} pairs" for group in groups]
     panel.set_yticks(groups, names)
-    panel.set(xlim=(xs[0], xs[-1]), ylim=(-0.3, 5.3))
+    panel.set(xlim=(low, high), ylim=(-0.3, 5.3))
 
 
 def density(values: np.ndarray, xs: np.ndarray) -> np.ndarray:
@@ -106,7 +105,7 @@ def draw_tokens(picture: Figure, figure: FigureRow, table: pd.DataFrame, series:
         matrix = rows.pivot(index="row", columns="column", values="cosine")
         panel.grid(visible=False)
         image = panel.imshow(matrix, vmin=low, vmax=1, cmap="cividis", interpolation="nearest")
-        words, size = rows.drop_duplicates("row")["token"], max(3.5, min(7.0, 150 / len(matrix)))
+        words, size = rows.drop_duplicates("row")["token"], min(7.0, 150 / len(matrix))
         panel.set_xticks(matrix.index, words, rotation=90, size=size)
         panel.set_yticks(matrix.index, words, size=size)
     picture.colorbar(image, ax=axes, fraction=0.03, aspect=30, label="cosine")
