@@ -1,14 +1,15 @@
 """The data of the papers' figures: a table a figure, from which all of it is drawn."""
 
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
+
+import pandas as pd
 
 from bench.datasets.metrics import BOUNDS
 from bench.judge.numbers import select
 from bench.judge.systems import shown_name
-from bench.judged.rows import FigureRow, Series
+from bench.judged.rows import FigureRow, Series, grouped
 from bench.judged.words import LOG, OURS, PRINT
 from bench.reported import curves
 from bench.reported.figures import PaperFigure, PaperSeries, load_figures
@@ -16,6 +17,15 @@ from bench.reported.number import numbers
 from bench.results.suite_results import RunResults, SuiteResults
 
 METRIC = "spearman"  # of all figures that show scores
+# The analysis that a kind of figure shows; other kinds show scores or trainings.
+ANALYSES = {
+    "alignment": "alignment",
+    "densities": "cosines",
+    "tokens": "tokens",
+    "in-batch": "in-batch",
+    "setsim": "layers",
+    "toksim": "layers",
+}
 Point = dict[str, Any]  # a row of the table of a figure
 
 
@@ -40,7 +50,7 @@ def _figure(figure: PaperFigure, suite: SuiteResults) -> FigureRow | None:
                 for run in runs:
                     head = _head(series, x, text) | {"origin": OURS, "seed": run.run.seed}
                     head["measured_on"] = run.run.backbone
-                    drawn += [head | shown for shown in _shown(figure, run)]
+                    drawn += [head | values for values in _shown(figure, run)]
                 if drawn:
                     break
             else:  # it has none of them
@@ -61,15 +71,11 @@ def _figure(figure: PaperFigure, suite: SuiteResults) -> FigureRow | None:
     fewest = 2 if figure.kind == "sweep" else 1
     if len({point.get("x") for point in points}) < fewest:
         return None
-    table = points + printed
+    table = pd.DataFrame(points + printed, dtype=object)
     if figure.kind == "curves":
-        table, remark = _near(table, last=max(point["step"] for point in points))
-        remarks += filter(None, [remark])
+        table = _near(table, max(point["step"] for point in points), remarks)
     if missing:
         remarks.append(f"Not in this suite: {_listed(figure, missing)}.")
-    columns: dict[str, list[Any]] = {}
-    for name in dict.fromkeys(name for point in table for name in point):
-        columns[name] = [point.get(name) for point in table]
     return FigureRow(
         stem=figure.stem,
         heading=figure.heading,
@@ -78,27 +84,22 @@ def _figure(figure: PaperFigure, suite: SuiteResults) -> FigureRow | None:
         note=figure.note,
         remarks=tuple(remarks),
         series=tuple(Series(label=one.label, backbone=one.backbone) for one in figure.series),
-        columns=columns,
+        columns=table.where(table.notna(), None).to_dict("list"),
     )
 
 
-def _near(table: list[Point], last: int) -> tuple[list[Point], str]:
-    """The points of curves up to our last step, and a remark on the others, if there are any:
-    printed curves that go on far beyond it would squeeze ours into a corner."""
-    within = [point for point in table if point["step"] <= last]
+def _near(table: pd.DataFrame, last: int, remarks: list[str]) -> pd.DataFrame:
+    """The points of curves up to our last step: printed curves that go on far beyond it would
+    squeeze ours into a corner. A remark on the others is added, if there are any."""
+    within = table[table["step"] <= last]
     # A log is drawn as a line, so a single point would only stretch the axis.
-    sizes = Counter(_log(point) for point in within)
-    kept = [point for point in within if not _log(point) or sizes[_log(point)] > 1]
-    if len(kept) == len(table):
-        return kept, ""
-    also = ", nor are logs with a single point up to it" if len(kept) < len(within) else ""
-    beyond = f"Printed steps and released logs beyond our last step, {last}"
-    return kept, f"{beyond}, are not drawn{also}."
-
-
-def _log(point: Point) -> tuple[str, ...]:
-    """The released log that a point belongs to; empty for another point."""
-    return (point["series"], point["backbone"]) if point["origin"] == LOG else ()
+    sizes = within.groupby(["series", "backbone", "origin"])["step"].transform("size")
+    kept = within[(within["origin"] != LOG) | (sizes > 1)]
+    if len(kept) < len(table):
+        also = ", nor are logs with a single point up to it" if len(kept) < len(within) else ""
+        beyond = f"Printed steps and released logs beyond our last step, {last}"
+        remarks.append(f"{beyond}, are not drawn{also}.")
+    return kept
 
 
 def _head(series: PaperSeries, x: float | None, run: str) -> Point:
@@ -106,80 +107,74 @@ def _head(series: PaperSeries, x: float | None, run: str) -> Point:
     backbone = series.backbone
     head: Point = {"series": series.label, "run": run, "backbone": backbone}
     head |= {"measured_on": backbone, "seed": None, "origin": PRINT}
-    if x is not None:
-        head["x"] = x
-    return head
+    return head if x is None else head | {"x": x}
 
 
 def _shown(figure: PaperFigure, run: RunResults) -> Iterator[Point]:
     """The values of a run that a figure shows; none without a result."""
-    outcome = run.provenance.outcome
-    # An analysis without a result holds the reason.
-    results: dict[str, Any] = {
-        name: result for name, result in run.analyses.items() if result and "reason" not in result
-    }
+    for task, split in figure.scores:
+        value = run.scores.get((task, split, METRIC))
+        if value is not None:
+            yield {"task": task, "split": split, "value": value}
+    if figure.kind in ("curves", "path"):
+        outcome = run.provenance.outcome
+        for point in outcome.curve or []:
+            if figure.kind == "curves" or None not in (point.alignment, point.uniformity):
+                yield point.model_dump() | {"best": point.step == outcome.best_step}
+    result = run.analyses.get(ANALYSES.get(figure.kind, ""))
+    # Without a result, an analysis holds the reason.
+    if not result or "reason" in result:
+        return
     match figure.kind:
-        case "sweep" | "seeds":
-            for task, split in figure.scores:
-                value = run.scores.get((task, split, METRIC))
-                if value is not None:
-                    yield {"task": task, "split": split, "value": value}
-        case "curves" | "path":
-            fields = ("step", "loss", "dev", "alignment", "uniformity")
-            for point in outcome.curve or []:
-                shown: Point = {name: getattr(point, name) for name in fields}
-                shown["best"] = point.step == outcome.best_step
-                if figure.kind == "curves" or None not in (point.alignment, point.uniformity):
-                    yield shown
-        case "alignment" if "alignment" in results:
-            whole = results["alignment"]["STS-B"]["all"]
+        case "alignment":
+            whole = result["STS-B"]["all"]
             if whole["alignment"] is not None:  # otherwise there is no positive pair
                 yield whole | {"average": run.scores.get(("Avg", "test", METRIC))}
-        case "densities" if "cosines" in results:
-            pairs = results["cosines"]
-            for gold, cosine in zip(pairs["gold"], pairs["cosine"], strict=True):
+        case "densities":
+            for gold, cosine in zip(result["gold"], result["cosine"], strict=True):
                 yield {"gold": gold, "group": bisect_left(BOUNDS, gold), "cosine": cosine}
-        case "tokens" if "tokens" in results:
-            matrix = results["tokens"]
-            layer, tokens = matrix["layer"], matrix["tokens"]
-            for row, cosines in enumerate(matrix["cosines"]):
+        case "tokens":
+            tokens = result["tokens"]
+            for row, cosines in enumerate(result["cosines"]):
                 for column, cosine in enumerate(cosines):
-                    position = {"layer": layer, "row": row, "column": column}
+                    position = {"layer": result["layer"], "row": row, "column": column}
                     words = {"token": tokens[row], "other": tokens[column]}
                     yield position | words | {"cosine": cosine}
-        case "in-batch" if "in-batch" in results:
-            neighbours = results["in-batch"]
-            columns = (neighbours[name] for name in ("sizes", "mean", "noise"))
+        case "in-batch":
+            columns = (result[name] for name in ("sizes", "mean", "noise"))
             for size, means, noises in zip(*columns, strict=True):
                 for rank, (mean, noise) in enumerate(zip(means, noises, strict=True), 1):
                     yield {"batch": size, "rank": rank, "sentences": mean, "noise": noise}
-        case "setsim" | "toksim" if "layers" in results:
+        case "setsim" | "toksim":
             # SetSim is between a layer and the next, so it starts at the first layer, not at the
             # embeddings.
             first = 1 if figure.kind == "setsim" else 0
-            for reading, values in results["layers"][figure.kind].items():
+            for reading, values in result[figure.kind].items():
                 for layer, value in enumerate(values, first):
                     yield {"reading": reading, "layer": layer, "value": value}
 
 
 def _printed(figure: PaperFigure, series: PaperSeries) -> Iterator[Point]:
     """The printed values of a series: scores, the best step of a training, or a released log."""
-    place = (figure.source, series.backbone)
-    here = [number for number in numbers() if (number.source, number.backbone) == place]
-    here = [number for number in here if number.table in figure.printed]
-    for x, (text, *_) in series.points:
-        head = _head(series, x, text)
-        for number in [number for number in here if number.run == text]:
-            if number.metric == METRIC and (number.task, number.split) in figure.scores:
-                yield head | {"task": number.task, "split": number.split, "value": number.value}
-            if number.metric == "best_step" and figure.kind == "curves":
-                yield head | {"step": int(number.value), "best": True}
-        if "released logs" in figure.printed:
-            logs = curves().query(
-                "method == @series.label and backbone == @series.backbone and task == 'STS-B'"
-            )
-            for step, dev in zip(logs["step"], logs["value"], strict=True):
-                yield head | {"origin": LOG, "step": step, "dev": dev}
+    xs = {texts[0]: x for x, texts in series.points}
+    for number in numbers():
+        place = (number.source, number.backbone)
+        if place != (figure.source, series.backbone) or number.table not in figure.printed:
+            continue
+        if number.run not in xs:
+            continue
+        head = _head(series, xs[number.run], number.run)
+        if number.metric == METRIC and (number.task, number.split) in figure.scores:
+            yield head | {"task": number.task, "split": number.split, "value": number.value}
+        if number.metric == "best_step" and figure.kind == "curves":
+            yield head | {"step": int(number.value), "best": True}
+    if "released logs" in figure.printed:
+        logs = curves().query(
+            "method == @series.label and backbone == @series.backbone and task == 'STS-B'"
+        )
+        head = _head(series, None, series.run[0]) | {"origin": LOG}
+        for step, dev in zip(logs["step"], logs["value"], strict=True):
+            yield head | {"step": step, "dev": dev}
 
 
 def _listed(figure: PaperFigure, missing: list[tuple[PaperSeries, float | None]]) -> str:
@@ -187,13 +182,12 @@ def _listed(figure: PaperFigure, missing: list[tuple[PaperSeries, float | None]]
     has several."""
     several = len({series.backbone for series in figure.series}) > 1
     texts = []
-    for label in dict.fromkeys(series.label for series, _ in missing):
-        points = [(series.backbone, x) for series, x in missing if series.label == label]
-        text = label
+    for points in grouped(missing, lambda point: point[0].label):
+        text = points[0][0].label
         xs = [f"{x:g}" for _, x in points if x is not None]
         if xs:
             text += f" at {', '.join(xs)}"
         if several:
-            text += f" on {', '.join(dict(points))}"
+            text += f" on {', '.join(dict.fromkeys(series.backbone for series, _ in points))}"
         texts.append(text)
     return "; ".join(texts)

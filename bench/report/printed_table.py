@@ -84,9 +84,10 @@ def shown_table(numbers: Sequence[NumberRow]) -> ShownTable:
     shown = _cells(numbers)
 
     # The fields of its numbers that are the same in a row, and the one that names its columns.
-    row_of, column_of = attrgetter("method", "backbone", "variant", "split"), attrgetter("task")
+    row_fields, column_of = ["method", "backbone", "variant", "split"], attrgetter("task")
     if is_sweep:
-        row_of, column_of = attrgetter("line", "backbone", "task"), attrgetter("variant")
+        row_fields, column_of = ["line", "backbone", "task"], attrgetter("variant")
+    row_of = attrgetter(*row_fields)
     columns = sorted(dict.fromkeys(map(column_of, numbers)), key=lambda column: column == "Avg")
     several_splits = len({number.split for number in numbers}) > 1
     several_directions = len({number.form.direction for number in numbers} - {""}) > 1

@@ -4,15 +4,11 @@ and printed gains."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain, product
 from pathlib import Path
-from statistics import fmean, median, stdev
 from typing import TYPE_CHECKING
 
-from matplotlib.artist import Artist
+import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 
 from bench.datasets.tasks import AVERAGED
 from bench.judged.rows import (
@@ -21,6 +17,7 @@ from bench.judged.rows import (
     Heading,
     NumberRow,
     PairRow,
+    Scores,
     SideRow,
     SystemRow,
     grouped,
@@ -35,17 +32,16 @@ if TYPE_CHECKING:
 
 # --- Layout ---
 
-# Inches: least height of a row, height of a line of its name and space between two names, extra
-# height of a panel and of the axis below the last.
-ROW, NAME, SPACE, PANEL, BELOW = 0.22, 0.12, 0.05, 0.34, 0.3
-NAME_SIZE, NAME_WIDTH = 7, 45  # points, letters per line
+# Inches: height of a row, of each line of its name, extra height of a panel, of the axis.
+ROW, NAME, PANEL, AXIS = 0.12, 0.1, 0.34, 0.3
+NAME_WIDTH = 45  # letters per line
 # An axis ends at the last mark within this many median deviations, or these points, of the median.
 DEVIATIONS, NEAR = 10, 15.0
 MOST_ROWS = 25  # of a figure
 MARGIN = 0.05  # beside the marks, as a share of the axis
-BAND = {"color": "#D5D8DD", "lw": 0}
 
-
+# Scores, their distance from the middle of the row, and their look; later marks are drawn over
+# earlier ones.
 Mark = tuple[Sequence[float], float, style.Look]
 
 
@@ -56,10 +52,7 @@ class Strip:
     panel: str  # heading of its panel, a backbone or its place
     name: str  # at the left
     text: str  # at the right
-    # Scores, their distance from the middle of the row, and their look, whose label is their entry
-    # of the legend; later ones are drawn over earlier ones.
     marks: Sequence[Mark]
-    band: tuple[float, float] | None = None  # ends of a range that is shaded
     stands_out: bool = False  # whether the text is in bold and colour
 
 
@@ -68,7 +61,6 @@ def figure_of_rows(
     title: str,
     notes: Sequence[str],
     scale: str,
-    band: str = "",
     always: Sequence[float] | None = None,
 ) -> Figure:
     """A figure with the panels of its rows below each other, at most `MOST_ROWS` in all: the first
@@ -78,102 +70,79 @@ def figure_of_rows(
         strips: all have the same height, which the longest name needs.
         title, notes: texts above and below the panels.
         scale: label of the axis that all panels share.
-        band: legend entry of the shaded ranges.
         always: if given, the axis shows the marks that lie together, and these scores.
     """
-    parts = grouped(strips, lambda strip: strip.panel)
-    most, count = MOST_ROWS, len(strips)
-    while len(strips) > MOST_ROWS:
+    parts, most = grouped(strips, lambda strip: strip.panel), MOST_ROWS
+    while (shown := sum(map(len, parts))) > MOST_ROWS:
         most -= 1
         parts = [part[:most] for part in parts]
-        strips = list(chain(*parts))
-    if len(strips) < count:
-        notes = [f"The first {len(strips)} of {count} rows; the table has all.", *notes]
+    if shown < len(strips):
+        notes = [f"The first {shown} of {len(strips)} rows; the table has all.", *notes]
     names = {strip.name: style.wrapped(strip.name, NAME_WIDTH) for strip in strips}
-    height = max([ROW, *(NAME * (name.count("\n") + 1) + SPACE for name in names.values())])
-    whole = len(strips) * height + len(parts) * PANEL + BELOW
-    handles: dict[str, Artist] = {}
-    for scores, _, look in chain(*(strip.marks for strip in strips)):
-        if scores:
-            handles.setdefault(look["label"], Line2D([], [], **look | {"ms": min(9, look["ms"])}))
-    if any(strip.band for strip in strips):
-        handles[band] = Patch(**BAND, label=band)
-    figure = style.sheet(title, notes, list(handles.values()), whole)
-    if not strips:  # the suite has no data
-        return figure
-    ratios = list(map(len, parts))
-    figure.subplots(len(parts), sharex=True, gridspec_kw={"height_ratios": ratios})
+    lines = max([name.count("\n") + 1 for name in names.values()], default=1)
+    height = shown * (ROW + NAME * lines) + len(parts) * PANEL + AXIS
+    figure = Figure((style.WIDTH, height), layout="constrained")
+    if parts:  # the suite has data
+        figure.subplots(len(parts), sharex=True, height_ratios=[*map(len, parts)])
     for panel, part in zip(figure.axes, parts, strict=True):
-        panel.set_ylim(len(part) - 0.5, -0.5)
-        panel.set_yticks(range(len(part)), [names[strip.name] for strip in part], size=NAME_SIZE)
-        panel.tick_params(axis="y", length=0)
-        panel.tick_params(axis="x", length=2, color=style.GREY)
-        panel.grid(color=style.PALE, lw=0.6)
-        panel.set_axisbelow(True)
         place = part[0].panel
-        style.heading(panel, "no backbone" if place == NO_BACKBONE else place)
+        panel.set_title("no backbone" if place == NO_BACKBONE else place)
+        panel.set(xlabel=scale, ylim=(len(part) - 0.5, -0.5))
+        panel.label_outer()
+        panel.locator_params(axis="x", nbins=8)
+        panel.set_yticks(range(len(part)), [names[strip.name] for strip in part], size=7)
         for y, strip in enumerate(part):
-            if strip.band:
-                panel.fill_between(strip.band, y - 0.3, y + 0.3, **BAND)
             for scores, distance, look in strip.marks:
-                panel.plot(scores, [y + distance] * len(scores), **look)
-            panel.text(
-                1.02, y, strip.text, transform=panel.get_yaxis_transform(), va="center",
-                color=style.ORANGE if strip.stands_out else style.INK,
-                weight="bold" if strip.stands_out else "normal",
-            )  # fmt: skip
-    panel.locator_params(axis="x", nbins=8)
-    panel.set_xlabel(scale)
+                if scores:
+                    panel.plot(scores, [y + distance] * len(scores), **look)
+            text = panel.text(
+                1.02, y, strip.text, transform=panel.get_yaxis_transform(), va="center"
+            )
+            if strip.stands_out:
+                text.set(color=style.ORANGE, weight="bold")
     if always is not None:
-        _zoom(figure, parts, always)
+        _zoom(figure, always)
+    style.add_texts(figure, title, notes)
     return figure
 
 
-def core(values: Sequence[float]) -> tuple[float, float]:
-    """The range of the values without outliers, by their distance from the median.
-
-    >>> core([24.0, 69.0, 69.5, 70.0, 70.5, 71.0, 71.5])
-    (69.0, 71.5)
-    """
-    middle = median(values)
-    reach = max(NEAR, DEVIATIONS * median(abs(value - middle) for value in values))
-    kept = [value for value in values if abs(value - middle) <= reach]
-    return min(kept), max(kept)
+def _around(middle: float | None, half_width: float | None) -> Sequence[float]:
+    """The ends of an interval and its middle; nothing of what is unknown."""
+    if middle is None or half_width is None:
+        return []
+    return [middle - half_width, middle, middle + half_width]
 
 
-def _zoom(figure: Figure, parts: Sequence[Sequence[Strip]], always: Sequence[float]) -> None:
-    """Zoom on the marks that lie together. An arrow at the edge stands for those beyond."""
-    marks = chain(*(strip.marks for strip in chain(*parts)))
-    xs = list(chain(*(scores for scores, *_ in marks)))
-    if not xs:
+def _zoom(figure: Figure, always: Sequence[float]) -> None:
+    """Zoom on the marks that lie together, by their distance from the median, and `always`. An
+    arrow at the edge stands for those beyond."""
+    marks = [(panel, line) for panel in figure.axes for line in panel.get_lines()]
+    xs = np.array([x for _, line in marks for x in line.get_xdata()])
+    if not xs.size:
         return
-    low, high = core(xs)
-    low, high = min([low, *always]), max([high, *always])
+    apart = abs(xs - np.median(xs))
+    kept = [*xs[apart <= max(NEAR, DEVIATIONS * np.median(apart))], *always]
+    low, high = min(kept), max(kept)
     margin = MARGIN * ((high - low) or 1.0)
-    low, high = low - margin, high + margin
-    figure.axes[0].set_xlim(low, high)
-    # Sides of the axis: marker, where it is, and whether a score is beyond.
-    edges = [("<", 0.012, lambda x: x < low), (">", 0.988, lambda x: x > high)]
-    for panel, part in zip(figure.axes, parts, strict=True):
-        across = panel.get_yaxis_transform()
-        for (y, strip), (marker, at, is_beyond) in product(enumerate(part), edges):
-            looks = [look for scores, _, look in strip.marks if any(map(is_beyond, scores))]
-            for look in looks[:1]:
-                color = look["color"]
-                panel.plot([at], [y], marker=marker, ms=5, color=color, ls="", transform=across)
+    figure.axes[0].set_xlim(low - margin, high + margin)
+    for panel, line in reversed(marks):  # a mean is drawn last, and its arrow below that of seeds
+        for x, y in line.get_xydata():
+            if not low <= x <= high:
+                marker, edge = ("<", low - margin / 2) if x < low else (">", high + margin / 2)
+                panel.plot(edge, round(y), marker=marker, ms=5, color=line.get_color())
 
 
 # --- Printed and measured ---
 
-SEEDLESS = "without a seed"  # untrained, published, or fitted once
-LOOKS = {"official": style.OFFICIAL, "paper": style.PAPER, SEEDLESS: style.UNTRAINED}
-PRINTED = style.PRINTED | {"label": "printed"}
+LOOKS = {"official": style.OFFICIAL, "paper": style.PAPER}
+BAND: style.Look = {"color": "#D5D8DD", "lw": 9, "solid_capstyle": "butt"}
+TOLERANCE = BAND | {"label": "printed ± tolerance"}
 MEAN = {"color": style.INK, "marker": "|", "ms": 9, "mew": 1.2, "ls": "", "label": "mean"}
 # The two questions of a verdict: is our mean within the tolerance, could one run have scored print?
-OUR_MEAN: style.Look = {"lw": 2.4, "ms": 0, "alpha": 0.5} | {
-    "label": "our mean: 90 % interval if =, else 95 %; wider if grown"
-}
-ONE_RUN: style.Look = {"lw": 0.9, "ms": 0, "label": "95 % of single runs of ours"}
+OUR_MEAN: style.Look = {
+    "lw": 2.4, "alpha": 0.5, "label": "our mean: 90 % interval if =, else 95 %; wider if grown"
+}  # fmt: skip
+ONE_RUN: style.Look = {"lw": 0.9, "label": "95 % of single runs of ours"}
 
 
 def _scored(number: NumberRow) -> list[SideRow]:
@@ -183,65 +152,57 @@ def _scored(number: NumberRow) -> list[SideRow]:
 
 def _look(side: SideRow) -> style.Look:
     """The look of seeds, hollow if they are not comparable."""
-    kind, label = side.setting, f"ours, {side.setting} settings"
-    if side.deterministic:
-        kind = label = SEEDLESS
+    look = style.UNTRAINED
+    if not side.deterministic:
+        look = LOOKS[side.setting] | {"label": f"ours, {side.setting} settings"}
     if side.verdict.kind == "not comparable":
-        return LOOKS[kind] | {"mfc": "none", "label": f"{label}, not comparable with print"}
-    return LOOKS[kind] | {"label": label}
+        look = look | {"mfc": "none", "label": f"{look['label']}, not comparable with print"}
+    return look
 
 
 def _strip(number: NumberRow, panel: str) -> Strip:
     """The printed value as a stroke, our seeds as marks beside it, the verdict at the right; and
     the intervals that it uses: of our mean, and of one run where the mean is outside the
     tolerance."""
-    printed, ours, verdict = number.value, number.ours, number.ours.verdict
+    ours, verdict = number.ours, number.ours.verdict
     shift = 0.18 if number.other else 0.0
-    marks: list[Mark] = [([printed], 0, PRINTED)]
-    intervals = [(verdict.mean_half_width, OUR_MEAN)]
-    if verdict.within is False:
-        intervals.append((verdict.half_width, ONE_RUN))
-    for half_width, look in intervals:
-        if ours.mean is not None and half_width is not None:
-            ends = (ours.mean - half_width, ours.mean + half_width)
-            marks.append((ends, -shift, look | {"color": _look(ours)["color"]}))
-    marks += [
-        (side.scores, -shift if side is ours else shift, _look(side)) for side in _scored(number)
+    color = {"color": _look(ours)["color"]}
+    marks: list[Mark] = [
+        (_around(number.value, verdict.tolerance), 0, TOLERANCE),
+        ([number.value], 0, style.PRINTED),
+        (_around(ours.mean, verdict.mean_half_width), -shift, OUR_MEAN | color),
     ]
-    band = None
-    if verdict.tolerance is not None:
-        band = (printed - verdict.tolerance, printed + verdict.tolerance)
+    if verdict.within is False:
+        marks.append((_around(ours.mean, verdict.half_width), -shift, ONE_RUN | color))
+    for side in _scored(number):
+        marks.append((side.scores, -shift if side is ours else shift, _look(side)))
     is_outside = verdict.kind in ("lower", "higher")
-    return Strip(panel, number.label, f"{verdict.mark} {verdict.kind}", marks, band, is_outside)
+    return Strip(panel, number.label, f"{verdict.mark} {verdict.kind}", marks, is_outside)
 
 
 # What the numbers of verdicts mean, and why a line may not tell the verdict.
 NOTES = {
-    "inconclusive": "? 8: 8 seeds decide if mean and spread stay as they are.",
-    "consistent": "≈ 1/12: one run of ours in 12 reaches print.",
-    "outside": "↓ and ↑ hold after Holm's correction over the averages of the paper.",
-}
+    "? 8: 8 seeds decide if mean and spread stay as they are.": {"inconclusive"},
+    "≈ 1/12: one run of ours in 12 reaches print.": {"consistent"},
+    "↓ and ↑ hold after Holm's correction over the averages of the paper.": {
+        "consistent", "lower", "higher",
+    },
+}  # fmt: skip
 
 
 def comparison(heading: Heading, numbers: Sequence[NumberRow]) -> Figure:
     """The averages of one printed table, a panel per backbone."""
-    first, verdicts = numbers[0], [number.ours.verdict for number in numbers]
-    said: set[str] = {verdict.kind for verdict in verdicts}
-    if any(verdict.within is False for verdict in verdicts):
-        said.add("outside")
-    remark = heading.remark_on(number.ours.measured_on for number in numbers)
-    notes = [remark, *(text for kind, text in NOTES.items() if kind in said)]
+    first = numbers[0]
+    kinds = {number.ours.verdict.kind for number in numbers}
+    notes = [heading.remark_on(number.ours.measured_on for number in numbers)]
+    notes += [text for text, explained in NOTES.items() if kinds & explained]
     strips = []
-    for own in grouped(numbers, lambda number: number.backbone):
-        place = style.with_stand_ins(own[0].backbone, [number.ours.measured_on for number in own])
-        strips += [_strip(number, place) for number in own]
-    return figure_of_rows(
-        strips,
-        f"{first.paper}, {first.table}: printed and measured",
-        notes,
-        first.our_metric.axis,
-        "printed ± tolerance",
-    )
+    for rows in grouped(numbers, lambda number: number.backbone):
+        measured_on = [number.ours.measured_on for number in rows]
+        place = style.with_stand_ins(rows[0].backbone, measured_on)
+        strips += [_strip(number, place) for number in rows]
+    title = f"{first.paper}, {first.table}: printed and measured"
+    return figure_of_rows(strips, title, notes, first.our_metric.axis)
 
 
 def board_figure(heading: Heading, board: BoardRow, rows: Sequence[SystemRow]) -> Figure:
@@ -249,26 +210,22 @@ def board_figure(heading: Heading, board: BoardRow, rows: Sequence[SystemRow]) -
     planned tasks. The highest is on the axis; others that are far away may be arrows."""
     about = board.planned
     strips = []
+    highest: list[float] = []
     for row in rows:
-        kind = label = SEEDLESS
+        look = style.UNTRAINED
         if row.corpus:
-            kind = row.setting
-            label = "a seed, own method" if row.own else f"a seed, {kind} settings"
-        marks: list[Mark] = [(row.averages, 0, LOOKS[kind] | {"label": label})]
-        mean = sd = None
-        if row.averages:
-            mean = fmean(row.averages)
-            marks.append(([mean], 0, MEAN))
-        if len(row.averages) > 1:
-            sd = stdev(row.averages)
-        strips.append(Strip(row.backbone, row.name, score_text(mean, sd), marks))
-    return figure_of_rows(
-        strips,
-        f"Suite {heading.suite}: every seed of every method, {about.title}",
-        [heading.remark_on(row.backbone for row in rows)],
-        f"average {about.title}" if about.overall == "Avg" else about.title,
-        always=sorted(chain(*(row.averages for row in rows)))[-1:],
-    )
+            entry = "own method" if row.own else f"{row.setting} settings"
+            look = LOOKS[row.setting] | {"label": f"a seed, {entry}"}
+        averages = Scores(scores=row.averages)
+        marks: list[Mark] = [(averages.scores, 0, look)]
+        if averages.mean is not None:
+            marks.append(([averages.mean], 0, MEAN))
+            highest = [max([*highest, *averages.scores])]
+        strips.append(Strip(row.backbone, row.name, score_text(averages.mean, averages.sd), marks))
+    title = f"Suite {heading.suite}: every seed of every method, {about.title}"
+    scale = f"average {about.title}" if about.overall == "Avg" else about.title
+    notes = [heading.remark_on(row.backbone for row in rows)]
+    return figure_of_rows(strips, title, notes, scale, highest)
 
 
 def figure_stems(numbers: Iterable[NumberRow]) -> dict[str, list[NumberRow]]:
@@ -307,34 +264,31 @@ def versus_figure(heading: Heading, pairs: Sequence[PairRow]) -> Figure:
     that the gains of the others would not be visible.
     """
     first = pairs[0]
-    ours, drawn = f"{first.name},", pairs
-    names = names_of(pairs)
+    ours, names = f"{first.name},", names_of(pairs)
     if "Method" in names:
         trained = [pair for pair in pairs if pair.kind == "paired"]
-        ours, drawn = ("every trained method", trained) if trained else ("every method", pairs)
-    over = "over the test items" if by_items(drawn) else "seed by seed"
+        ours = "every trained method" if trained else "every method"
+        pairs = trained or pairs
     strips = []
     # The average first, in case that not all rows are shown.
-    for pair in sorted(drawn, key=lambda pair: pair.task != "Avg"):
+    for pair in sorted(pairs, key=lambda pair: pair.task != "Avg"):
         claimed = [claim.claimed for claim in pair.claims if claim.claimed is not None]
-        marks: list[Mark] = [(claimed, 0, CLAIM)]
+        interval = _around(pair.difference, pair.half_width or 0.0)
+        marks: list[Mark] = [(claimed, 0, CLAIM), (interval, -0.1, DIFFERENCES)]
         if pair.kind != "items":
-            marks.append((pair.differences, 0.16, DIFFERENCE))
-        if pair.difference is not None:
-            half_width = pair.half_width or 0.0
-            ends = [pair.difference + end for end in (-half_width, 0, half_width)]
-            marks.append((ends, -0.1, DIFFERENCES))
+            marks.insert(1, (pair.differences, 0.16, DIFFERENCE))
         texts = {"Method": pair.name, "Task": pair.task}
-        name = ", ".join(texts[name] for name in names)
+        name = ", ".join(texts[column] for column in names)
         word = pair.verdict
         text = f"{difference_text(pair.difference)} {COMPARISON_SYMBOLS[word]} {word}"
-        strips.append(Strip(pair.backbone, name, text, marks, None, word != "undecided"))
-    notes = [heading.remark_on(pair.backbone for pair in drawn)]
-    if len(drawn) > 1:
+        strips.append(Strip(pair.backbone, name, text, marks, word != "undecided"))
+    notes = [heading.remark_on(pair.backbone for pair in pairs)]
+    if len(pairs) > 1:
         notes.append(CORRECTED)
+    over = "over the test items" if by_items(pairs) else "seed by seed"
     title = f"Suite {heading.suite}: {ours} minus {first.baseline_name}, {over}"
     scale = f"difference in points ({heading.board(first.board).planned.title})"
-    figure = figure_of_rows(strips, title, notes, scale, always=[0])
+    figure = figure_of_rows(strips, title, notes, scale, [0])
     for panel in figure.axes:
         panel.axvline(0, color=style.GREY, lw=1, zorder=1)
     return figure
@@ -343,6 +297,7 @@ def versus_figure(heading: Heading, pairs: Sequence[PairRow]) -> Figure:
 # --- Printed gains over SimCSE, beside what seeds alone make of SimCSE ---
 
 GAIN = style.PRINTED | {"color": style.ORANGE, "mew": 2.4, "label": "printed gain"}
+SPREAD = BAND | {"label": "differences of two runs of SimCSE, by the seed alone"}
 GAINS_NOTE = (
     "Grey: 95 % of the differences of two of 50 public runs (hppRC/simple-simcse), as 1.96 √2 "
     "standard deviations. Right: share of all pairs of these runs that are at least as far apart. "
@@ -360,14 +315,13 @@ def gains_figure(gains: "pd.DataFrame") -> Figure:
     """
     strips = []
     for row in gains.itertuples():
-        text, marks = f"{100 * row.share:.0f} % of pairs", [([row.gain], 0, GAIN)]
-        is_beyond = row.gain >= row.reach
-        strips.append(Strip(row.method, row.backbone, text, marks, (0, row.reach), is_beyond))
-    count = f"{sum(not strip.stands_out for strip in strips)} of {len(strips)}"
-    title = f"{count} printed gains over SimCSE are within the spread of its seeds"
-    band = "differences of two runs of SimCSE, by the seed alone"
+        text = f"{100 * row.share:.0f} % of pairs"
+        marks: list[Mark] = [([0, row.reach], 0, SPREAD), ([row.gain], 0, GAIN)]
+        strips.append(Strip(row.method, row.backbone, text, marks, row.gain >= row.reach))
+    within = sum(gains["gain"] < gains["reach"])
+    title = f"{within} of {len(gains)} printed gains over SimCSE are within the spread of its seeds"
     scale = "gain over SimCSE on the STS average (Spearman x 100)"
-    figure = figure_of_rows(strips, title, [GAINS_NOTE], scale, band)
+    figure = figure_of_rows(strips, title, [GAINS_NOTE], scale)
     figure.axes[0].set_xlim(0, 1.04 * gains["reach"].max())
     return figure
 
