@@ -131,6 +131,9 @@ def inputs_of(stage, ids):
     # A job trains its own runs in the order of the plan, each after those that it needs.
     trained = [run for run in before if stage != "train" or run not in ids]
     inputs += [f"{FOLDERS['train']}/{run}.json" for run in trained]
+    if stage == "analyse":
+        # Two processes never work on one run. Other scores change no analysis.
+        inputs += [ancient(f"{FOLDERS['score']}/{run}.json") for run in ids]
     # Times of a copy are others. What changes a training changes the id of its run.
     return [ancient(file) for file in inputs] if stage == "train" else inputs
 

@@ -106,6 +106,14 @@ def test_a_change_runs_what_it_concerns(changes, jobs, suite):
     assert planned(done.stdout) == jobs
 
 
+def test_a_run_is_analysed_after_it_is_scored(suite):
+    """Only one process works on a run at a time."""
+    folder, config = suite
+    done = snakemake("-n", "--configfile", config(seeds=[1, 2]), cwd=folder)
+    (inputs,) = re.findall(r"rule analyse:\n +input: (.+)", done.stdout)
+    assert "/scores/" in inputs
+
+
 def test_changed_data_are_scored_again_and_touched_data_are_not(suite, tiny_data):
     folder, config = suite
 
