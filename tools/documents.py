@@ -152,11 +152,11 @@ class Gain:
         """The share of all pairs of public runs of SimCSE that are at least as far apart."""
         return ranging(2, public(self.backbone), self.points)
 
-    def seeds(self, correlation: float) -> int:
+    def seeds(self, correlation: float) -> int | None:
         """The pairs that would show it among its paper's averages, on two or four backbones."""
         family = 2 if self.method == "SSCL-SimCSE" else 4
         sd = sqrt(2 * (1 - correlation)) * self.s0
-        return seeds_to_show(self.points, sd, LEVEL / family) or 10**9
+        return seeds_to_show(self.points, sd, LEVEL / family)
 
     def cells(self) -> dict[str, str]:
         return {
@@ -450,7 +450,7 @@ def other_values(cls: type[Method], key: str, default: Any) -> list[str]:
     for setting, table in (("paper", cls.paper), ("official", official)):
         backbones = defaultdict(list)
         for name in BACKBONES:
-            row = table.get("*", {}) | table.get(name, table.get(BACKBONES[0], {}))
+            row = table.get("*", {}) | table.get(name, {})
             backbones[row.get(key, default)].append(name)
         backbones.pop(default, None)
         for value, names in backbones.items():
@@ -460,7 +460,7 @@ def other_values(cls: type[Method], key: str, default: Any) -> list[str]:
         words = [GROUPS.get((*names,), ", ".join(names).replace("-uncased", ""))]
         if len(settings) == 1:
             words += settings
-        texts.append(f"{value_text(cls, value)}: {' '.join(filter(None, words)) or 'always'}")
+        texts.append(f"{value_text(cls, value)}: {' '.join(filter(None, words))}")
     return texts
 
 
