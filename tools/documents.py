@@ -27,7 +27,7 @@ from bench.judge import stage
 from bench.judge.pairs import seeds_to_show
 from bench.judge.statistics import expected_best
 from bench.judge.world import RUN, SCORES, SEEDS
-from bench.judged.rows import Judged, PairRow, Scores, SystemRow
+from bench.judged.rows import Judged, PairRow, SystemRow
 from bench.judged.words import LEVEL
 from bench.registry.methods import format_value, method_classes
 from bench.report.figures.compared import write_gains
@@ -193,9 +193,8 @@ def average_gains() -> list[Gain]:
 
 def gains_frame() -> pd.DataFrame:
     """The papers' own gains with what 95 % of the differences of two runs stay below."""
-    rows = []
-    for gain in average_gains():
-        rows.append((gain.method, gain.backbone, gain.points, BEYOND * gain.s0, gain.share))
+    rows = [(gain.method, gain.backbone, gain.points, BEYOND * gain.s0, gain.share)
+            for gain in average_gains()]  # fmt: skip
     return pd.DataFrame(rows, columns=["method", "backbone", "gain", "reach", "share"])
 
 
@@ -355,8 +354,9 @@ def pairs_table() -> pd.DataFrame:
     for board, method, baseline in PAIRS:
         pairs = stage.compared(wiki_mini(), baseline, [method])
         (pair,) = (pair for pair in pairs if (pair.board, pair.task) == (board.lower(), "Avg"))
-        row = {"A": f"`{method}`", "B": f"`{baseline}`", "tasks": board, "A - B": minus(pair)}
-        rows.append(row)
+        rows.append(
+            {"A": f"`{method}`", "B": f"`{baseline}`", "tasks": board, "A - B": minus(pair)}
+        )
     return pd.DataFrame(rows)
 
 
@@ -365,11 +365,9 @@ def world_table() -> pd.DataFrame:
     places = ["none", "toy-glove", "toy-bert", "toy-roberta", "toy-chinese"]
     averages = pd.read_csv(SCORES).query("task == 'Avg'").set_index(RUN)
     averages["mean"] = averages[SEEDS].mean(axis=1)
-    texts = []
-    for row in averages[SEEDS].to_numpy():
-        scores = Scores(scores=row[~np.isnan(row)])
-        texts.append(score_text(scores.mean, scores.sd))
-    averages["text"] = texts
+    spreads = averages[SEEDS].std(axis=1).astype(object)
+    spreads = spreads.where(spreads.notna(), None)  # runs without a seed have one score
+    averages["text"] = [*map(score_text, averages["mean"], spreads)]
     sts, transfer = (averages[averages["metric"] == name] for name in ("spearman", "accuracy"))
     rows = sts.join(transfer["text"].rename("transfer"), how="inner").reset_index()
     rows["place"] = rows["backbone"].map(places.index)
@@ -536,13 +534,9 @@ def current(text: str) -> str:
     return re.sub(pattern, table, text, flags=re.DOTALL)
 
 
-def main(paths: Sequence[str]) -> None:
-    for path in paths:
-        write_gains(Path(path), gains_frame())
+if __name__ == "__main__":
+    for figure in sys.argv[1:]:
+        write_gains(Path(figure), gains_frame())
     for document in DOCUMENTS:
         text = document.read_text(encoding="utf-8")
         document.write_text(current(text), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
