@@ -27,7 +27,7 @@ from bench.judge import stage
 from bench.judge.pairs import seeds_to_show
 from bench.judge.statistics import expected_best
 from bench.judge.world import RUN, SCORES, SEEDS
-from bench.judged.rows import Judged, PairRow, Scores, SystemRow
+from bench.judged.rows import Judged, PairRow, SystemRow
 from bench.judged.words import LEVEL
 from bench.registry.methods import format_value, method_classes
 from bench.report.figures.compared import write_gains
@@ -151,11 +151,11 @@ class Gain:
         """The share of all pairs of public runs of SimCSE that are at least as far apart."""
         return ranging(2, public(self.backbone), self.points)
 
-    def seeds(self, correlation: float) -> int:
+    def seeds(self, correlation: float) -> int | None:
         """The pairs that would show it among its paper's averages, on two or four backbones."""
         family = 2 if self.method == "SSCL-SimCSE" else 4
         sd = sqrt(2 * (1 - correlation)) * self.s0
-        return seeds_to_show(self.points, sd, LEVEL / family) or 10**9
+        return seeds_to_show(self.points, sd, LEVEL / family)
 
     def cells(self) -> dict[str, str]:
         return {
@@ -192,9 +192,8 @@ def average_gains() -> list[Gain]:
 
 def gains_frame() -> pd.DataFrame:
     """The papers' own gains with what 95 % of the differences of two runs stay below."""
-    rows = []
-    for gain in average_gains():
-        rows.append((gain.method, gain.backbone, gain.points, BEYOND * gain.s0, gain.share))
+    rows = [(gain.method, gain.backbone, gain.points, BEYOND * gain.s0, gain.share)
+            for gain in average_gains()]  # fmt: skip
     return pd.DataFrame(rows, columns=["method", "backbone", "gain", "reach", "share"])
 
 
@@ -354,8 +353,9 @@ def pairs_table() -> pd.DataFrame:
     for board, method, baseline in PAIRS:
         pairs = stage.compared(wiki_mini(), baseline, [method])
         (pair,) = (pair for pair in pairs if (pair.board, pair.task) == (board.lower(), "Avg"))
-        row = {"A": f"`{method}`", "B": f"`{baseline}`", "tasks": board, "A - B": minus(pair)}
-        rows.append(row)
+        rows.append(
+            {"A": f"`{method}`", "B": f"`{baseline}`", "tasks": board, "A - B": minus(pair)}
+        )
     return pd.DataFrame(rows)
 
 
@@ -364,11 +364,9 @@ def world_table() -> pd.DataFrame:
     places = ["none", "toy-glove", "toy-bert", "toy-roberta", "toy-chinese"]
     averages = pd.read_csv(SCORES).query("task == 'Avg'").set_index(RUN)
     averages["mean"] = averages[SEEDS].mean(axis=1)
-    texts = []
-    for row in averages[SEEDS].to_numpy():
-        scores = Scores(scores=row[~np.isnan(row)])
-        texts.append(score_text(scores.mean, scores.sd))
-    averages["text"] = texts
+    spreads = averages[SEEDS].std(axis=1).astype(object)
+    spreads = spreads.where(spreads.notna(), None)  # runs without a seed have one score
+    averages["text"] = [*map(score_text, averages["mean"], spreads)]
     sts, transfer = (averages[averages["metric"] == name] for name in ("spearman", "accuracy"))
     rows = sts.join(transfer["text"].rename("transfer"), how="inner").reset_index()
     rows["place"] = rows["backbone"].map(places.index)
@@ -448,7 +446,7 @@ def other_values(cls: type[Method], key: str, default: Any) -> list[str]:
     for setting, table in (("paper", cls.paper), ("official", official)):
         backbones = defaultdict(list)
         for name in BACKBONES:
-            row = table.get("*", {}) | table.get(name, table.get(BACKBONES[0], {}))
+            row = table.get("*", {}) | table.get(name, {})
             backbones[row.get(key, default)].append(name)
         backbones.pop(default, None)
         for value, names in backbones.items():
@@ -459,7 +457,7 @@ def other_values(cls: type[Method], key: str, default: Any) -> list[str]:
         words = [GROUPS.get((*names,), ", ".join(names).replace("-uncased", ""))]
         if len(settings) == 1:
             words += settings
-        texts.append(f"{default_text(value)}: {' '.join(filter(None, words)) or 'always'}")
+        texts.append(f"{default_text(value)}: {' '.join(filter(None, words))}")
     return texts
 
 
@@ -527,13 +525,9 @@ def current(text: str) -> str:
     return re.sub(pattern, table, text, flags=re.DOTALL)
 
 
-def main(paths: Sequence[str]) -> None:
-    for path in paths:
-        write_gains(Path(path), gains_frame())
+if __name__ == "__main__":
+    for figure in sys.argv[1:]:
+        write_gains(Path(figure), gains_frame())
     for document in DOCUMENTS:
         text = document.read_text(encoding="utf-8")
         document.write_text(current(text), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -53,19 +53,19 @@ def sizes() -> Counter[str]:
     return found
 
 
-def main() -> int:
+def main() -> None:
     project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))
     limits = project["tool"]["sentbench"]["size"]
-    too_large = False
+    errors = []
     print(f"{'':16}{'nodes':>9}{'at most':>9}")
     for name, size in sorted(sizes().items()):
         most = limits.get(name, 0)
         print(f"{name:16}{size:9,}{most:9,}")
         if size > most:
-            too_large = True
-            print(f"error: {name} is too large; take something away", file=sys.stderr)
-    return int(too_large)
+            errors.append(f"error: {name} is too large; take something away")
+    if errors:
+        sys.exit("\n".join(errors))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

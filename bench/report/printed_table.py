@@ -83,16 +83,15 @@ def shown_table(numbers: Sequence[NumberRow]) -> ShownTable:
     is_sweep = all(number.line for number in numbers) and len(values) > 2
     shown = _cells(numbers)
 
-    # The fields of its numbers that are the same in a row, and the one that names its columns.
-    row_fields, column_of = ["method", "backbone", "variant", "split"], attrgetter("task")
+    # The fields that numbers of a row have in common, and the one that names their columns.
+    fields, column_of = ["method", "backbone", "variant", "split"], attrgetter("task")
     if is_sweep:
-        row_fields, column_of = ["line", "backbone", "task"], attrgetter("variant")
-    row_of = attrgetter(*row_fields)
+        fields, column_of = ["line", "backbone", "task"], attrgetter("variant")
     columns = sorted(dict.fromkeys(map(column_of, numbers)), key=lambda column: column == "Avg")
     several_splits = len({number.split for number in numbers}) > 1
     several_directions = len({number.form.direction for number in numbers} - {""}) > 1
     rows = []
-    for row in grouped(numbers, row_of):
+    for row in grouped(numbers, attrgetter(*fields)):
         first, cells = row[0], {column_of(number): shown[number.place] for number in row}
         decisive = cells[columns[-1]].number if columns[-1] in cells else row[-1]
         name, task = (first.line, first.task) if is_sweep else (first.row, "")

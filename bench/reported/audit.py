@@ -113,7 +113,8 @@ def _is_quoted(row: PrintedRow) -> bool:
 
 
 def _leading(rows: PrintedRows) -> list[PrintedRow]:
-    """The rows, first those whose numbers the fewest share, then those that quote nobody."""
+    """The rows, first those whose numbers the fewest share, then those that quote nobody: a finding
+    is filed under the first."""
     prints = Counter(row.figures for row in rows)
     return sorted(rows, key=lambda row: (prints[row.figures], _is_quoted(row)))
 
@@ -218,15 +219,15 @@ def _terms(claim: PrintedRow, task: str, tables: PrintedRows) -> PrintedRows:
     fit best; none if a side is in no table."""
     sides = []
     for method in claim.method.split(" minus "):
-        # The text may leave the split open.
         like = [
             row
             for row in tables
             if (row.source, row.method, row.backbone) == (claim.source, method, claim.backbone)
             and row.metric + DIFFERENCE == claim.metric
-            and (row.split == claim.split or "" in (row.split, claim.split))
+            and row.split == claim.split
             and task in row.cells
         ]
+        # Several tables may print a row; the text means the one in just its variant.
         exactly = [row for row in like if row.words == claim.words]
         sides.append(exactly or [row for row in like if nested(row, claim)])
     claimed = claim.cells[task]

@@ -21,9 +21,6 @@ _KINDS = yaml.safe_load((FOLDER / "findings.yaml").read_text(encoding="utf-8"))
 FINDING_KINDS = {kind: entry["title"] for kind, entry in _KINDS.items()}
 DIFFERENCE = "_delta"  # suffix of the metric of a printed difference "A minus B"
 
-# Models that the papers do not train, so that they score the same in every paper's own runs.
-UNTRAINED = ("GloVe", "BERT", "RoBERTa")
-
 
 @dataclass(eq=False)
 class PrintedRow:
@@ -93,11 +90,9 @@ class PrintedRow:
 
     @property
     def label(self) -> tuple[Any, ...]:
-        """The fields that determine the numbers: a paper's own run of a trained method is distinct
-        from quoted numbers and from other papers' runs."""
+        """The fields that determine the numbers: a paper's own run is distinct from quoted
+        numbers and from other papers' runs."""
         origin = "quoted" if self.quoted_from else self.paper
-        if self.method in UNTRAINED:
-            origin = ""
         return self.words, origin, self.method, self.backbone, self.metric, self.split
 
 

@@ -5,8 +5,7 @@ Numbers in `rendered/` are held by tests of `bench.judge`; they hold words, mark
 escaping. After a change that is meant, copy what the failure names.
 """
 
-import csv
-from collections import Counter, defaultdict
+from collections import Counter
 from pathlib import Path
 
 import pandas as pd
@@ -89,16 +88,15 @@ def test_a_table_is_what_was_read(out, name):
 
 
 def test_numbers_have_the_decimals_of_print(print_alone):
-    files, found = defaultdict(Counter), defaultdict(Counter)
-    for path in FOLDER.glob("*.csv"):
-        if path.stem.partition("_")[0] in SOURCES:
-            with path.open(encoding="utf-8", newline="") as file:
-                for row in csv.DictReader(file):
-                    if row["metric"] in PRINTED:  # others are hyper-parameters
-                        files[row["source"], row["table"]][row["value"]] += 1
+    files, found = Counter(), Counter()
+    for source in SOURCES:
+        for path in FOLDER.glob(f"{source}_*.csv"):
+            rows = pd.read_csv(path, dtype=str, keep_default_na=False)
+            rows = rows[rows["metric"].isin(list(PRINTED))]  # others are hyper-parameters
+            files.update(zip(rows["source"], rows["table"], rows["value"], strict=True))
     for table in printed_tables(print_alone.numbers).values():
-        texts = [cell.printed for row in table.rows for cell in row.cells.values()]
-        found[table.source, table.name] += Counter(texts)
+        for line in table.rows:
+            found.update((table.source, table.name, cell.printed) for cell in line.cells.values())
     assert found == files
 
 

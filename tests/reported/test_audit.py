@@ -203,8 +203,8 @@ FAULTS = [
     ("resting", "is-cse Abstract: IS-CSE minus SimCSE, roberta-base", ("add", f"{IS}/sts13", 0.7)),
     ("statement", "sscl Table 4: SSCL-BERT, bert-large-uncased",  # about two methods
      ("add", "sscl/table-4/sscl-bert/bert-large-uncased/depth", -2.2)),
-    ("statement", "is-cse Table 4: IS-CSE (L=1024), bert-base-uncased",  # about a sweep
-     ("add", "is-cse/table-4/is-cse/l-512/bert-base-uncased/avg", 1.0)),
+    ("statement", "is-cse Table 4: IS-CSE (L=1024), bert-base-uncased",  # a sweep: equal averages
+     ("add", "is-cse/table-4/is-cse/l-512/bert-base-uncased/avg", 0.43)),
 ]  # fmt: skip
 # A difference rests on a row that has a finding itself.
 ALSO = {"resting": {("average", "is-cse Table 1: IS-CSE (kNN, alpha=0.1), roberta-base")}}
