@@ -127,8 +127,7 @@ def disagreeing_embeddings(context, names, rate=0.2):
     [("feature_cutoff", "shuffle"), ("token_cutoff", "dropout"), ("shuffle", "shuffle")],
 )
 def test_embeddings_are_augmented_as_the_oracle_says(runs, names):
-    _, context, modules = runs.start("consert")
-    modules.double().eval()
+    _, context = runs.exact("consert")
     assert disagreeing_embeddings(context, names) < 1e-12
     assert disagreeing_embeddings(context, names, rate=0.55) < 1e-12
 
@@ -151,8 +150,7 @@ SPOILT: dict[str, Mutation] = {
 
 @pytest.mark.parametrize("name", SPOILT)
 def test_a_spoilt_augmentation_is_caught(name, runs, monkeypatch):
-    _, context, modules = runs.start("consert")
-    modules.double().eval()
+    _, context = runs.exact("consert")
     SPOILT[name](None, monkeypatch)
     assert disagreeing_embeddings(context, ("feature_cutoff", "shuffle")) > 1e-3
 
@@ -172,8 +170,7 @@ def test_hooks_are_gone_after_an_error(runs):
 @pytest.mark.parametrize(("setting", "scale"), [("paper", 1), ("official", 0.3)])
 def test_a_step_is_the_loss_of_both_views(runs, setting, scale):
     text = f"consert[first=token_cutoff,second=shuffle,rate=0.4]@{setting}"
-    method, context, modules = runs.start(text)
-    modules.double()
+    method, context = runs.exact(text)
     rows = [0, 7, 3]
     tokens = [context.tokens()[row] for row in rows]
     draws = [named_generator(1, f"consert-{view}", 5) for view in range(2)]

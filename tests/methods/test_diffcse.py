@@ -23,8 +23,7 @@ def runs(with_head, tiny_corpus, tiny_data, tmp_path):
 def started(runs, padded="true", batchnorm="true"):
     # A weight with which a mistake in the detection shows.
     text = f"diffcse[weight=2.0,masked=0.5,padded={padded},batchnorm={batchnorm}]"
-    method, context, modules = runs.start(text)
-    modules.double().eval()
+    method, context = runs.exact(text)
     if method.projector is not None:
         method.projector.train()  # the statistics of the batch
         with torch.no_grad():  # as after some steps
