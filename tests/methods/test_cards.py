@@ -40,7 +40,8 @@ class Tools:
 
     def encode_tokens(self, encoder, tokens):
         assert encoder == "avg"
-        return np.array([oracle.vector(SENTENCES[row]) for (row,) in tokens], dtype=np.float32)
+        vectors = [oracle.vector(SENTENCES[row]) for (row,) in tokens]
+        return torch.stack(vectors).float().numpy()
 
     def neighbours(self, vectors, count):
         unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)

@@ -97,16 +97,19 @@ def test_a_mutation_is_caught(name, runs, monkeypatch):
 def test_its_generators_dropout_does_not_shift_the_backbones(runs):
     """Nor do the global numbers drawn before decide what it fills in."""
     method, context, _ = runs.start("diffcse[weight=1]")
-    tokens, seen, after = [context.tokens()[row] for row in ROWS], [], []
-    guesses, states = context.guesses, context.states
-    context.guesses = lambda *given: seen.append(guesses(*given)) or seen[-1]
-    context.states = lambda *given, **named: after.append(torch.rand(1)) or states(*given, **named)
+    tokens, seen, states = [context.tokens()[row] for row in ROWS], [], context.states
+
+    def watched(filled, *given, **named):
+        seen.append((filled, torch.rand(1)))
+        return states(filled, *given, **named)
+
+    context.states = watched
     for seed in (1, 2):
         torch.manual_seed(seed)
         method.detection(context, tokens, torch.zeros(4, method.shape.width), step(0, ROWS))
         torch.manual_seed(seed)
-        assert torch.equal(after[-1], torch.rand(1))
-    assert torch.equal(*seen)
+        assert torch.equal(seen[-1][1], torch.rand(1))
+    assert seen[0][0] == seen[-1][0]
 
 
 def test_a_generator_of_another_vocabulary_is_refused(runs, tiny_bert, tiny_roberta):

@@ -142,7 +142,7 @@ def released_vector(base, text):
 
 
 def test_on_roberta_a_scored_sentence_follows_a_space_as_released():
-    """What roberta-base scores, with the weights of the toy."""
+    """Texts as roberta-base scores them, with the weights of the toy."""
     base = load_encoder(TOY_FOLDER / "toy-roberta", pooler="avg")
     context = SimpleNamespace(encoder=lambda: base)
     official, paper = (
@@ -172,14 +172,10 @@ def test_the_encoder_is_saved_and_loaded_and_its_identity_tells_settings_apart(r
         return method.encoder(context)
 
     encoder = stored(encoder_of(), tmp_path / "kept", TEXTS)
-    others = [
-        encoder_of(denoise_scored=False),
-        encoder_of(period="false"),
-        encoder_of(template=SECOND),
-        encoder_of(space="false"),
-        encoder_of(from_zero="true"),
-    ]
-    assert len({encoder.identity, *(other.identity for other in others)}) == 6
+    changes = {"denoise_scored": False, "period": "false", "template": SECOND, "space": "false"}
+    changes["from_zero"] = "true"
+    changed = [encoder_of(**{key: value}).identity for key, value in changes.items()]
+    assert len({encoder.identity, *changed}) == 6
     with pytest.raises(UserError, match="was saved with 'prompt', not with pooler"):
         load_encoder(tmp_path / "kept", pooler="avg")
 
