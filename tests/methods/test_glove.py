@@ -23,7 +23,8 @@ KNOWN = [
 ]  # fmt: skip
 VECTORS = np.random.default_rng(0).normal(size=(len(KNOWN), 5)).astype(np.float32)
 TEXTS = [
-    "dog", "The dog is not a cat", "(the) dog", "the dog dog dog", '"Dog," (CAT)!', "NASA Nasa nasa U.S. US",
+    "dog", "The dog is not a cat", "(the) dog", "the dog dog dog", '"Dog," (CAT)!',
+    "NASA Nasa nasa U.S. US",
     "It's it's dog-house -- dog-House", "Caf\u00e9 caf\u00e9 , ,", "unheard of ...",
     "x\u0085y dog\u00a0cat", "", " ",
 ]  # fmt: skip
