@@ -79,9 +79,11 @@ class ConSERT(Method):
     def step_loss(self, context: Context, step: Step) -> Tensor:
         tokens, hyper = step.take(context.tokens()), self.hyper
         lengths = [len(row) for row in tokens]
-        generators = [step.generator(f"consert-{view}") for view in range(2)]
-        names = (hyper.first, hyper.second)
-        with augmented(context.backbone, lengths, names, hyper.rate, generators):
+        augmentations = [
+            (hyper.first, step.generator("consert-0")),
+            (hyper.second, step.generator("consert-1")),
+        ]
+        with augmented(context.backbone, lengths, augmentations, hyper.rate):
             first, second = context.embed([tokens, tokens]).vectors
         return self.loss(first, second)
 
@@ -123,14 +125,14 @@ def cutoff_mask(
 def augmented(
     backbone: Any,
     lengths: Sequence[int],
-    names: Sequence[str],
+    views: Sequence[tuple[str, torch.Generator]],
     rate: float,
-    generators: Sequence[torch.Generator],
 ) -> Iterator[None]:
-    """Augment the backbone's embeddings; the views of a sentence are consecutive rows."""
+    """Augment the backbone's embeddings, each view by its own draws; the views of a sentence are
+    consecutive rows."""
     # Hooks inside the embedding layer: a shuffle exchanges the position vectors of a sentence
     # before they are added to its words, a cutoff masks the sums.
-    count, views = len(lengths), list(zip(names, generators, strict=True))
+    count = len(lengths)
 
     def shuffle(module: Any, inputs: Any, positions: Tensor) -> Tensor:
         padded = positions.shape[1]

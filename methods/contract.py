@@ -538,6 +538,12 @@ class Transform(Method):
         # For a map below that is fitted on each task, the corpus counts as a task.
         return sentences, adapted(encoder, sentences, vectors)
 
+    def fit(self, per_task: Mapped, context: Context) -> Any:
+        """Return an Encoder that is fitted on each task; or on the source, if that is a corpus."""
+        if self.hyper.source == TARGET:
+            return per_task
+        return per_task.fitted(*self.fitting(per_task.base, context))
+
     def transform(self, encoder: Any, context: Context) -> Any:
         """Return the Encoder that maps the vectors of `encoder`."""
         raise NotImplementedError

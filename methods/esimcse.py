@@ -94,6 +94,7 @@ class ESimCSE(Queued):
         if most <= 0:
             return list(tokens)
         count = int(torch.randint(most + 1, (), generator=generator))
+        # On the host: token ids are lists.
         times = torch.ones(len(tokens), dtype=torch.long)
         times[1 + torch.randperm(inner, generator=generator)[:count]] = 2
         return torch.tensor(tokens).repeat_interleave(times).tolist()

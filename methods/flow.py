@@ -14,7 +14,6 @@ from pydantic import AfterValidator
 from torch import Tensor, nn
 
 from methods.base import (
-    TARGET,
     Context,
     Count,
     Field,
@@ -304,9 +303,6 @@ class Flow(Transform):
         levels = possible_levels(hyper.levels, shape.width) if shape.width else hyper.levels
         return super().clamp_to_backbone(hyper, shape).model_copy(update={"levels": levels})
 
-    def transform(self, encoder: Any, context: Context) -> Flowed:
+    def transform(self, encoder: Any, context: Context) -> Any:
         options = {"hyper": dict(self.hyper), "seed": context.seed, "width": None}
-        per_task = Flowed(encoder, {}, context.device, **options)
-        if self.hyper.source == TARGET:
-            return per_task
-        return per_task.fitted(*self.fitting(encoder, context))
+        return self.fit(Flowed(encoder, {}, context.device, **options), context)

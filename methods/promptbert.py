@@ -173,7 +173,7 @@ class PromptBERT(Contrastive):
 
         @property
         def templates(self) -> list[str]:
-            """Those of both views, and that of a method's extras, if it has any."""
+            """Templates of both views, and of a method's extras, if it has any."""
             return [self.template, self.template_2]
 
         @model_validator(mode="after")

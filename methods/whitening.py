@@ -11,7 +11,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from methods.base import (
-    TARGET,
     Context,
     Mapped,
     NonNegativeInt,
@@ -88,8 +87,6 @@ class Whitening(Transform):
         changes = {"dimensions": dimensions}
         return super().clamp_to_backbone(hyper, shape).model_copy(update=changes)
 
-    def transform(self, encoder: Any, context: Context) -> Whitened:
+    def transform(self, encoder: Any, context: Context) -> Any:
         per_task = Whitened(encoder, {}, context.device, dimensions=self.hyper.dimensions)
-        if self.hyper.source == TARGET:
-            return per_task
-        return per_task.fitted(*self.fitting(encoder, context))
+        return self.fit(per_task, context)

@@ -67,10 +67,7 @@ class WordNoise(Method):
         },
     }
 
-    used_if = {
-        "probability": lambda hyper: hyper.noise is not None,
-        "reading": lambda hyper: hyper.noise is not None,
-    }
+    used_if = dict.fromkeys(("probability", "reading"), lambda hyper: hyper.noise is not None)
 
     def prepare(self, context: Context) -> None:
         sentences, seed = context.sentences(), context.seed

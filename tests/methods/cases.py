@@ -146,7 +146,7 @@ BY_NAME = by_name(CASES)
 
 @dataclass(frozen=True)
 class Batch:
-    """What a backbone might give for a batch: two views (n, d) and their intermediate layers."""
+    """The vectors of a batch: two views (n, d) and their intermediate layers."""
 
     tensors: list[Tensor]  # the views first, then those of layers 1, 2, ...
 
@@ -233,9 +233,9 @@ def expected(case: Case, kind: str) -> list[tuple[Batch, Gradients]]:
 
 
 def floor_of(dtype: torch.dtype, t: float) -> float:
-    """What a difference is relative to where the oracle's value is smaller, for rounding alone
-    decides the digits of a vanishing loss: in float32 a cosine is off by about 1e-7, which the
-    temperature divides, and 1e-4 of the floor is 2.5 of these."""
+    """The size that a difference is relative to where the oracle's value is smaller, for rounding
+    alone decides the digits of a vanishing loss: in float32 a cosine is off by about 1e-7, which
+    the temperature divides, and 1e-4 of the floor is 2.5 of these."""
     return 1e-3 if dtype == torch.float64 else 0.0025 / t
 
 
@@ -253,10 +253,10 @@ def difference(
 ) -> float:
     """The largest difference of the loss or of a gradient, relative to its largest entry."""
     worst = [abs(found[0].item() - wanted[0].item()) / max(abs(wanted[0].item()), floor)]
-    for leaf, own, other in zip(leaves, found[1], wanted[1], strict=True):
+    for leaf, own, reference in zip(leaves, found[1], wanted[1], strict=True):
         size = unit(leaf.detach().double())
-        scale = max((other * size).abs().max().item(), floor)
-        worst.append(((own.double() - other) * size).abs().max().item() / scale)
+        scale = max((reference * size).abs().max().item(), floor)
+        worst.append(((own.double() - reference) * size).abs().max().item() / scale)
     return max(value if math.isfinite(value) else math.inf for value in worst)
 
 

@@ -101,6 +101,12 @@ class Runs:
         method.begin(context)
         return method, context, torch.nn.ModuleList([*context.modules(), method]).train()
 
+    def exact(self, text: str, dtype: torch.dtype = torch.float64, **recipe: Any) -> Any:
+        """A prepared method and its context, of one type and without dropout."""
+        method, context, modules = self.start(text, **recipe)
+        modules.to(dtype).eval()
+        return method, context
+
     def first_loss(self, text: str, rows: Sequence[int], **recipe: Any) -> Tensor:
         method, context, _ = self.start(text, **recipe)
         torch.manual_seed(0)

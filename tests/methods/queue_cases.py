@@ -49,7 +49,7 @@ class FakeContext:
 
 @dataclass(frozen=True, eq=False)
 class QueueCase(Case):
-    """Its loss is a step: `prepare` before the first one, `extras`, the loss, `after_loss`."""
+    """A case of steps: `prepare` before the first one, `extras`, the loss, `after_loss`."""
 
     def build(self) -> Any:
         method = super().build()

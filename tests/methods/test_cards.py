@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from bench.training.context import RunContext
 from methods.base import Shape, Step, Views, compose
 from methods.cards import CARDS
 from methods.simcse import SimCSE
@@ -41,7 +40,8 @@ class Tools:
 
     def encode_tokens(self, encoder, tokens):
         assert encoder == "avg"
-        return np.array([oracle.vector(SENTENCES[row]) for (row,) in tokens], dtype=np.float32)
+        vectors = [oracle.vector(SENTENCES[row]) for (row,) in tokens]
+        return torch.stack(vectors).float().numpy()
 
     def neighbours(self, vectors, count):
         unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -154,13 +154,9 @@ def test_the_retrieved_sentences_are_encoded_and_all_that_it_brings_after_a_plus
 
 
 @pytest.mark.parametrize("pooler", ["avg", "cls_before_pooler"])
-def test_the_search_reads_sentences_cut_as_training_reads_them(
-    pooler, tiny_roberta, tiny_corpus, tiny_data, tmp_path
-):
+def test_the_search_reads_sentences_cut_as_training_reads_them(pooler, runs):
     text = f"cards[neighbours=5,retrieval={pooler},switch=0]"
-    run = run_of(text, tiny_roberta, tiny_corpus, tiny_data, max_length=6)
-    context, method = RunContext(run, tmp_path, "cpu"), run.build()
-    method.prepare(context)
+    method, context, _ = runs.start(text, max_length=6)
     distinct = dict(zip(context.sentences(), context.tokens(), strict=True))
     assert max(map(len, distinct.values())) == 6
     vectors = context.encoder(pooler).encode_tokens(list(distinct.values()))
@@ -186,13 +182,9 @@ def test_words_are_switched_as_the_oracle_says(words, share):
 
 
 @pytest.mark.slow
-def test_the_second_view_is_the_decoded_text_switched(
-    tiny_roberta, tiny_corpus, tiny_data, tmp_path
-):
-    text = "cards[switch=0.5,neighbours=0]"
-    run = run_of(text, tiny_roberta, tiny_corpus, tiny_data, SEED, max_length=8)
-    context, method = RunContext(run, tmp_path, "cpu"), run.build()
-    method.prepare(context)
+@pytest.mark.parametrize("tiny_backbone", ["roberta"], indirect=True)
+def test_the_second_view_is_the_decoded_text_switched(runs):
+    method, context, _ = runs.start("cards[switch=0.5,neighbours=0]", max_length=8)
     tokens = context.tokens()[:10]
     first, second = method.views(tokens, Step(2, 6, 10, SEED, range(10)))
     assert first is tokens

@@ -105,8 +105,8 @@ def disagreeing_embeddings(context, names, rate=0.2):
     """The largest difference between what the hooks make of a batch's embeddings and the oracle."""
     tokens = [context.tokens()[row] for row in (0, 7, 3)]
     batch = Batch.of([row for row in tokens for _ in range(2)], context.tokenizer.pad_token_id)
-    generators = [step(2, [0]).generator(f"consert-{place}") for place in range(2)]
-    with augmented(context.backbone, [len(row) for row in tokens], names, rate, generators):
+    views = [(name, named_generator(1, f"consert-{i}", 2)) for i, name in enumerate(names)]
+    with augmented(context.backbone, [len(row) for row in tokens], views, rate):
         found = forward(context.backbone, batch)[0]
     worst = 0.0
     for place, name in enumerate(names):
@@ -127,8 +127,7 @@ def disagreeing_embeddings(context, names, rate=0.2):
     [("feature_cutoff", "shuffle"), ("token_cutoff", "dropout"), ("shuffle", "shuffle")],
 )
 def test_embeddings_are_augmented_as_the_oracle_says(runs, names):
-    _, context, modules = runs.start("consert")
-    modules.double().eval()
+    _, context = runs.exact("consert")
     assert disagreeing_embeddings(context, names) < 1e-12
     assert disagreeing_embeddings(context, names, rate=0.55) < 1e-12
 
@@ -145,14 +144,16 @@ SPOILT: dict[str, Mutation] = {
     "tokens for features": consert("(1, width)", "(padded, 1)"),
     "cut of the neighbour": consert("return mask\n", "return mask.roll(1, 0)\n"),
     "twice the rate": consert("int(rate *", "int(2 * rate *"),
-    "views swapped": consert("zip(names, generators", "zip(names[::-1], generators"),
+    "views swapped": consert(
+        "count = len(lengths)",
+        "count = len(lengths)\n    (a, b), (c, d) = views\n    views = [(c, b), (a, d)]",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", SPOILT)
 def test_a_spoilt_augmentation_is_caught(name, runs, monkeypatch):
-    _, context, modules = runs.start("consert")
-    modules.double().eval()
+    _, context = runs.exact("consert")
     SPOILT[name](None, monkeypatch)
     assert disagreeing_embeddings(context, ("feature_cutoff", "shuffle")) > 1e-3
 
@@ -160,10 +161,10 @@ def test_a_spoilt_augmentation_is_caught(name, runs, monkeypatch):
 def test_hooks_are_gone_after_an_error(runs):
     method, context, _ = runs.start("consert")
     expected = method.encoder(context).encode(["a man sleeps"])
-    names, generators = ("feature_cutoff", "plain"), [torch.Generator(), None]
+    views = [("feature_cutoff", torch.Generator()), ("plain", None)]
     with (
         pytest.raises(ZeroDivisionError),
-        augmented(context.backbone, [3], names, 0.2, generators),
+        augmented(context.backbone, [3], views, 0.2),
     ):
         raise ZeroDivisionError
     assert np.array_equal(method.encoder(context).encode(["a man sleeps"]), expected)
@@ -172,13 +173,14 @@ def test_hooks_are_gone_after_an_error(runs):
 @pytest.mark.parametrize(("setting", "scale"), [("paper", 1), ("official", 0.3)])
 def test_a_step_is_the_loss_of_both_views(runs, setting, scale):
     text = f"consert[first=token_cutoff,second=shuffle,rate=0.4]@{setting}"
-    method, context, modules = runs.start(text)
-    modules.double()
+    method, context = runs.exact(text)
     rows = [0, 7, 3]
     tokens = [context.tokens()[row] for row in rows]
-    draws = [named_generator(1, f"consert-{view}", 5) for view in range(2)]
-    names = ("token_cutoff", "shuffle")
-    with augmented(context.backbone, [len(row) for row in tokens], names, 0.4, draws):
+    named = [
+        ("token_cutoff", named_generator(1, "consert-0", 5)),
+        ("shuffle", named_generator(1, "consert-1", 5)),
+    ]
+    with augmented(context.backbone, [len(row) for row in tokens], named, 0.4):
         views = context.embed([tokens, tokens]).vectors
     expected = scale * nt_xent(*views, 0.1)
     torch.testing.assert_close(method.step_loss(context, step(5, rows)), expected)

@@ -5,7 +5,6 @@ import torch
 
 from bench.models.load import load_encoder
 from bench.registry.backbones import TOY_FOLDER
-from bench.training.context import RunContext
 from bench.utils.errors import UserError
 from methods.base import Step
 from methods.promptbert import Prompt
@@ -26,17 +25,9 @@ TEMPLATES = {
 ROWS = [3, 6, 17, 30]
 
 
-@pytest.fixture
-def make(tiny_backbone, tiny_corpus, tiny_data, tmp_path):
-    def context_and_method(name="cot-bert", **hyper):
-        text = f"{name}[{','.join(f'{key}={value}' for key, value in hyper.items())}]"
-        run = run_of(text, tiny_backbone, tiny_corpus, tiny_data, max_length=12)
-        context, method = RunContext(run, tmp_path, "cpu"), run.build()
-        torch.nn.ModuleList([*context.modules(), method]).double().eval()
-        method.prepare(context)
-        return context, method
-
-    return context_and_method
+def started(runs, name="cot-bert", **hyper):
+    text = f"{name}[{','.join(f'{key}={value}' for key, value in hyper.items())}]"
+    return runs.exact(text, max_length=12)
 
 
 def vector(context, hyper, template, text):
@@ -62,14 +53,14 @@ def expected_loss(context, hyper, rows):
     return torch.stack(parts).mean()
 
 
-def taken(context, method, rows=ROWS):
+def taken(method, context, rows=ROWS):
     """A step's loss, its gradients, and the weights that these are of."""
     weights = [weight for module in context.modules() for weight in module.parameters()]
     return *gradients(method.step_loss(context, Step(0, 1, 4, 1, rows)), weights), weights
 
 
-def disagreement(context, method, rows=ROWS):
-    *found, weights = taken(context, method, rows)
+def disagreement(method, context, rows=ROWS):
+    *found, weights = taken(method, context, rows)
     wanted = gradients(expected_loss(context, method.hyper, rows), weights)
     return difference(found, wanted, weights, 1e-3, lambda weight: 1.0)
 
@@ -88,8 +79,8 @@ def disagreement(context, method, rows=ROWS):
         ({"aligned": "true", "temperature": 1.0}, ROWS),
     ],
 )
-def test_equals_the_oracle(make, hyper, rows):
-    assert disagreement(*make(**{**TEMPLATES, **hyper}), rows) < 1e-6
+def test_equals_the_oracle(runs, hyper, rows):
+    assert disagreement(*started(runs, **{**TEMPLATES, **hyper}), rows) < 1e-6
 
 
 cot, prompt = edits("methods.cot_bert"), edits("methods.promptbert")
@@ -120,16 +111,16 @@ MUTATIONS: dict[str, Mutation] = {
 
 @pytest.mark.parametrize("name", MUTATIONS)
 @pytest.mark.parametrize("tiny_backbone", ["bert"], indirect=True)
-def test_a_mutation_is_caught(name, make, monkeypatch):
+def test_a_mutation_is_caught(name, runs, monkeypatch):
     MUTATIONS[name](None, monkeypatch)
     split = 2 if name in ("in one part", "every second sentence") else 1
-    assert disagreement(*make(**TEMPLATES, split=split)) > 1e-6
+    assert disagreement(*started(runs, **TEMPLATES, split=split)) > 1e-6
 
 
-def test_without_what_is_new_it_is_promptbert_bit_for_bit(make):
-    plain, found, _ = taken(*make("promptbert", **ONE_MASK))
+def test_without_what_is_new_it_is_promptbert_bit_for_bit(runs):
+    plain, found, _ = taken(*started(runs, "promptbert", **ONE_MASK))
     hyper = {"template_3": "none", "denoise_by": "positions", "split": 1}
-    loss, same, _ = taken(*make(**ONE_MASK, **hyper))
+    loss, same, _ = taken(*started(runs, **ONE_MASK, **hyper))
     assert torch.equal(plain, loss)
     assert all(map(torch.equal, found, same))
 
@@ -164,8 +155,8 @@ def test_on_roberta_templates_are_the_released_ones():
         assert ([*prompt.before], [*prompt.behind]) == released_parts(released, tokenizer)
 
 
-def test_sentences_of_one_length_share_the_noise_and_dropout_of_their_template(make):
-    context, method = make(**TEMPLATES)
+def test_sentences_of_one_length_share_the_noise_and_dropout_of_their_template(runs):
+    method, context = started(runs, **TEMPLATES)
     torch.nn.ModuleList(context.modules()).train()
     prompt = method.prompts[0]
     wrapped = prompt.around([context.tokens()[row][:length] for row in ROWS for length in (3, 4)])

@@ -91,8 +91,7 @@ def corpus(tmp_path):
 
 
 def test_a_step_encodes_the_crops(runs, corpus):
-    method, context, modules = runs.start("cropping", corpus=corpus)
-    modules.double().eval()
+    method, context = runs.exact("cropping", corpus=corpus)
     assert method.items(context) == 2  # the third document has too few lines
     seen = []
     method.loss = lambda views, step: seen.append(views.vectors) or torch.zeros(())

@@ -146,7 +146,7 @@ def test_one_vs_rest_of_a_share_near_1():
 
 
 class Dropping(FakeContext):
-    """Its complementary model has dropout, as a transformer has."""
+    """A context whose complementary model has dropout, as a transformer has."""
 
     def states(self, tokens, model):
         (states,), mask = super().states(tokens, model)
@@ -248,8 +248,8 @@ def test_a_step_of_the_released_code(runs, tmp_path):
         loss, context = step_of(pooler)
         expected = of_the_oracle(context, start, judge, rows)
         torch.testing.assert_close(loss, expected, rtol=1e-9, atol=0)
-    for other in (step_of("cls_pooler_mlp", padded=False), step_of("cls_mlp")):
-        assert abs(other[0] / expected - 1) > 1e-6
+    for result in (step_of("cls_pooler_mlp", padded=False), step_of("cls_mlp")):
+        assert abs(result[0] / expected - 1) > 1e-6
 
 
 # What the tests of all methods need to know of this one (`outside.of_methods`).

@@ -23,8 +23,7 @@ def runs(with_head, tiny_corpus, tiny_data, tmp_path):
 def started(runs, padded="true", batchnorm="true"):
     # A weight with which a mistake in the detection shows.
     text = f"diffcse[weight=2.0,masked=0.5,padded={padded},batchnorm={batchnorm}]"
-    method, context, modules = runs.start(text)
-    modules.double().eval()
+    method, context = runs.exact(text)
     if method.projector is not None:
         method.projector.train()  # the statistics of the batch
         with torch.no_grad():  # as after some steps
@@ -98,16 +97,19 @@ def test_a_mutation_is_caught(name, runs, monkeypatch):
 def test_its_generators_dropout_does_not_shift_the_backbones(runs):
     """Nor do the global numbers drawn before decide what it fills in."""
     method, context, _ = runs.start("diffcse[weight=1]")
-    tokens, seen, after = [context.tokens()[row] for row in ROWS], [], []
-    guesses, states = context.guesses, context.states
-    context.guesses = lambda *given: seen.append(guesses(*given)) or seen[-1]
-    context.states = lambda *given, **named: after.append(torch.rand(1)) or states(*given, **named)
+    tokens, seen, states = [context.tokens()[row] for row in ROWS], [], context.states
+
+    def watched(filled, *given, **named):
+        seen.append((filled, torch.rand(1)))
+        return states(filled, *given, **named)
+
+    context.states = watched
     for seed in (1, 2):
         torch.manual_seed(seed)
         method.detection(context, tokens, torch.zeros(4, method.shape.width), step(0, ROWS))
         torch.manual_seed(seed)
-        assert torch.equal(after[-1], torch.rand(1))
-    assert torch.equal(*seen)
+        assert torch.equal(seen[-1][1], torch.rand(1))
+    assert seen[0][0] == seen[-1][0]
 
 
 def test_a_generator_of_another_vocabulary_is_refused(runs, tiny_bert, tiny_roberta):

@@ -208,12 +208,12 @@ def test_both_sentences_of_a_pair_are_in_one_step():
 def test_equal_arguments_give_equal_flows_whatever_the_global_generator_and_threads(global_state):
     batches = torch.randn(96, 7, generator=torch.Generator().manual_seed(0)).split(32)
     before = torch.get_rng_state()
-    one = learn_flow(batches, Flow.Hyper(), 1).state_dict()
+    first = learn_flow(batches, Flow.Hyper(), 1).state_dict()
     assert torch.equal(torch.get_rng_state(), before)
     torch.set_num_threads(2)
-    other = learn_flow(batches, Flow.Hyper(), 1).state_dict()
+    second = learn_flow(batches, Flow.Hyper(), 1).state_dict()
     assert torch.get_num_threads() == 2
-    assert all(torch.equal(one[name], other[name]) for name in one)
+    assert all(torch.equal(first[name], second[name]) for name in first)
 
 
 def test_one_pair_and_constant_dimensions_give_finite_numbers():

@@ -85,8 +85,7 @@ SENTENCES = ["a man", "the old dog sees two birds near the river", "", "it is re
 
 
 def test_a_step_is_the_loss_of_its_sentences_last_layer(runs):
-    method, context, modules = runs.start("is-bert[channels=1]@paper")
-    modules.double().eval()
+    method, context = runs.exact("is-bert[channels=1]@paper")
     rows, batch = [4, 5, 0], []
     for row in rows:  # each alone, without padding
         ids = torch.tensor([context.tokens()[row]])
@@ -103,9 +102,9 @@ def test_first_weights_follow_the_seed_alone(runs):
         return [*runs.start("is-bert", seed=seed)[0].local.parameters()]
 
     found = zip(first_weights(0, 1), first_weights(1, 1), first_weights(0, 2), strict=True)
-    for weights, again, other in found:
+    for weights, again, another_seed in found:
         assert torch.equal(weights, again)
-        assert not torch.equal(weights, other)
+        assert not torch.equal(weights, another_seed)
         if weights.dim() == 3:
             limit = weights[0].numel() ** -0.5
             assert 0.9 * limit < weights.abs().max() <= limit

@@ -21,12 +21,12 @@ DTYPES = pytest.mark.parametrize("dtype", cases.DTYPES, ids=["float64", "float32
 
 
 def assert_same_bits(left, right, dtype):
-    one, other = build(*left), build(*right)
+    method, reference = build(*left), build(*right)
     for kind in ("random", "close", *HARD):
         for index in STEPS:
             content = batch(kind, index)
-            loss, gradients = method_step(one, content.leaves(dtype), index)
-            expected, expected_gradients = method_step(other, content.leaves(dtype), index)
+            loss, gradients = method_step(method, content.leaves(dtype), index)
+            expected, expected_gradients = method_step(reference, content.leaves(dtype), index)
             assert torch.equal(loss, expected), (kind, index)
             assert all(map(torch.equal, gradients, expected_gradients)), (kind, index)
 
@@ -95,7 +95,7 @@ REMEMBERING += [test_is_cse.BY_NAME[name] for name in ("kmeans-official", "both-
 
 @pytest.mark.parametrize("case", REMEMBERING, ids=attrgetter("name"))
 def test_it_goes_on_from_a_stored_state(case):
-    """What it remembers is in its state, so a loaded copy takes the next steps alike."""
+    """All that a method remembers is in its state, so a loaded copy takes the next steps alike."""
 
     def take(method, index, kind):
         loss, found = method_step(method, batch("random", kind).leaves(torch.float32), index)

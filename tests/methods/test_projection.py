@@ -19,7 +19,7 @@ def cosines(rows):
 
 
 class Given:
-    """What a map is given: a corpus of all rows but the last five, a seed and a device."""
+    """The context of a map: a corpus of all rows but the last five, a seed and a device."""
 
     seed, device = 5, "cpu"
 

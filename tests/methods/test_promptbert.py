@@ -8,7 +8,6 @@ import torch
 
 from bench.models.load import load_encoder
 from bench.registry.backbones import TOY_FOLDER
-from bench.training.context import RunContext
 from bench.utils.errors import UserError
 from methods.base import Step
 from tests.methods.cases import difference, gradients
@@ -26,17 +25,8 @@ def text_of(**hyper):
     return f"promptbert[{','.join(f'{key}={value}' for key, value in keys.items())}]"
 
 
-@pytest.fixture
-def make(tiny_backbone, tiny_corpus, tiny_data, tmp_path):
-    def context_and_method(dtype=torch.float64, pooler="cls_mlp", **hyper):
-        recipe = {"max_length": 12, "pooler": pooler}
-        run = run_of(text_of(**hyper), tiny_backbone, tiny_corpus, tiny_data, **recipe)
-        context, method = RunContext(run, tmp_path, "cpu"), run.build()
-        torch.nn.ModuleList([*context.modules(), method]).to(dtype).eval()
-        method.prepare(context)
-        return context, method
-
-    return context_and_method
+def started(runs, dtype=torch.float64, pooler="cls_mlp", **hyper):
+    return runs.exact(text_of(**hyper), dtype, max_length=12, pooler=pooler)
 
 
 def at_mask(context, template, text, denoise, from_zero, longest=None, layer=-1):
@@ -60,7 +50,7 @@ def expected_loss(context, hyper):
     return infonce(*views, hyper.temperature)
 
 
-def disagreement(context, method, floor=1e-3):
+def disagreement(method, context, floor=1e-3):
     """The largest relative difference in loss or gradient."""
     weights = [weight for module in context.modules() for weight in module.parameters()]
     wanted = gradients(expected_loss(context, method.hyper), weights)
@@ -78,12 +68,12 @@ def disagreement(context, method, floor=1e-3):
         {"pooler": "cls_before_pooler"},
     ],
 )
-def test_equals_the_oracle(make, hyper):
-    assert disagreement(*make(**hyper)) < 1e-6
+def test_equals_the_oracle(runs, hyper):
+    assert disagreement(*started(runs, **hyper)) < 1e-6
 
 
-def test_equals_the_oracle_in_float32(make):
-    assert disagreement(*make(torch.float32), floor=0.05) < 1e-4
+def test_equals_the_oracle_in_float32(runs):
+    assert disagreement(*started(runs, torch.float32), floor=0.05) < 1e-4
 
 
 prompt = edits("methods.promptbert")
@@ -105,13 +95,13 @@ MUTATIONS: dict[str, Mutation] = {
 
 @pytest.mark.parametrize("name", MUTATIONS)
 @pytest.mark.parametrize("tiny_backbone", ["bert"], indirect=True)
-def test_a_mutation_is_caught(name, make, monkeypatch):
+def test_a_mutation_is_caught(name, runs, monkeypatch):
     MUTATIONS[name](None, monkeypatch)
-    assert disagreement(*make()) > 1e-6
+    assert disagreement(*started(runs)) > 1e-6
 
 
-def test_lower_layers_are_seen_by_parts_that_join(make):
-    context, method = make()
+def test_lower_layers_are_seen_by_parts_that_join(runs):
+    method, context = started(runs)
     method.loss = lambda views, step: views
     views = method.step_loss(context, Step(0, 1, 4, 1, ROWS))
     text = context.sentences()[ROWS[3]]
@@ -126,9 +116,9 @@ TEXTS = ["a man sleeps", "the old dog sees two birds .", "", "two", "a cat [MASK
 
 
 @pytest.mark.parametrize(("denoise", "from_zero"), [(False, False), (True, False), (True, True)])
-def test_the_encoder_equals_one_sentence_at_a_time(make, denoise, from_zero):
+def test_the_encoder_equals_one_sentence_at_a_time(runs, denoise, from_zero):
     hyper = {"denoise_scored": denoise, "from_zero": from_zero, "period": "false"}
-    context, method = make(torch.float32, **hyper)
+    method, context = started(runs, torch.float32, **hyper)
     vectors = method.encoder(context).encode(TEXTS)
     assert vectors.dtype == np.float32
     for text, vector in zip(TEXTS, vectors, strict=True):
@@ -152,7 +142,7 @@ def released_vector(base, text):
 
 
 def test_on_roberta_a_scored_sentence_follows_a_space_as_released():
-    """What roberta-base scores, with the weights of the toy."""
+    """Texts as roberta-base scores them, with the weights of the toy."""
     base = load_encoder(TOY_FOLDER / "toy-roberta", pooler="avg")
     context = SimpleNamespace(encoder=lambda: base)
     official, paper = (
@@ -166,8 +156,8 @@ def test_on_roberta_a_scored_sentence_follows_a_space_as_released():
     assert (abs(paper.encode(texts) - expected).max(axis=1) > 1e-3).all()
 
 
-def test_a_long_sentence_leaves_room_for_the_template(make):
-    context, method = make(torch.float32, denoise_scored=True)
+def test_a_long_sentence_leaves_room_for_the_template(runs):
+    method, context = started(runs, torch.float32, denoise_scored=True)
     encoder = method.encoder(context)
     vectors = encoder.encode(["a man " * 80, "a man " * 90])
     assert np.isfinite(vectors).all()
@@ -175,21 +165,17 @@ def test_a_long_sentence_leaves_room_for_the_template(make):
     assert encoder.encode([]).shape == (0, 32)
 
 
-def test_the_encoder_is_saved_and_loaded_and_its_identity_tells_settings_apart(make, tmp_path):
+def test_the_encoder_is_saved_and_loaded_and_its_identity_tells_settings_apart(runs, tmp_path):
     def encoder_of(**hyper):
         given = {"denoise_scored": True, "space": "true", **hyper}
-        context, method = make(torch.float32, **given)
+        method, context = started(runs, torch.float32, **given)
         return method.encoder(context)
 
     encoder = stored(encoder_of(), tmp_path / "kept", TEXTS)
-    others = [
-        encoder_of(denoise_scored=False),
-        encoder_of(period="false"),
-        encoder_of(template=SECOND),
-        encoder_of(space="false"),
-        encoder_of(from_zero="true"),
-    ]
-    assert len({encoder.identity, *(other.identity for other in others)}) == 6
+    changes = {"denoise_scored": False, "period": "false", "template": SECOND, "space": "false"}
+    changes["from_zero"] = "true"
+    changed = [encoder_of(**{key: value}).identity for key, value in changes.items()]
+    assert len({encoder.identity, *changed}) == 6
     with pytest.raises(UserError, match="was saved with 'prompt', not with pooler"):
         load_encoder(tmp_path / "kept", pooler="avg")
 

@@ -112,11 +112,11 @@ def prepared(teachers, vocabulary="a", **hyper):
 
 
 def test_two_teachers_are_averaged_and_one_has_the_whole_say():
-    both = vectors("random", 2 * N, WIDTH).chunk(2)
-    two, one = prepared(both), prepared(both[:1], teacher_2=None)
-    torch.testing.assert_close(two.teachers_cosines, oracle.taught(both, (0.3, 0.7)))
-    torch.testing.assert_close(one.teachers_cosines, oracle.taught(both[:1], [1.0]))
-    assert not two.teachers_cosines.requires_grad
+    teachers = vectors("random", 2 * N, WIDTH).chunk(2)
+    averaged, alone = prepared(teachers), prepared(teachers[:1], teacher_2=None)
+    torch.testing.assert_close(averaged.teachers_cosines, oracle.taught(teachers, (0.3, 0.7)))
+    torch.testing.assert_close(alone.teachers_cosines, oracle.taught(teachers[:1], [1.0]))
+    assert not averaged.teachers_cosines.requires_grad
     assert len(prepared([], gamma=0.0).teachers) == 0  # without ranking none is loaded
 
 

@@ -1,5 +1,5 @@
-"""What ConSERT, IS-BERT and DeCLUTR take from the libraries of their released code: how sentences
-are cut, rates, and the weights that decay (`tests.oracles.library`)."""
+"""ConSERT, IS-BERT and DeCLUTR follow the libraries of their released code: how sentences are
+cut, rates, and the weights that decay (`tests.oracles.library`)."""
 
 import pytest
 import torch
@@ -53,45 +53,44 @@ RELEASED = {
 def weights_differ(modules, recipe, epsilon, decay, released_rates=None):
     """The largest difference of a weight from the released one, in units of its change."""
     draw = torch.Generator().manual_seed(6)
-    named = list(modules.named_parameters())
-    starts = [weight.detach().clone() for _, weight in named]
-    # Small, so that epsilon matters.
-    gradients = [
-        [1e-4 * torch.randn(start.shape, generator=draw, dtype=start.dtype) for start in starts]
-        for _ in range(STEPS)
-    ]
+    named = dict(modules.named_parameters())
+    starts = {name: weight.detach().clone() for name, weight in named.items()}
+    gradients = {}
+    for name, start in starts.items():
+        size = (STEPS, *start.shape)
+        # Small, so that epsilon matters.
+        gradients[name] = 1e-4 * torch.randn(size, generator=draw, dtype=start.dtype)
     rates = [learning_rate(index, STEPS, recipe) for index in range(STEPS)]
-    optimiser, worst = make_optimiser([weight for _, weight in named], recipe), 0.0
+    optimiser = make_optimiser(list(named.values()), recipe)
     for index, rate in enumerate(rates):
         set_learning_rate(optimiser, index, rate, recipe)
-        for (_, weight), gradient in zip(named, gradients[index], strict=True):
-            weight.grad = gradient.clone()
+        for name, weight in named.items():
+            weight.grad = gradients[name][index].clone()
         optimiser.step()
-    for place, (name, weight) in enumerate(named):
-        given = [row[place] for row in gradients]
-        expected = trained_weights(
-            name, starts[place], given, released_rates or rates, epsilon, decay
-        )
-        change = (expected - starts[place]).abs().max()
-        worst = max(worst, ((weight.detach() - expected).abs().max() / change).item())
-        weight.data.copy_(starts[place])
+    worst = 0.0
+    for name, weight in named.items():
+        start, given = starts[name], gradients[name]
+        expected = trained_weights(name, start, given, released_rates or rates, epsilon, decay)
+        difference = (weight.detach() - expected).abs().max() / (expected - start).abs().max()
+        worst = max(worst, difference.item())
+        weight.data.copy_(start)
     return worst
 
 
 @pytest.mark.parametrize("text", RELEASED)
 def test_the_optimiser_is_the_released_one(text, runs):
-    """Of all weights by their names: of the backbone, and of IS-BERT's convolutions."""
+    """All weights by their names: the backbone's, and IS-BERT's convolutions."""
     epsilon, decay, bound = RELEASED[text]
     recipe, rates = run_of(text).recipe, None
-    others = {"decay_biases": True, "weight_decay": 0.0, "epsilon": 1e-8, "bias_correction": True}
+    changes = {"decay_biases": True, "weight_decay": 0.0, "epsilon": 1e-8, "bias_correction": True}
     if text.startswith("declutr"):
         modules, rates = torch.nn.Linear(4, 3), slanted_rates(STEPS)
         torch.nn.init.normal_(modules.bias)
-        others |= {"schedule": "linear", "warmup": 0.2}
+        changes |= {"schedule": "linear", "warmup": 0.2}
     else:
         modules = runs.start(text)[2]
     modules.double()
     assert weights_differ(modules, recipe, epsilon, decay, rates) < bound
-    for field, other in others.items():
-        changed = recipe.changed(**{field: other})
+    for field, value in changes.items():
+        changed = recipe.changed(**{field: value})
         assert weights_differ(modules, changed, epsilon, decay, rates) > 1e-4, field

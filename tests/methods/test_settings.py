@@ -1,4 +1,4 @@
-"""What the sources say: values of each method's settings; and hyper-parameters that are refused.
+"""Values of each method's settings, as the sources say; and hyper-parameters that are refused.
 
 Source: docs/methods.md.
 """

@@ -21,7 +21,7 @@ NAME = SimCSEPlusPlus.name
 
 @dataclass(frozen=True, eq=False)
 class QuietCase(Case):
-    """Its vectors without dropout are those of layer 1 of the first view."""
+    """A case whose vectors without dropout are layer 1 of the first view."""
 
     def build(self):
         method = super().build()

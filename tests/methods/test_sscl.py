@@ -1,4 +1,4 @@
-"""What the tests of all methods need to know of sscl (`outside.of_methods`)."""
+"""Tables of sscl for the tests of all methods (`outside.of_methods`), and its public forms."""
 
 import pytest
 

@@ -16,8 +16,8 @@ def test_seed_torch_draws_as_manual_seed_does():
 
 def test_a_stream_is_of_its_names_and_not_of_the_global_generator():
     state = torch.get_rng_state()
-    one, again, other = (torch.rand(3, generator=stream(1, "a", step)) for step in (2, 2, 3))
-    assert torch.equal(one, again)
-    assert not torch.equal(one, other)
+    first, second, third = (torch.rand(3, generator=stream(1, "a", step)) for step in (2, 2, 3))
+    assert torch.equal(first, second)
+    assert not torch.equal(first, third)
     assert torch.equal(torch.get_rng_state(), state)
     assert stream_seed(42, "order", 0) == 1186917750850176449  # docs/protocol.md

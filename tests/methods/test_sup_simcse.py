@@ -120,8 +120,7 @@ def test_a_premise_as_its_own_entailment_is_simcse_bit_for_bit(runs, table, tmp_
 
 def test_a_step_reads_the_triples_of_its_rows(runs, table):
     """Parts that join see the premises, with the rows of their sentences."""
-    method, context, modules = runs.start("sup-simcse", corpus=table(0, 1, 2), dimension=32)
-    modules.double().eval()
+    method, context = runs.exact("sup-simcse", corpus=table(0, 1, 2), dimension=32)
     assert method.items(context) == 24
     seen, tokens = [], context.tokens()
     method.extras = lambda *given: seen.append(given) or ()

@@ -53,6 +53,6 @@ def test_without_effect_it_changes_no_weight(name, key, inputs):
 def test_without_effect_it_makes_no_other_run(name, key, inputs):
     off, *values = CASES[name, key]
     trial = Trial(method_class(name), inputs)
-    words = {"none" if one is None else str(one).lower() for one in values}
+    words = {"none" if value is None else str(value).lower() for value in values}
     texts = [f"{name}[{off},{key}={word}]" for word in words if f"{key}=" not in off]
     assert {trial.resolve(text).id for text in texts} == {trial.resolve(f"{name}[{off}]").id}

@@ -6,12 +6,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from bench.datasets.corpora import read_sentences
-from bench.training.context import RunContext
 from methods.base import Refusal, Step, stream
 from methods.word_noise import WordNoise, edit, segmenter
 from tests.methods.cases import HARD, batch, build, floor_of, unit_of
-from tests.methods.outside import BERT, disagreement, run_of
+from tests.methods.outside import BERT, disagreement, step
 from tests.oracles.edits import Mutation, edits
 from tests.oracles.outside import nt_xent
 from tests.oracles.word_noise import noised
@@ -159,26 +157,20 @@ def test_jieba_is_asked_for_only_where_it_is_needed(monkeypatch):
 # With a backbone
 
 
-def test_long_sentences_are_cut_to_the_recipes_length(tiny_bert, tiny_corpus, tiny_data):
-    text = "word-noise[probability=1]"
-    run = run_of(text, tiny_bert, tiny_corpus, tiny_data, max_length=6)
-    context, method = RunContext(run, tiny_data, "cpu"), run.build()
-    method.prepare(context)
+def test_long_sentences_are_cut_to_the_recipes_length(runs):
+    method, context, _ = runs.start("word-noise[probability=1]", max_length=6)
     assert max(map(len, context.tokens())) == max(map(len, method.edited.values())) == 6
-    edited = noised(read_sentences(tiny_corpus), "swap", 1.0, 1)
+    edited = noised(context.sentences(), "swap", 1.0, 1)
     assert [method.edited[row] for row in range(44)] == context.tokenize(edited, 6)
 
 
-def test_a_step_is_the_loss_of_the_edited_sentences(tiny_bert, tiny_corpus, tiny_data):
-    run = run_of("word-noise", tiny_bert, tiny_corpus, tiny_data, dropout=0.0)
-    context, method = RunContext(run, tiny_data, "cpu"), run.build()
-    context.backbone.double()
-    method.prepare(context)
+def test_a_step_is_the_loss_of_the_edited_sentences(runs):
+    method, context = runs.exact("word-noise")
     rows = [4, 9, 0, 17, 30]
-    edited = noised(read_sentences(tiny_corpus), "swap", 0.1, 1)
+    edited = noised(context.sentences(), "swap", 0.1, 1)
     (vectors,) = context.embed([context.tokenize([edited[row] for row in rows])]).vectors
     # Without dropout both views are equal.
-    loss = method.step_loss(context, Step(0, 1, 5, 1, rows))
+    loss = method.step_loss(context, step(0, rows))
     torch.testing.assert_close(loss, nt_xent(vectors, vectors, 0.05), rtol=1e-9, atol=0.0)
 
 

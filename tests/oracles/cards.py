@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tests.oracles.methods import infonce, named_generator
+from tests.oracles.methods import infonce, named_generator, similarity
 
 SEED = 3
 CUT = 6  # letters of a sentence that the search reads
@@ -19,25 +19,20 @@ BATCHES = ([1, 4, 0, 7], [6, 2, 0, 5], [8, 3, 1, 2], [0], [3, 1, 5, 4, 6])
 
 def neighbours(count: int) -> list[list[str]]:
     """Nearest other sentences of each distinct one, by the vectors below."""
-    vectors = [vector(sentence) for sentence in DISTINCT]
     found = []
-    for i, u in enumerate(vectors):
-        cosines = [
-            sum(a * b for a, b in zip(u, v, strict=True)) / (norm(u) * norm(v)) for v in vectors
-        ]
-        ranked = sorted((j for j in range(len(vectors)) if j != i), key=lambda j: (-cosines[j], j))
-        found.append([DISTINCT[j] for j in ranked[:count]])
+    for sentence in DISTINCT:
+        u = vector(sentence)
+        cosines = {text: similarity(u, vector(text)).item() for text in DISTINCT}
+        del cosines[sentence]
+        found.append(sorted(cosines, key=lambda text: -round(cosines[text], 6))[:count])
     return found
 
 
-def vector(sentence: str) -> list[float]:
-    """Of the sentence as the search reads it: cut, here after so many letters."""
-    sentence = sentence[:CUT]
-    return [1.0 + sum(ord(letter) for letter in sentence[k::3]) % 17 for k in range(3)]
-
-
-def norm(u: Sequence[float]) -> float:
-    return sum(x * x for x in u) ** 0.5
+def vector(sentence: str) -> Tensor:
+    """The sentence's vector as the search reads it: cut, here after so many letters."""
+    letters = sentence[:CUT]
+    sums = [1.0 + sum(ord(letter) for letter in letters[k::3]) % 17 for k in range(3)]
+    return torch.tensor(sums, dtype=torch.float64)
 
 
 def retrieved(rows: Sequence[int], index: int, count: int) -> list[str]:

@@ -24,10 +24,10 @@ class HardNegativesOracle:
             count, std, weight = self.noise
             noise = gaussian(count, len(h[0]), std, named_generator(seed, "noise", index))
         for i in range(len(h)):
-            own, others = self.candidates(h, p, lower[1][0], i)
-            candidates = [own, *others, *(self.of_noise(h[i], vector) for vector in noise)]
+            own, negatives = self.candidates(h, p, lower[1][0], i)
+            candidates = [own, *negatives, *(self.of_noise(h[i], vector) for vector in noise)]
             scores = [candidate / self.t for candidate in candidates]
-            weights = [1.0] * (1 + len(others)) + [weight] * len(noise)
+            weights = [1.0] * (1 + len(negatives)) + [weight] * len(noise)
             losses.append(log_sum(scores, weights) - scores[0])
         return sum(losses) / len(losses) + self.term(h, p)
 
@@ -107,10 +107,10 @@ class SimCSEPlusPlusOracle(HardNegativesOracle):
     feature_temperature: float = 5.0
 
     def candidates(self, h, p, quiet, i):
-        own, others = similarity(h[i], p[i]), [j for j in range(len(h)) if j != i]
+        own, rows = similarity(h[i], p[i]), [j for j in range(len(h)) if j != i]
         if self.off_dropout:
-            return self.positive_factor * own, [similarity(quiet[i], quiet[j]) for j in others]
-        return own, [similarity(h[i], p[j]) for j in others]
+            return self.positive_factor * own, [similarity(quiet[i], quiet[j]) for j in rows]
+        return own, [similarity(h[i], p[j]) for j in rows]
 
     def term(self, h, p):
         if len(h) == 1 or not self.weight:
@@ -118,7 +118,7 @@ class SimCSEPlusPlusOracle(HardNegativesOracle):
         first, second = standardised(h), standardised(p)
         losses = []
         for k, feature in enumerate(first):
-            row = [feature @ other / len(h) / self.feature_temperature for other in second]
+            row = [feature @ column / len(h) / self.feature_temperature for column in second]
             losses.append(log_sum(row) - row[k])
         return self.weight * sum(losses) / len(losses)
 

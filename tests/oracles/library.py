@@ -19,7 +19,7 @@ def kept_pieces(lengths: Sequence[int], longest: int, positions: int) -> list[in
 
 
 def slanted_rates(total: int) -> list[float]:
-    """Of AllenNLP's slanted triangle (allennlp@df4b573, slanted_triangular.py:138-165), as
+    """Rates of AllenNLP's slanted triangle (allennlp@df4b573, slanted_triangular.py:138-165), as
     training_config/declutr.jsonnet:65-84 of JohnGiorgi/DeCLUTR@b78ac57 has it."""
     cut, rates = int(total * 0.1), []
     for step in range(1, total + 1):

@@ -103,8 +103,8 @@ def nt_xent(first, second, t):
     losses = []
     for i in range(2 * n):
         j = i + n if i < n else i - n
-        others = [similarity(r[i], r[k]) / t for k in range(2 * n) if k != i]
-        losses.append(log_sum(others) - similarity(r[i], r[j]) / t)
+        scores = [similarity(r[i], r[k]) / t for k in range(2 * n) if k != i]
+        losses.append(log_sum(scores) - similarity(r[i], r[j]) / t)
     return sum(losses) / len(losses)
 
 

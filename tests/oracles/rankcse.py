@@ -23,10 +23,10 @@ def list_net(found, wanted):
     """Cross-entropy of the teachers' shares of all other sentences; both over temperatures."""
     losses = [found.new_zeros(())]
     for i in range(len(found)):
-        others = [j for j in range(len(found)) if j != i]
-        for j in others:
-            share = (wanted[i, j] - log_sum(wanted[i, others])).exp()
-            losses.append(share * (log_sum(found[i, others]) - found[i, j]))
+        candidates = [j for j in range(len(found)) if j != i]
+        for j in candidates:
+            share = (wanted[i, j] - log_sum(wanted[i, candidates])).exp()
+            losses.append(share * (log_sum(found[i, candidates]) - found[i, j]))
     return sum(losses) / len(found)
 
 
