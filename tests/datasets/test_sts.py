@@ -157,8 +157,8 @@ def oracle_ranks(values):
     """Average ranks: those below, and half-way through those equal."""
     ranks = []
     for value in values:
-        below = sum(1 for other in values if other < value)
-        equal = sum(1 for other in values if other == value)
+        below = sum(1 for rival in values if rival < value)
+        equal = sum(1 for rival in values if rival == value)
         ranks.append(Fraction(2 * below + equal + 1, 2))
     return ranks
 
@@ -180,10 +180,12 @@ def oracle(task, table):
     golds = [subset.gold.tolist() for subset in task.subsets]
     values = {"all": oracle_spearman(list(chain(*orders)), list(chain(*golds)))}
     if len(golds) > 1:
-        each = [oracle_spearman(order, gold) for order, gold in zip(orders, golds, strict=True)]
-        values["mean"] = sum(each) / len(each)
+        by_subset = [
+            oracle_spearman(order, gold) for order, gold in zip(orders, golds, strict=True)
+        ]
+        values["mean"] = sum(by_subset) / len(by_subset)
         sizes = [len(gold) for gold in golds]
-        weighted = sum(score * size for score, size in zip(each, sizes, strict=True))
+        weighted = sum(score * size for score, size in zip(by_subset, sizes, strict=True))
         values["wmean"] = weighted / sum(sizes)
     return values
 
