@@ -274,6 +274,13 @@ def test_known_answers_of_the_three_aggregations():
     assert values(task, table) == pytest.approx({"all": -60, "mean": 0, "wmean": 20})
 
 
+def test_ties_have_average_ranks():
+    """Similarity ranks 1.5 1.5 3 against 1 2 3: covariance 1.5, variances 1.5 and 2, so
+    sqrt(3)/2."""
+    found = values(single({"a": 1, "b": 2, "c": 3}), angles({"a": 60, "b": 60, "c": 20}))
+    assert found == pytest.approx({"all": 50 * math.sqrt(3)})
+
+
 def test_equal_pairs_tie_whatever_their_vectors():
     """Rounding makes u.u / |u|^2 less than 1 for some u and more for others; such pairs must tie
     all the same."""
