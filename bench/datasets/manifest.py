@@ -58,6 +58,7 @@ class Manifest(Model):
                         f"the table '{kind}' has an unknown task '{name}'{hint}; "
                         "a set of your own is called sts:NAME or probing:NAME"
                     )
+        # Of a set of one's own nobody but the manifest knows the files.
         for name, parts in self.sts.items():
             if name.startswith(OWN_STS) and name not in self.sts_files:
                 raise ValueError(
@@ -159,6 +160,7 @@ def read_parts(task: Task, data: Path, parts: Iterable[str]) -> dict[str, list[L
             lacking = "sentence" if line.answer else "gold score or label"
             raise bad(line.path, line.number, f"no {lacking}")
         lines[part].append(line)
+    # Folds are drawn by position, so a line too few or too many changes every score.
     for part, read in lines.items():
         count, expected = len(read), task.sizes.get(part, 0)
         if count != expected:

@@ -141,12 +141,12 @@ def score(task: StsTask, predicted: Sequence[np.ndarray]) -> list[dict[str, Any]
         pooled = _correlation(metric, task.name, np.concatenate(predicted), np.concatenate(golds))
         values = {"all": pooled}
         if len(golds) > 1:
-            each = [
+            by_subset = [
                 _correlation(metric, _title(task, subset), values, subset.gold)
                 for subset, values in zip(task.subsets, predicted, strict=True)
             ]
-            values["mean"] = float(np.mean(each))
-            values["wmean"] = float(np.average(each, weights=list(map(len, golds))))
+            values["mean"] = float(np.mean(by_subset))
+            values["wmean"] = float(np.average(by_subset, weights=list(map(len, golds))))
         for aggregation, value in values.items():
             records.append(score_record(task.name, task.split, name, 100 * value, aggregation))
     return records

@@ -255,7 +255,7 @@ class Board:
 
     name: str  # part of the file names
     family: str  # short heading
-    which: str  # names the tasks in a sentence
+    subject: str  # names the tasks in a sentence
     tasks: tuple[str, ...]  # the columns
     metric: str  # shown for each task
     classifier: str = ""  # if the metric alone does not say it
@@ -264,7 +264,7 @@ class Board:
     def title(self) -> str:
         """Description of the numbers."""
         measure = METRICS[self.metric].title
-        return ", ".join(filter(None, [f"{measure} on {self.which}", self.classifier]))
+        return ", ".join(filter(None, [f"{measure} on {self.subject}", self.classifier]))
 
     @property
     def overall(self) -> str:
@@ -290,17 +290,18 @@ _HEADINGS = {
 
 def _boards(group: str, tasks: Sequence[Task]) -> list[Board]:
     """The tables of a group: one for each metric that all of its tasks have."""
-    family, which = _HEADINGS.get(group, (group, f"the tasks {group}"))
+    family, subject = _HEADINGS.get(group, (group, f"the tasks {group}"))
     names = tuple(task.name for task in tasks)
     boards = []
     for metric, entry in METRICS.items():
         if tasks and all(metric in metrics_of(task.protocol, task.name) for task in tasks):
             title, heading = group, family
+            # The main metric has the group's own name.
             if not entry.is_main:
                 title += entry.suffix or f"_{metric}"
                 heading += f", {entry.heading or entry.title}"
             classifier = entry.classifier if tasks[0].protocol == PROBING else ""
-            boards.append(Board(title, heading, which, names, metric, classifier))
+            boards.append(Board(title, heading, subject, names, metric, classifier))
     return boards
 
 

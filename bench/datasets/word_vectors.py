@@ -88,7 +88,7 @@ def read_vectors(path: Path) -> WordVectors:
                 vectors[len(rows)] = values
             except ValueError as error:
                 raise UserError(f"{path}, line {number}: {error}; fix it") from None
-            rows.setdefault(name, len(rows))
+            rows.setdefault(name, len(rows))  # a repeated word's row is overwritten by the next
             count += 1
     vectors = vectors[: len(rows)]
     if announced and announced != [count, columns]:

@@ -49,9 +49,9 @@ def corpus_path(name: str, folder: Path) -> Path:
     if path:
         return path
     present = [
-        other
-        for other in {*CORPORA, *map(corpus_name, folder.iterdir())}
-        if local_corpus(other, folder)
+        corpus
+        for corpus in {*CORPORA, *map(corpus_name, folder.iterdir())}
+        if local_corpus(corpus, folder)
     ]
     raise UserError(
         f"corpus '{name}' is not in {folder} ({CORPORA.get(name, f'{name}.txt')}, plain or .gz)"

@@ -267,7 +267,7 @@ def fit(
     # A loop has one thread, even alone: its operations are too small to be divided. The longest
     # begin first, so that none runs alone last.
     cohorts.sort(key=lambda cohort: -cohort.size)
-    side_by_side(train, cohorts, 1 if on_gpu else len(cohorts), each=None if on_gpu else 1)
+    side_by_side(train, cohorts, 1 if on_gpu else len(cohorts), share=None if on_gpu else 1)
     return [[heads[index] for index in range(len(heads))] for heads in trained]
 
 
@@ -284,14 +284,15 @@ def _groups(folds: Sequence[Fold], padded: bool) -> list[list[_Part]]:
     equally many heads, of layers of one shape or `padded` to it."""
     groups: dict[tuple[object, ...], list[_Part]] = {}
     for place, fold in enumerate(folds):
-        kinds: dict[object, list[int]] = {}
+        by_layers: dict[object, list[int]] = {}
+        # 0 where a loop may hold folds of different numbers of labels.
         labels = fold.classes if not padded or fold.classes > PADDED_CLASSES else 0
         for index, head in enumerate(fold.heads):
-            kinds.setdefault(head.hidden > 0 if padded else head.hidden, []).append(index)
-        for kind, indices in kinds.items():
+            by_layers.setdefault(head.hidden > 0 if padded else head.hidden, []).append(index)
+        for layers, indices in by_layers.items():
             part = _Part(place, indices, replace(fold, heads=tuple(fold.heads[i] for i in indices)))
             shapes = tuple((head.hidden, head.dropout) for head in part.fold.heads)
-            key = (len(fold.train), fold.dev is None, kind, labels, shapes)
+            key = (len(fold.train), fold.dev is None, layers, labels, shapes)
             groups.setdefault(key, []).append(part)
     return list(groups.values())
 
@@ -354,6 +355,7 @@ class _Cohort:
                 best_weight[improved] = weight[improved]
             best_correct = torch.where(better, correct, best_correct)
             missed = running & ~better
+            # Misses add up over the whole training: SentEval never sets them back.
             running &= ~(missed & (misses >= self.settings.tenacity))
             misses += missed
             ended = ~running.any(1) | (passes > self.settings.max_epoch)

@@ -40,10 +40,10 @@ def uniformity(vectors: Tensor) -> float:
     return math.log(2 * total / (len(rows) * (len(rows) - 1)))
 
 
-def largest_similarities(vectors: Tensor, others: Tensor, ranks: int) -> list[float]:
-    """Means of the largest, second largest, ... cosine of each row with all `others` but its own;
+def largest_similarities(vectors: Tensor, candidates: Tensor, ranks: int) -> list[float]:
+    """Means of the largest, second largest, ... cosine of each row with `candidates` but its own;
     all are unit vectors (n, d)."""
-    cosines = (vectors @ others.T).fill_diagonal_(-math.inf)
+    cosines = (vectors @ candidates.T).fill_diagonal_(-math.inf)
     return cosines.topk(ranks).values.double().mean(0).tolist()
 
 

@@ -91,8 +91,7 @@ def kfold(train: Part, test: Part, classes: int, settings: Settings) -> Result:
     scores = _means(fit(train.features, train.labels, folds, settings))
     last = Fold(np.arange(len(labels)), None, _best(scores), classes)
     ((head,),) = fit(train.features, train.labels, [last], settings)
-    predicted = head.predict(test.features)
-    return Result(max(scores), _accuracy(predicted, test.labels.cpu().numpy()), predicted)
+    return _tested(max(scores), head, test)
 
 
 def best_on_dev(
@@ -122,8 +121,12 @@ def best_on_dev(
 def _selected(heads: Sequence[Fitted], test: Part) -> Result:
     """The result of the head with the best dev accuracy, the first of equals."""
     scores = [round(100 * head.accuracy, 2) for head in heads]
-    predicted = heads[int(np.argmax(scores))].predict(test.features)
-    return Result(max(scores), _accuracy(predicted, test.labels.cpu().numpy()), predicted)
+    return _tested(max(scores), heads[int(np.argmax(scores))], test)
+
+
+def _tested(dev: float, head: Fitted, test: Part) -> Result:
+    predicted = head.predict(test.features)
+    return Result(dev, _accuracy(predicted, test.labels.cpu().numpy()), predicted)
 
 
 def _best(scores: Sequence[float]) -> tuple[Head, ...]:

@@ -21,7 +21,7 @@ def boards(suite: SuiteResults) -> list[BoardRow]:
         tasks = tuple(task for task in whole.tasks if task in planned)
         part = whole
         if tasks not in ((), whole.tasks):
-            part = replace(whole, tasks=tasks, which=listed(tasks))
+            part = replace(whole, tasks=tasks, subject=listed(tasks))
         rows.append(BoardRow(whole=whole, planned=part))
     return rows
 

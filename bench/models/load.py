@@ -162,6 +162,7 @@ def check_files(
     """Return how `load_encoder` reads a folder with these options, of `KINDS`; refuse what shows
     without its weights."""
     kind = folder_kind(folder)
+    # First the options that the kind of the folder excludes: for these nothing in it is read.
     if template is not None and pooler is None:
         raise UserError(
             f"a template needs a pooler, and {folder} a transformer; name a pooler, too"
@@ -477,10 +478,10 @@ class Model:
     def load(self, device: str) -> Encoder:
         if not self.is_function:
             return load_encoder(str(self.source), **self._given, device=device)
-        others = replace(self, dims=None, normalize=False).options
-        if others:
+        unusable = replace(self, dims=None, normalize=False).options
+        if unusable:
             raise UserError(
-                f"'{self.name}' is a function; it takes only dims and normalize, omit {others[0]}"
+                f"'{self.name}' is a function; it takes only dims and normalize, omit {unusable[0]}"
             )
         return shaped(FunctionEncoder(self._function(), self.name), self.dims, self.normalize)
 

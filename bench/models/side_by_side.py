@@ -21,7 +21,7 @@ def side_by_side(
     items: Sequence[Item],
     most: int,
     then: Callable[[Result], object] = lambda result: None,
-    each: int | None = None,
+    share: int | None = None,
 ) -> None:
     """Do work on items, several at once.
 
@@ -32,18 +32,18 @@ def side_by_side(
         items: begun in this order.
         most: items at once.
         then: called with each result, in the calling thread.
-        each: torch's threads of an item; by default the items at work divide all of them.
+        share: torch's threads of an item; by default the items at work divide all of them.
     """
     threads, stopped = torch.get_num_threads(), Event()
     workers = min(most, threads, len(items))
-    each = each or threads // max(1, workers)
+    share = share or threads // max(1, workers)
     try:
         if workers < 2:
-            torch.set_num_threads(each)
+            torch.set_num_threads(share)
             for item in items:
                 then(work(item, stopped.is_set))
             return
-        with ThreadPoolExecutor(workers, "", torch.set_num_threads, (each,)) as pool:
+        with ThreadPoolExecutor(workers, "", torch.set_num_threads, (share,)) as pool:
             try:
                 jobs = [pool.submit(work, item, stopped.is_set) for item in items]
                 for job in as_completed(jobs):

@@ -47,7 +47,7 @@ def _differences(judged: Judged) -> list[str]:
     board = judged.suite.board(judged.pairs[0].board)
     task, planned = board.overall, board.planned
     rows = [pair for pair in judged.pairs if (pair.board, pair.task) == (board.name, task)]
-    measure = planned.title if task == "Avg" else replace(planned, which=task).title
+    measure = planned.title if task == "Avg" else replace(planned, subject=task).title
     over = "over the test items" if by_items(rows) else "paired by seed"
     title = f"{judged.suite.baseline_name}, {measure}, {over}"
     lines = [f"against {title}, words after Holm's correction:"]

@@ -126,9 +126,9 @@ def test_pairs_of_equal_words_have_equal_keys_in_all_tasks():
     vectors = lambda texts: np.array([[1.0, ord(text.strip()[0]) % 7] for text in texts])  # noqa: E731
     tasks = [task, sts.StsTask("STS12", "test", (subset,))]
     items = with_keys(tasks, score(tasks, vectors).items)
-    keys, others = items["STS-B"]["key"].tolist(), items["STS12"]["key"].tolist()
-    assert others[:2] == keys[:2]
-    assert others[2] not in keys
+    keys, keys_of_sts12 = items["STS-B"]["key"].tolist(), items["STS12"]["key"].tolist()
+    assert keys_of_sts12[:2] == keys[:2]
+    assert keys_of_sts12[2] not in keys
     assert len(set(keys)) == 5
 
 

@@ -95,8 +95,8 @@ def test_a_corpus_that_is_no_text_is_refused_in_the_plan(name, content, problem,
 
 
 def test_names_of_other_formats_are_refused_and_no_other_names(tmp_path):
-    others = "a.jsonl,a.JSON,a.ndjson,a.tsv,a.parquet,a.arrow,a.xml,a.jsonl.gz,a.tar.gz,a.txt.bz2"
-    for name in others.split(","):
+    names = "a.jsonl,a.JSON,a.ndjson,a.tsv,a.parquet,a.arrow,a.xml,a.jsonl.gz,a.tar.gz,a.txt.bz2"
+    for name in names.split(","):
         with pytest.raises(UserError, match=f"{name} has a name of another format"):
             corpora.check_name(str(put(tmp_path, name, LINES)))
     for name in ("a", "wiki.en", "a.v1.2.txt", "a.gz"):

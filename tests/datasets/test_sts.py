@@ -157,8 +157,8 @@ def oracle_ranks(values):
     """Average ranks: those below, and half-way through those equal."""
     ranks = []
     for value in values:
-        below = sum(1 for other in values if other < value)
-        equal = sum(1 for other in values if other == value)
+        below = sum(1 for rival in values if rival < value)
+        equal = sum(1 for rival in values if rival == value)
         ranks.append(Fraction(2 * below + equal + 1, 2))
     return ranks
 
@@ -180,10 +180,12 @@ def oracle(task, table):
     golds = [subset.gold.tolist() for subset in task.subsets]
     values = {"all": oracle_spearman(list(chain(*orders)), list(chain(*golds)))}
     if len(golds) > 1:
-        each = [oracle_spearman(order, gold) for order, gold in zip(orders, golds, strict=True)]
-        values["mean"] = sum(each) / len(each)
+        by_subset = [
+            oracle_spearman(order, gold) for order, gold in zip(orders, golds, strict=True)
+        ]
+        values["mean"] = sum(by_subset) / len(by_subset)
         sizes = [len(gold) for gold in golds]
-        weighted = sum(score * size for score, size in zip(each, sizes, strict=True))
+        weighted = sum(score * size for score, size in zip(by_subset, sizes, strict=True))
         values["wmean"] = weighted / sum(sizes)
     return values
 
@@ -270,6 +272,13 @@ def test_known_answers_of_the_three_aggregations():
     # d = similarity rank - gold rank: a 1-5, b 2-4, c 5-3, d 4-2, e 3-1; 1 - 6 (16+4+4+4+4) / (5 *
     # 24) = -0.6
     assert values(task, table) == pytest.approx({"all": -60, "mean": 0, "wmean": 20})
+
+
+def test_ties_have_average_ranks():
+    """Similarity ranks 1.5 1.5 3 against 1 2 3: covariance 1.5, variances 1.5 and 2, so
+    sqrt(3)/2."""
+    found = values(single({"a": 1, "b": 2, "c": 3}), angles({"a": 60, "b": 60, "c": 20}))
+    assert found == pytest.approx({"all": 50 * math.sqrt(3)})
 
 
 def test_equal_pairs_tie_whatever_their_vectors():

@@ -64,8 +64,8 @@ def test_tables_by_name_and_by_path(tmp_path, monkeypatch):
     monkeypatch.setenv("BENCH_MODELS", str(tmp_path))
     named = backbone("mine")
     assert (named.fingerprint, named.reference, named.table()) == (known.fingerprint, "mine", path)
-    other = put(tmp_path, "sub/mine.txt", "dog 1 2 4\n")
-    assert backbone(str(other)).fingerprint != known.fingerprint
+    changed = put(tmp_path, "sub/mine.txt", "dog 1 2 4\n")
+    assert backbone(str(changed)).fingerprint != known.fingerprint
 
 
 def test_the_published_table_has_its_size(tmp_path):

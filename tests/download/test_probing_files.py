@@ -47,8 +47,8 @@ def fetched(monkeypatch, tmp_path):
     folder = tmp_path / "cache" / "senteval-0123456789ab"
     (folder / "downstream").mkdir(parents=True)
     (folder / "downstream" / "a.txt").write_text("a\n")
-    others = {"sts": {task: {"test": 2} for task in STS_TASKS}, "transfer": {"MR": {"mr.txt": 2}}}
-    listed = {"name": "few", "probing": dict.fromkeys(PROBING_TASKS, SIZES)} | others
+    counts = {"sts": {task: {"test": 2} for task in STS_TASKS}, "transfer": {"MR": {"mr.txt": 2}}}
+    listed = {"name": "few", "probing": dict.fromkeys(PROBING_TASKS, SIZES)} | counts
     (folder / "manifest.json").write_text(json.dumps(listed))
     return folder
 

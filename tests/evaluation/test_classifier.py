@@ -96,8 +96,8 @@ def same(found, expected, **tolerances):
     """Equal accuracies, and weights within tolerances."""
     for left, right in zip(chain(*found), chain(*expected), strict=True):
         assert left.accuracy == right.accuracy
-        for layer, other in zip(left.weights, right.weights, strict=True):
-            torch.testing.assert_close(layer, other, **tolerances)
+        for layer, wanted in zip(left.weights, right.weights, strict=True):
+            torch.testing.assert_close(layer, wanted, **tolerances)
 
 
 GRID = (Head(1e-3), Head(1e-2))

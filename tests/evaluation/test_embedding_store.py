@@ -85,7 +85,7 @@ def test_an_interruption_loses_at_most_one_chunk(tmp_path):
 
 
 def test_two_processes_cannot_use_one_store(tmp_path):
-    def other():
+    def second():
         try:
             VectorStore(tmp_path, Fake("fake-2"))
         except UserError as error:
@@ -93,7 +93,7 @@ def test_two_processes_cannot_use_one_store(tmp_path):
 
     with store_in(tmp_path) as store:
         store.add(TEXTS[:3])
-        process = multiprocessing.get_context("fork").Process(target=other)
+        process = multiprocessing.get_context("fork").Process(target=second)
         process.start()
         process.join()
         assert process.exitcode == 3

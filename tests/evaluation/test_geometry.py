@@ -93,8 +93,8 @@ def test_limits_of_uniformity_and_zero_vectors():
 
 
 def test_largest_similarities_equal_the_loop():
-    vectors, others = unit(draw(7, 20, 5)), unit(draw(8, 20, 5))
-    for side in (vectors, others):
+    vectors, candidates = unit(draw(7, 20, 5)), unit(draw(8, 20, 5))
+    for side in (vectors, candidates):
         rows, columns = vectors.tolist(), side.tolist()
         ranked = [
             sorted((cosine(a, b) for j, b in enumerate(columns) if j != i), reverse=True)

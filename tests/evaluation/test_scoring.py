@@ -139,9 +139,9 @@ def test_finished_tasks_depend_on_mode_and_sentences(data, tmp_path, quick, clas
     assert score(tasks, look_up, mode="dev").records == dev != test
     classified.clear()
     samples = tasks[0].splits["all"]
-    other = replace(samples, columns=((*samples.columns[0][:-1], "another sentence"),))
+    reworded = replace(samples, columns=((*samples.columns[0][:-1], "another sentence"),))
     flipped = replace(samples, labels=1 - samples.labels)
-    for changed in (other, flipped):
+    for changed in (reworded, flipped):
         score([replace(tasks[0], splits={"all": changed})], look_up, finished=tmp_path)
     assert classified == ["MR", "MR"]
 
@@ -157,8 +157,8 @@ def evaluate(data, tiny_bert):
     return run
 
 
-def same_scores(out, other):
-    ours, expected = read_scores(out), read_scores(other)
+def same_scores(out, wanted):
+    ours, expected = read_scores(out), read_scores(wanted)
     assert ours.records == expected.records
     assert len(ours.records) > 2
     assert ours.provenance.encoder == expected.provenance.encoder
@@ -197,11 +197,11 @@ def test_finished_tasks_of_another_encoder_are_not_used(evaluate, tmp_path, quic
 
 
 def test_scores_record_the_checksums_of_their_data(evaluate, data, tmp_path):
-    other = shutil.copytree(data, tmp_path / "data")
-    path = other / "downstream" / "STS" / "STSBenchmark" / "sts-test.csv"
+    changed = shutil.copytree(data, tmp_path / "data")
+    path = changed / "downstream" / "STS" / "STSBenchmark" / "sts-test.csv"
     path.write_text(path.read_text().replace("a", "b", 1))
     sums = []
-    for folder in (data, other):
+    for folder in (data, changed):
         assert evaluate(tmp_path / "scores.json", "STS-B", data=folder) == 0
         sums.append(json.loads((tmp_path / "scores.json").read_text())["provenance"]["data"])
     assert sums[0]["files"] == sums[1]["files"] > 0
@@ -246,8 +246,8 @@ SCORES = [
 def test_a_table_of_each_group_by_metric_and_split():
     shown = score_tables({"a_b/c": SCORES})
     assert "".join(f"{line.rstrip()}\n" for line in shown.splitlines()) == TABLES
-    both = score_tables({"a": SCORES, "b": SCORES})
-    assert next(block.split()[-2:] for block in both.split("\n\n")) == ["b", "70.00"]
+    tables = score_tables({"a": SCORES, "b": SCORES})
+    assert next(block.split()[-2:] for block in tables.split("\n\n")) == ["b", "70.00"]
 
 
 def test_every_score_is_a_line_of_csv():

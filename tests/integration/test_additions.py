@@ -16,12 +16,12 @@ from tests.support.programs import ROOT, ended
 from tests.support.synthetic_suite import seeds, write_suite
 
 METRIC = """
-    "alignment_dclr": Metric(
+    "pair_alignment": Metric(
         QUANTITY,
         {"alignment_of_pairs": Printed("the alignment loss of the pairs of STS-B")},
         cell=("pairs", ""),
         analysis="alignment",
-        value=lambda results: results["STS-B"]["all"]["alignment_dclr"],
+        value=lambda results: results["STS-B"]["all"]["pair_alignment"],
         tolerance=Tolerance(0.1, 0.1, "made up"),
     ),
 """
@@ -51,7 +51,7 @@ def tree(tmp_path_factory):
         text = before + anchor + entry.removeprefix("\n") + after
         (tree / name).write_text(text, encoding="utf-8")
     (tree / "bench" / "reported" / "sscl_table9_new.csv").write_text(TABLE, encoding="utf-8")
-    alignment = {"STS-B": {"all": {"alignment": 0.3, "alignment_dclr": 0.2, "uniformity": -2.0}}}
+    alignment = {"STS-B": {"all": {"alignment": 0.3, "pair_alignment": 0.2, "uniformity": -2.0}}}
     rows = [dict.fromkeys((*STS_TASKS, "STS-X"), value) for value in (66.0, 66.1, 66.2)]
     more = {"tasks": ["sts", "STS-X"], "analyses": {"alignment": alignment}}
     suite = write_suite(tree / "suite", seeds("simcse", rows, **more))

@@ -165,7 +165,9 @@ def test_a_pooler_that_is_not_stored_is_not_needed(folders, tmp_path):
     """As in checkpoints of a masked language model."""
     folder = shutil.copytree(folders("mpnet"), tmp_path / "mpnet")
     expected = load_encoder(folder, pooler="avg").encode(SENTENCES)
-    change_weights(folder, lambda all: {name: all[name] for name in all if "pooler" not in name})
+    change_weights(
+        folder, lambda weights: {name: weights[name] for name in weights if "pooler" not in name}
+    )
     np.testing.assert_array_equal(load_encoder(folder, pooler="avg").encode(SENTENCES), expected)
     refused(lambda: load_encoder(folder, pooler="cls"), "stores no pooler weights")
 

@@ -72,10 +72,10 @@ def test_encoding_with_dropout_draws_masks_from_a_seed_and_leaves_no_trace(tiny_
     encoder = load_encoder(tiny_bert, pooler="avg_first_last")
     texts = ["a man sleeps", "two dogs run in the park", "a man sleeps"]
     plain, state = encoder.encode(texts), torch.get_rng_state()
-    one, again, other = (encoder.encode_with_dropout(texts, seed) for seed in (1, 1, 2))
-    assert np.array_equal(one, again)
-    assert not np.allclose(one, other)
-    assert not np.array_equal(one[0], one[2])  # every row has masks of its own
+    first, again, second = (encoder.encode_with_dropout(texts, seed) for seed in (1, 1, 2))
+    assert np.array_equal(first, again)
+    assert not np.allclose(first, second)
+    assert not np.array_equal(first[0], first[2])  # every row has masks of its own
     assert torch.equal(torch.get_rng_state(), state)
     still = TransformerEncoder(*load_backbone(tiny_bert, dropout=0.0), "avg_first_last")
     np.testing.assert_allclose(still.encode_with_dropout(texts, 1), plain, **CLOSE)

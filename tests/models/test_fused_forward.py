@@ -51,7 +51,7 @@ def numbers(model, fused, kind, first_only):
 @pytest.mark.parametrize("kind", CLOSE)
 def test_equals_the_packed_pass(tiny_backbone, kind, first_only):
     model = load_backbone(tiny_backbone, dropout=0.0)[0].train()
-    fused, packed = (numbers(model, each, kind, first_only) for each in (True, False))
+    fused, packed = (numbers(model, is_fused, kind, first_only) for is_fused in (True, False))
     assert fused.keys() == packed.keys()
     largest = max(value.abs().max() for value in packed.values())
     for name, value in packed.items():

@@ -132,7 +132,7 @@ def test_states_equal_the_padded_model(model, kind, relative, drops):
 @pytest.mark.parametrize("first_only", [False, True], ids=["whole", "first token"])
 @pytest.mark.parametrize("lengths", [[7, 1, 4, 7, 2], [5, 5, 5], [1]], ids=str)
 def test_gradients_equal_the_padded_model(model, lengths, first_only, drops):
-    """Of a random linear functional of all states, or of the last layer's first tokens alone."""
+    """A random linear functional of all states, or of the last layer's first tokens alone."""
     batch, generator = batch_of(lengths), torch.Generator().manual_seed(1)
     packed = attending(model, drops)
     *theirs, last = padded_states(model, batch)
@@ -216,7 +216,7 @@ def test_dropout_has_the_padded_models_distribution(bert, global_state, sites, f
 
 @whole_or_first
 def test_dropout_of_other_devices_has_it_too(bert, global_state, monkeypatch, first_only):
-    """What runs on a GPU, torch's own dropout and fused attention, here on the processor."""
+    """Code of a GPU, torch's own dropout and fused attention, here on the processor."""
     plain = Dropout.__init__
 
     def init(self, active, device):
@@ -249,9 +249,9 @@ def test_dropout_draws_elements_independently(global_state):
     torch.manual_seed(5)
     drop, ones = Dropout(True, torch.device("cpu")), torch.ones(400_000)
     first, second = ((drop(ones, 0.1) > 0).double() for _ in range(2))
-    others = {0: second, **{lag: first.roll(lag) for lag in (1, 2, 3, 4, 5, 8)}}
-    for lag, other in others.items():
-        z = float(torch.corrcoef(torch.stack([first, other]))[0, 1]) * math.sqrt(len(ones))
+    drawn_apart = {0: second, **{lag: first.roll(lag) for lag in (1, 2, 3, 4, 5, 8)}}
+    for lag, mask in drawn_apart.items():
+        z = float(torch.corrcoef(torch.stack([first, mask]))[0, 1]) * math.sqrt(len(ones))
         assert abs(z) < 4, lag
 
 

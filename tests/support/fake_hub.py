@@ -112,8 +112,8 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._missing("EntryNotFound")
 
-    def _missing(self, what: str) -> None:
-        self._answer(404, b"{}", {"X-Error-Code": what}, Fault())
+    def _missing(self, code: str) -> None:
+        self._answer(404, b"{}", {"X-Error-Code": code}, Fault())
 
     def _repository(
         self, kind: str | None, name: str, revision: str, file: str = "", *, fault: Fault

@@ -42,7 +42,7 @@ def row(model: type[AnyModel], **values: Any) -> AnyModel:
 def board(name: str = "sts", planned: Sequence[str] = (), tasks: Sequence[str] = ()) -> BoardRow:
     """A board; `planned`: the tasks that are planned, by default all; `tasks`: those of a user."""
     whole = boards_of(tasks)[name]
-    part = replace(whole, tasks=tuple(planned), which=listed(planned)) if planned else whole
+    part = replace(whole, tasks=tuple(planned), subject=listed(planned)) if planned else whole
     return BoardRow(whole=whole, planned=part)
 
 

@@ -51,18 +51,18 @@ def test_a_short_pretraining_writes_a_backbone(kind, tmp_path):
 def test_each_changed_role_costs_what_it_is_worth(seed, role):
     random.seed(seed)
     meaning = sample_meaning(1.0)
-    other = change(meaning, role)
-    assert similarity(meaning, other) == similarity(other, meaning)
+    changed = change(meaning, role)
+    assert similarity(meaning, changed) == similarity(changed, meaning)
     assert similarity(meaning, meaning) == 5
     if role in FACTORS:
-        assert similarity(meaning, other) == pytest.approx(5 * FACTORS[role])
+        assert similarity(meaning, changed) == pytest.approx(5 * FACTORS[role])
     elif getattr(meaning, role) is None:
-        assert other == meaning
+        assert changed == meaning
     else:
-        a, b = getattr(meaning, role), getattr(other, role)
+        a, b = getattr(meaning, role), getattr(changed, role)
         told = sum(worth for name, worth in ROLES.items() if getattr(meaning, name) is not None)
         lost = ROLES[role] * (1 - (RELATED if a.family == b.family else 0))
-        assert similarity(meaning, other) == pytest.approx(5 * (told - lost) / told)
+        assert similarity(meaning, changed) == pytest.approx(5 * (told - lost) / told)
 
 
 # The files
