@@ -16,7 +16,6 @@ import sys
 import xml.etree.ElementTree as ElementTree
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from itertools import chain
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -117,17 +116,6 @@ def name_of(run: PlannedRun) -> tuple[str, str]:
     return run.text, run.backbone
 
 
-def chains(runs: Sequence[PlannedRun]) -> list[list[PlannedRun]]:
-    """Groups of runs, each with those that they need before them. One process takes a group."""
-    groups: list[list[PlannedRun]] = []
-    for run in runs:
-        needed = {need.id for need in run.needs.values()}
-        joined = [group for group in groups if any(earlier.id in needed for earlier in group)]
-        groups = [group for group in groups if group not in joined]
-        groups.append([*chain.from_iterable(joined), run])
-    return groups
-
-
 def run_scores(name: str, folder: Path, plan: Plan) -> None:
     """Train and score what is left of a plan."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -139,12 +127,11 @@ def run_scores(name: str, folder: Path, plan: Plan) -> None:
     if not plan.runs:
         return
     print(f"{name}: {len(plan.runs)} runs", flush=True)
-    groups = chains(plan.runs)
-    processes, count = [], min(len(groups), max(1, CORES // threads_of(name)))
+    processes, count = [], min(len(plan.runs), max(1, CORES // threads_of(name)))
     command = [sys.executable, "-m", "bench", "job", "--suite", str(folder)]
     try:
         for share in range(count):
-            ids = [run.id for group in groups[share::count] for run in group]
+            ids = [run.id for run in plan.runs[share::count]]  # none of them needs another
             words = [*command, *ids, "--stages", "train", "score"]
             with open(folder / f"runs-{share}.log", "a") as log:
                 options = {"cwd": ROOT, "env": environment(name), "stdout": log, "stderr": log}
