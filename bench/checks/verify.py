@@ -208,9 +208,9 @@ def _faults(
     if run.id:
         for name in ("method", "backbone", "setting", "seed"):
             named = getattr(run, name)
-            others = {getattr(record, name) for record in read.records} - {named}
-            if others:
-                yield f"its records name {name} {min(others, key=str)}, its provenance {named}"
+            recorded = {getattr(record, name) for record in read.records} - {named}
+            if recorded:
+                yield f"its records name {name} {min(recorded, key=str)}, its provenance {named}"
         outcome = paths.run_folder(suite, run.id) / "outcome.json"
         if run.trained and outcome.is_file():
             trained = read_trained(outcome)

@@ -276,7 +276,7 @@ def test_a_file_with_a_mistake_is_one_sentence(source, said, add):
 
 
 def test_files_and_folders_are_found_and_do_not_clash(write, add, monkeypatch, tmp_path):
-    one, two = write(SOURCE, "one/same.py"), write(OTHER, "two/same.py")
+    first, second = write(SOURCE, "one/same.py"), write(OTHER, "two/same.py")
     write("raise OSError", "two/_helper.py")
     write(SOURCE, "two/notes.txt")
     monkeypatch.chdir(tmp_path)
@@ -286,11 +286,11 @@ def test_files_and_folders_are_found_and_do_not_clash(write, add, monkeypatch, t
     assert found["queue"].Hyper is not found["other-queue"].Hyper
     origins = [registered.method_origin(name) for name in ("queue", "other-queue", "simcse")]
     assert origins == [
-        *(registered.Origin(str(path), sha256_file(path)) for path in (one, two)),
+        *(registered.Origin(str(path), sha256_file(path)) for path in (first, second)),
         None,
     ]
-    three = add(SOURCE, "three/queue.py")
-    told = f"two methods have the name 'queue', in {one} and in {three}; rename"
+    third = add(SOURCE, "three/queue.py")
+    told = f"two methods have the name 'queue', in {first} and in {third}; rename"
     with pytest.raises(UserError, match=told):
         registered.method_classes()
 

@@ -321,9 +321,9 @@ def test_tolerances_follow_from_the_kind_of_score_and_its_items(tiny_data, tmp_p
     allowed = tolerances(read_tasks(["sts", "MR", "TREC", "MRPC", "Tense"], data))
     rows = (data / "downstream" / "MRPC" / "msr_paraphrase_test.txt").read_text().splitlines()
     positive = sum(row.startswith("1") for row in rows)
-    both, half = 1200 / (24 * 25), 1200 / (12 * 13)  # subsets of STS12 together, and one of them
+    whole, half = 1200 / (24 * 25), 1200 / (12 * 13)  # subsets of STS12 together, and one of them
     expected = {
-        ("STS12", "test", "spearman", "all"): both,
+        ("STS12", "test", "spearman", "all"): whole,
         ("STS12", "test", "spearman", "mean"): half,
         ("STS12", "test", "spearman", "wmean"): half,
         ("STS-B", "dev", "spearman", "all"): half,
@@ -332,7 +332,7 @@ def test_tolerances_follow_from_the_kind_of_score_and_its_items(tiny_data, tmp_p
         ("TREC", "dev", "accuracy", "all"): 100 / 72 + 0.01,
         ("Tense", "dev", "accuracy_mlp", "all"): 100 / 20 + 0.01,
         ("MRPC", "test", "f1", "all"): 200 / positive + 0.01,
-        ("Avg", "test", "spearman", "all"): (5 * both + 2 * half) / 7 + 0.01,
+        ("Avg", "test", "spearman", "all"): (5 * whole + 2 * half) / 7 + 0.01,
     }
     assert {cell: allowed[cell] for cell in expected} == expected
 

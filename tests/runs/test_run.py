@@ -66,9 +66,9 @@ def test_a_checkpoint_name_may_contain_a_revision():
 def test_the_suite_overrides_the_method_and_the_text_overrides_both():
     assert run("gs-infonce").recipe.dropout == 0.2
     assert run("gs-infonce", dropout=0.3).recipe.dropout == 0.3
-    both = run("gs-infonce[dropout=0.4]", dropout=0.3, batch_size=32)
-    assert (both.recipe.dropout, both.recipe.batch_size) == (0.4, 32)
-    assert both.recipe_changes == {"batch_size": 32}
+    made = run("gs-infonce[dropout=0.4]", dropout=0.3, batch_size=32)
+    assert (made.recipe.dropout, made.recipe.batch_size) == (0.4, 32)
+    assert made.recipe_changes == {"batch_size": 32}
     assert run("simcse", batch_size=64).recipe_changes == {}
     # A text may take back what does not fit the method.
     assert run("is-bert[dimension=none]", dimension=128).recipe.dimension is None
@@ -172,8 +172,9 @@ def test_corpus_data_seed_and_version_are_part_of_the_identity(monkeypatch):
     def digest(**changes):
         return resolve("simcse", **({"seed": 1} | places | changes)).digest
 
-    other = {"backbone_name": "bert-large-uncased", "recipe": {"learning_rate": 3e-5}}
-    digests = {digest(), digest(**other), digest(corpus="wiki1m_fallback")}
+    # SimCSE's learning rate on BERT large is another.
+    large = digest(backbone_name="bert-large-uncased", recipe={"learning_rate": 3e-5})
+    digests = {digest(), large, digest(corpus="wiki1m_fallback")}
     digests |= {digest(data="world"), digest(seed=2)}
     monkeypatch.setattr(method_classes()["simcse"], "version", 99)
     assert len(digests | {digest()}) == 6
