@@ -34,13 +34,10 @@ def elsewhere(tmp_path, monkeypatch):
 def test_a_table_before_and_after_anything_was_run(tmp_path, capsys):
     words = ["show", "gs-infonce-v2", "table-2"]
     assert main(words) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].endswith("Table 2: Spearman x 100, as printed.")
-    assert lines[2].split() == ["Backbone", "Method", *STS_TASKS, "Avg"]
-    row = next(line for line in lines if "+ GS-InfoNCE" in line).split()
+    out = capsys.readouterr().out
+    row = next(line for line in out.splitlines() if "+ GS-InfoNCE" in line).split()
     assert (row[0], row[-1]) == ("bert-base-uncased", "77.63")
-    assert not {"ours", "Verdict"} & set(" ".join(lines).split())
-    assert lines[-1].endswith("reproduce gs-infonce-v2 'Table 2' --row ROW")
+    assert "ours, " not in out
     suite = write_suite(tmp_path / "s", seeds("simcse", ROWS))
     assert main([*words, "--suite", str(suite)]) == 0
     shown = capsys.readouterr().out
