@@ -139,19 +139,19 @@ def verify(
         )
         now = provenance(device, torch.get_num_threads())
     then = described.as_written()
-    differences = [
-        (f"{part}, {name}", then[part].get(name), now[part].get(name))
-        for part in ("code", "versions", "device", "arithmetic")
-        for name in then[part] | now[part]
-        if then[part].get(name) != now[part].get(name)
-    ]
+    differences = []
+    for part in ("code", "versions", "device", "arithmetic"):
+        for name in then[part] | now[part]:
+            stored, present = then[part].get(name), now[part].get(name)
+            if stored != present:
+                differences.append((f"{part}, {name}", stored, present))
     # Another commit alone changes no last bits.
     allowed: dict[Cell, float] = {}
     if not all(name.startswith("code, ") for name, *_ in differences):
         allowed = tolerances(tasks)
     # Which items are unseen depends on corpora, which may not be here.
-    stored = [record.as_written() for record in read.records if record.aggregation != UNSEEN]
-    scores = pd.concat({"stored": _points(stored), "recomputed": _points(scored)}, axis=1)
+    records = [record.as_written() for record in read.records if record.aggregation != UNSEEN]
+    scores = pd.concat({"stored": _points(records), "recomputed": _points(scored)}, axis=1)
     scores["tolerance"] = [allowed.get(cell, 0.0) for cell in scores.index]
     faults = _faults(read, suite, folder, tasks, encoder)
     return Verification(result, scores, differences, list(faults))
