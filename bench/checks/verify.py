@@ -139,19 +139,19 @@ def verify(
         )
         now = provenance(device, torch.get_num_threads())
     then = described.as_written()
-    differences = [
-        (f"{part}, {name}", then[part].get(name), now[part].get(name))
-        for part in ("code", "versions", "device", "arithmetic")
-        for name in then[part] | now[part]
-        if then[part].get(name) != now[part].get(name)
-    ]
+    differences = []
+    for part in ("code", "versions", "device", "arithmetic"):
+        for name in then[part] | now[part]:
+            stored, present = then[part].get(name), now[part].get(name)
+            if stored != present:
+                differences.append((f"{part}, {name}", stored, present))
     # Another commit alone changes no last bits.
     allowed: dict[Cell, float] = {}
     if not all(name.startswith("code, ") for name, *_ in differences):
         allowed = tolerances(tasks)
     # Which items are unseen depends on corpora, which may not be here.
-    stored = [record.as_written() for record in read.records if record.aggregation != UNSEEN]
-    scores = pd.concat({"stored": _points(stored), "recomputed": _points(scored)}, axis=1)
+    records = [record.as_written() for record in read.records if record.aggregation != UNSEEN]
+    scores = pd.concat({"stored": _points(records), "recomputed": _points(scored)}, axis=1)
     scores["tolerance"] = [allowed.get(cell, 0.0) for cell in scores.index]
     faults = _faults(read, suite, folder, tasks, encoder)
     return Verification(result, scores, differences, list(faults))
@@ -208,9 +208,9 @@ def _faults(
     if run.id:
         for name in ("method", "backbone", "setting", "seed"):
             named = getattr(run, name)
-            others = {getattr(record, name) for record in read.records} - {named}
-            if others:
-                yield f"its records name {name} {min(others, key=str)}, its provenance {named}"
+            recorded = {getattr(record, name) for record in read.records} - {named}
+            if recorded:
+                yield f"its records name {name} {min(recorded, key=str)}, its provenance {named}"
         outcome = paths.run_folder(suite, run.id) / "outcome.json"
         if run.trained and outcome.is_file():
             trained = read_trained(outcome)

@@ -150,13 +150,13 @@ def show_status(
 @command()
 def job(
     suite: Suite,
-    ids: Annotated[list[str] | None, arg("Runs of the plan; by default all.", "ID")] = None,
+    ids: Annotated[list[str], arg("Runs of the plan; by default all.", "ID")] = [],
     stages: Annotated[list[str], opt("Only these stages.", **one_of(STAGES))] = list(STAGES),
     attempt: Annotated[int, opt("From 2 on, no run that failed for good.", "N", min=1)] = 1,
     run: Annotated[
-        str | None,
+        str,
         opt("Instead of planned runs, method[key=value,...]+ingredient@paper|official.", "TEXT"),
-    ] = None,
+    ] = "",
     backbone: Annotated[str, opt("With --run: a backbone, by name or folder.", "NAME")] = "none",
     corpus: Annotated[str, opt(f"With --run: {CORPORA}.", "NAME")] = "",
     data: Annotated[str, opt(f"With --run: {DATA}.", "NAME")] = "senteval",
@@ -179,9 +179,9 @@ def job(
     from bench.stages.activity import check_retry
     from bench.stages.inputs import renew
 
-    if run is None:
+    if not run:
         plan = read_plan(suite / "plan.json")
-        runs = plan.chosen(ids or [])
+        runs = plan.chosen(ids)
     else:
         ((_, fields),), _ = parse(f"recipe[{','.join(recipe)}]")
         resolved = resolve(
@@ -194,8 +194,8 @@ def job(
             )
         work = {"tasks": read_tasks(tasks), "analyses": analyses}
         runs = [PlannedRun.model_validate(dict(resolved) | work)]
-        common = {"suite": suite.name, "data": data, "corpus": corpus, "mode": mode}
-        plan = Plan.model_validate(common | {"runs": runs})
+        common = {"suite": suite.name, "data": data, "corpus": corpus, "mode": mode, "runs": runs}
+        plan = Plan.model_validate(common)
     # The workflow has looked for changed inputs before it started a job.
     changed = renew(runs, suite) if runs and not ids else []
     if attempt > 1 and len(runs) == 1:  # before it waits for a device

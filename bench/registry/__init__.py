@@ -1,1 +1,1 @@
-"""Methods and backbones by name, those of other packages too."""
+"""Methods and backbones by name, those of the user too."""

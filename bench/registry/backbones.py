@@ -164,9 +164,9 @@ def _known_or_local(name: str) -> Backbone | None:
 def _is_path(name: str) -> bool:
     """Tell a path from an id of the hub, which has at most one "/", and an owner that is no folder
     here."""
-    owner, slash, rest = name.partition("/")
+    owner, slash, model = name.partition("/")
     is_here = Path(name).is_file() or (bool(slash) and Path(owner).is_dir())
-    return is_here or name.startswith((".", "/", "~")) or "/" in rest.partition("@")[0]
+    return is_here or name.startswith((".", "/", "~")) or "/" in model.partition("@")[0]
 
 
 # Names of rates of dropout in configurations: BERT and most encoders; DistilBERT, ModernBERT and

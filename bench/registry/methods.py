@@ -9,18 +9,18 @@ import sys
 import sysconfig
 import traceback
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 import methods
-from bench.utils.errors import UserError, did_you_mean
+from bench.utils.errors import UserError, did_you_mean, errors_of
 from bench.utils.files import sha256_text
-from bench.utils.validation import explain
+from bench.utils.validation import validated
 from methods.base import HyperParameters, Method
 
 LONGEST = 200  # characters of an error message that are shown
@@ -140,8 +140,8 @@ def load_file(path: Path) -> tuple[Origin, list[type[Method]]]:
             "start the file's name with an underscore"
         )
     for cls in classes:
-        for fault in interface_errors(cls):
-            raise UserError(f"{path}: class {cls.__name__}: {fault}")
+        with errors_of(f"{path}: class {cls.__name__}"):
+            _check_interface(cls)
     return Origin(str(path), hashlib.sha256(source).hexdigest()), classes
 
 
@@ -170,24 +170,18 @@ class Interface(BaseModel):
     official: Table | None
 
 
-def interface_errors(cls: type[Method]) -> Iterator[str]:
-    """Yield what prevents the suite from using a method class."""
+def _check_interface(cls: type[Method]) -> None:
+    """Raise `UserError` for what prevents the suite from using a method class."""
     given = {name: getattr(cls, name) for name in Interface.model_fields if hasattr(cls, name)}
-    try:
-        Interface(**given)
-    except ValidationError as error:
-        yield explain(error)
+    validated(Interface, given)
     hyper: Any = cls.Hyper
     if not (inspect.isclass(hyper) and issubclass(hyper, HyperParameters)):
-        yield "Hyper is no class that extends methods.base.HyperParameters; make it one"
-        return
-    try:
-        hyper()
-    except ValidationError as error:
-        yield f"the defaults of {hyper.__name__} are invalid: {explain(error)}"
+        raise UserError("Hyper is no class that extends methods.base.HyperParameters; make it one")
+    with errors_of(f"the defaults of {hyper.__name__} are invalid"):
+        validated(hyper, {})
     for name in cls.used_if:
         if name not in hyper.model_fields:
-            yield f"'used_if' names '{name}'{did_you_mean(name, hyper.model_fields)}"
+            raise UserError(f"'used_if' names '{name}'{did_you_mean(name, hyper.model_fields)}")
 
 
 def describe_error(error: BaseException) -> str:

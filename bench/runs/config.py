@@ -427,8 +427,7 @@ def _check_sets(suite: Suite, runs: Sequence[PlannedRun]) -> None:
 def reseeded(suite: Suite, seeds: Iterable[int]) -> Suite:
     """A copy of a suite in which every run has these seeds."""
     backbones = {
-        name: {"tasks": options.tasks} if options.tasks else {}
-        for name, options in suite.backbones.items()
+        name: options.model_copy(update={"seeds": []}) for name, options in suite.backbones.items()
     }
     entries = [entry.changed(seeds=list(seeds)) for entry in suite.methods]
     return suite.changed(seeds=list(seeds), backbones=backbones, methods=entries)

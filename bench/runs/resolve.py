@@ -85,6 +85,7 @@ def resolve(
     setting = _choose_setting(text, setting, classes)
     chosen = _choose_backbone(host, backbone_name)
     with _refusals(text, classes):
+        # Of each part, hyper-parameters and recipe fields: in its setting, and in the text.
         rows = [_setting_row(cls, setting, chosen.name) for cls in classes]
         given = [
             _divide(cls, keys, cls is host) for cls, (_, keys) in zip(classes, parsed, strict=True)
@@ -110,6 +111,7 @@ def resolve(
         _check_dropout(final, host, parts[0].clamped, chosen)
         skips = [part.cls.skip(part.clamped, shape) for part in parts]
 
+    # Everything is chosen; what follows names it.
     # A recipe field of the text is spelled if it changes what the suite makes of the method.
     parts[0].shown.update(_differing(of_text, own.model_copy(update=of_suite)))
     skips += [run.skip and f"it needs {name}: {run.skip}" for name, run in needs.runs.items()]

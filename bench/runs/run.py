@@ -296,12 +296,12 @@ class Run(Document):
     @property
     def transformer_pooler(self) -> str | None:
         """The pooler of the encoder that is scored, if it is a transformer and nothing else."""
-        host, *others = (method_class(name) for name, _, _ in self.parts)
+        host, *added = (method_class(name) for name, _, _ in self.parts)
         is_plain = (
             self.pretrained.kind == "transformer"
             and host.encoder is Method.encoder
             and self.recipe.dimension is None
-            and not any(issubclass(cls, Transform) for cls in others)
+            and not any(issubclass(cls, Transform) for cls in added)
         )
         return self.evaluation_pooler if is_plain else None
 

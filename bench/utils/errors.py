@@ -35,15 +35,15 @@ LISTED = 10  # most names that a message lists; the closest come first if one is
 
 def suggestion(word: str, known: Iterable[str]) -> str:
     """Suggest the closest match of `word` in `known`, or return "" if there is none. Names that it
-    begins are preferred.
+    begins are preferred, and those of a run with other keys or another setting.
 
     >>> suggestion("simsce", ["SimCSE", "SSCL"]), suggestion("score", ["trec"])
     ("; did you mean 'SimCSE'?", '')
     """
     names = {name.lower(): name for name in known}
-    word = word.lower()
-    begun = [name for name in names if name.startswith(word)]
-    close = difflib.get_close_matches(word, begun or names, n=1)
+    begin = re.split(r"[\[@]", word.lower())[0]
+    begun = [name for name in names if name.startswith(begin)]
+    close = difflib.get_close_matches(word.lower(), begun or names, n=1, cutoff=0.5)
     return f"; did you mean '{names[close[0]]}'?" if close else ""
 
 

@@ -42,12 +42,10 @@ def test_evaluate_prints_a_table_and_writes_records(tiny_bert, tiny_data, tmp_pa
     assert main(["evaluate", str(tiny_bert), *words]) == 0
     read = read_scores(out)
     by_cell = {(r.task, r.split, r.aggregation): r.value for r in read.records}
-    assert {task for task, split, _ in by_cell if split == "test"} == {*STS_TASKS, "Avg"}
     assert {task for task, split, _ in by_cell if split == "dev"} == {"STS-B", "SICK-R"}
     assert {a for task, _, a in by_cell if task == "STS12"} == {"all", "mean", "wmean"}
     values = [by_cell[task, "test", "all"] for task in (*STS_TASKS, "Avg")]
     assert values[-1] == average(values[:-1])
-    assert read.provenance.data.name == "tiny"
     names, row = (line.split() for line in capsys.readouterr().out.splitlines()[:2])
     assert names[1:] == [*STS_TASKS, "Avg"]
     assert row == ["spearman", "test", *(f"{value:.2f}" for value in values)]
@@ -118,13 +116,12 @@ def test_a_python_without_the_libraries_is_told_how_to_get_them():
     )
 
 
-@pytest.mark.parametrize("own", [None, "active"])
-def test_threads_wait_asleep_unless_the_user_wants_otherwise(own):
+def test_threads_wait_asleep_and_torch_is_not_loaded_before_that_is_set():
     code = "import sys, os, bench.__main__; print(os.environ['OMP_WAIT_POLICY'], *sys.modules)"
     given = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
-    given |= {"PYTHONPATH": str(ROOT)} | ({"OMP_WAIT_POLICY": own} if own else {})
+    given |= {"PYTHONPATH": str(ROOT)}
     printed = subprocess.check_output([sys.executable, "-c", code], env=given, text=True).split()
-    assert printed[0] == (own or "passive")
+    assert printed[0] == "passive"
     assert "torch" not in printed  # which loads OpenMP
 
 

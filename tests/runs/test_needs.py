@@ -77,8 +77,8 @@ def test_a_change_of_the_suite_reaches_a_needed_run():
     assert (teacher.recipe.batch_size, student.recipe_changes) == (128, {"batch_size": 128})
     again = Run.model_validate_json(json.dumps(student.describe()))
     assert (again, identity_of(again)) == (student, student.identity)
-    other = run("rankcse[batch_size=32,teacher=run:simcse]", batch_size=16)
-    assert [made.recipe.batch_size for made in (other, *other.needs.values())] == [32, 16]
+    small = run("rankcse[batch_size=32,teacher=run:simcse]", batch_size=16)
+    assert [made.recipe.batch_size for made in (small, *small.needs.values())] == [32, 16]
     (teacher,) = run("rankcse[corpus=nli,teacher=run:simcse]").needs.values()
     assert teacher.corpus == "nli"
 
