@@ -104,15 +104,16 @@ def renew(runs: Sequence[Run], suite: Path) -> list[str]:
         write_json(stamp, data)
     stamps = sorted(stamp.parent.glob("*.json"))
     for run in runs:
-        files = {stage: paths.result_file(suite, run.id, stage) for stage in STAGES}
+        train, score, analyse = (paths.result_file(suite, run.id, stage) for stage in STAGES)
         outcome = None
-        if files["train"].is_file():
-            trained = read_trained(files["train"])
+        if train.is_file():
+            trained = read_trained(train)
             outcome = trained.outcome
             inputs.check_made(run, trained.provenance)
-        before = [path.stat().st_mtime for path in (*stamps, files["train"]) if path.is_file()]
-        for file in filter(Path.is_file, (files["score"], files["analyse"])):
-            read = read_scores if file == files["score"] else read_analyses
+        before = [path.stat().st_mtime for path in (*stamps, train) if path.is_file()]
+        for file, read in (score, read_scores), (analyse, read_analyses):
+            if not file.is_file():
+                continue
             origin = read(file).provenance
             inputs.check_made(run, origin)
             sets = inputs.changed_sets(origin)

@@ -9,6 +9,7 @@ import time
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -40,11 +41,10 @@ def report():
     yield
     if not SECONDS:
         return
-    everything = tuple(map(sum, zip(*SECONDS.values(), strict=True)))
-    print(f"\n{'':6}{'literal s':>12}{'ours s':>12}{'times faster':>14}")
-    for name, (theirs, ours) in {**SECONDS, "all": everything}.items():
-        print(f"{name:6}{theirs:12.1f}{ours:12.1f}{theirs / ours:14.1f}")
-    print(f"threads {torch.get_num_threads()}")
+    table = pd.DataFrame(SECONDS, ["literal s", "ours s"]).T
+    table.loc["all"] = table.sum()
+    table["times faster"] = table["literal s"] / table["ours s"]
+    print(f"\n{table.to_string(float_format='%.1f')}\nthreads {torch.get_num_threads()}")
 
 
 def literal_seconds(name, features, labels):

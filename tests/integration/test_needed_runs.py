@@ -101,15 +101,6 @@ def test_a_student_needs_its_teachers_encoder(make, tmp_path):
     assert (row.status, row.reason) == ("skipped", why)
 
 
-def test_an_encoder_that_cannot_be_used_is_refused(make, tmp_path):
-    text = "dclr[phi=2,sentences=28,start=run:simcse[dimension=6,sentences=28]]@paper"
-    _, teacher, student = make(methods=[text])
-    ended = jobs.train_run(teacher, tmp_path, "cpu")
-    write_json(paths.result_file(tmp_path, teacher.id, "train"), ended)
-    with pytest.raises(UserError, match=r"was saved with 'affine', not with pooler"):
-        jobs.train_run(student, tmp_path, "cpu")
-
-
 @pytest.mark.slow
 def test_the_workflow_trains_the_teacher_first(make, tmp_path):
     """In a job of its own it is an input of the student's; in one job the student follows it."""
