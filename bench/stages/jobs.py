@@ -58,8 +58,8 @@ def train_run(run: Run, suite: Path, device: str) -> dict[str, Any]:
             origin = method_origin(name)
             if origin:
                 word = shlex.quote(origin.place) if origin.place.endswith(".py") else name
-                error_class = TransientError if is_transient(error) else UserError
-                raise error_class(
+                kind = TransientError if is_transient(error) else UserError
+                raise kind(
                     f"training {run.method} failed ({describe_error(error)}); "
                     f"find the error with: python -m bench check-method {word}"
                 ) from error
