@@ -25,7 +25,7 @@ from bench.utils.files import read_json, read_settings, write_json
 
 
 class Inputs:
-    """What stands behind the names of a suite's inputs now. Each input is read once."""
+    """The content behind the names of a suite's inputs now. Each input is read once."""
 
     def __init__(self, suite: Path, data: str, folder: Path | None) -> None:
         """Take the name of the evaluation data, and their folder if they are here."""

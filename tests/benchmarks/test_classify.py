@@ -1,4 +1,4 @@
-"""What SentEval's classifiers cost: all heads of a task at once, against the literal loop.
+"""The cost of SentEval's classifiers: all heads of a task at once, against the literal loop.
 
 Features are overlapping Gaussian classes, in the real tasks' numbers and 384 dimensions. The
 literal loop runs the first fold at every weight decay, and is scaled to all heads. Of probing a
@@ -63,9 +63,9 @@ def literal_seconds(name, features, labels):
     started = time.perf_counter()
     for decay in decays:
         literal.Head(features.shape[1], classes, decay, literal.TEST_MODE).fit(*train, dev)
-    each = (time.perf_counter() - started) / len(decays)
+    seconds = (time.perf_counter() - started) / len(decays)
     # The original trains the best head of SST2 a second time.
-    return each * {"nested": 410, "kfold": 41, "split": 5}[kind]
+    return seconds * {"nested": 410, "kfold": 41, "split": 5}[kind]
 
 
 @pytest.mark.parametrize("name", TASKS)

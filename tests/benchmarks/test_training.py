@@ -1,4 +1,4 @@
-"""What a training costs, selection included, against what people use on the same inputs.
+"""The cost of a training, selection included, beside what people use on the same inputs.
 
 Sides take turns with the same threads, and medians count. The official program selects every 125
 steps; here each side takes fewer steps and selects after the last, which gives 125 + 1.
@@ -128,7 +128,7 @@ def test_against_what_people_use(benchmark, case, precision, tmp_path, monkeypat
     COSTS[case.name, precision] = costs
     # Speed that is bought with another training would be none.
     for name, limit in APART.items():
-        values = [each[name] for each in costs.values()]
+        values = [cost[name] for cost in costs.values()]
         assert max(values) - min(values) < limit, (name, values)
     for training in chain(*found.values()):
         assert fmean(training.losses[-LAST:]) < training.losses[0] / 2

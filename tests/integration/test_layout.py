@@ -54,12 +54,12 @@ def test_pip_uv_and_make_install_the_same_versions():
         assert len(pins(lock)) == len((ROOT / lock).read_text().splitlines())
         assert not any(name.startswith(CUDA) for name in pins(lock))
     lock = tomllib.loads((ROOT / "uv.lock").read_text())
-    others = [package for package in lock["package"] if package["name"] != "sentbench"]
-    found = {p["name"]: Version(p["version"]) for p in others if not p["name"].startswith(CUDA)}
+    packages = [package for package in lock["package"] if package["name"] != "sentbench"]
+    found = {p["name"]: Version(p["version"]) for p in packages if not p["name"].startswith(CUDA)}
     assert found == locked(LOCKS[1])
-    assert len(others) == len({package["name"] for package in others})
-    assert {package["source"]["registry"] for package in others} == {"https://pypi.org/simple"}
-    files = [file for p in others for file in (*p.get("wheels", []), p.get("sdist")) if file]
+    assert len(packages) == len({package["name"] for package in packages})
+    assert {package["source"]["registry"] for package in packages} == {"https://pypi.org/simple"}
+    files = [file for p in packages for file in (*p.get("wheels", []), p.get("sdist")) if file]
     assert all(file["url"].startswith("https://files.pythonhosted.org/") for file in files)
     (torch,) = re.findall(r"torch==(\S+)", MAKEFILE)
     assert PROJECT["tool"]["uv"]["constraint-dependencies"] == [f"torch=={torch}"]
@@ -109,7 +109,7 @@ use rule * from sentbench
 
 
 def workflow(*words, cwd):
-    """What Snakemake says that only its Snakefile tells where the project is."""
+    """The output of a Snakemake that only its Snakefile tells where the project is."""
     command = [sys.executable, "-m", "snakemake", "--cores", "1", *words]
     done = ended(*command, cwd=cwd, PYTHONPATH="")
     return done.stdout + done.stderr
@@ -122,12 +122,12 @@ def test_the_catalogues_layout_plans_and_runs_the_same_jobs(tmp_path):
     (tmp_path / "Snakefile").write_text(MODULE)
     catalogue = ["--snakefile", ROOT / "workflow" / "Snakefile"]
     dry = ["--dry-run", "--printshellcmds", "--configfile", "tiny.yaml"]
-    root, *others = (
+    root, *packages = (
         sorted(re.findall(r"python -m bench .*", workflow(*place, *dry, cwd=tmp_path)))
         for place in (["--snakefile", ROOT / "Snakefile"], catalogue, [])
     )
     assert len(root) == 8
-    assert others == [root, root]
+    assert packages == [root, root]
     words = ["results/tiny/inputs/data.json", "--configfile", "tiny.yaml"]
     workflow(*catalogue, *words, cwd=tmp_path)
     plan = json.loads((tmp_path / "results" / "tiny" / "plan.json").read_text())

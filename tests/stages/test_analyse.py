@@ -135,7 +135,7 @@ def states_of(encoder, text):
 
 
 def token_similarities(states, cut):
-    """Of each layer, the mean over sentences; `cut` tokens are left out at both ends."""
+    """Means over sentences of each layer; `cut` tokens are left out at both ends."""
     rows = []
     for layers in states:
         inner = [layer[cut : len(layer) - cut].tolist() for layer in layers]
@@ -359,7 +359,7 @@ def test_an_analysis_keeps_earlier_ones_and_carries_the_sums_of_what_was_read(
     first = results_of(["cosines"], "sts.json")
     assert first[1:] == (tasks, [])
     assert results_of(["in-batch"], "corpus.json")[1:] == ({}, corpora)
-    both = results_of(["in-batch"], "sts.json")
-    assert list(both[0]) == ["cosines", "in-batch"]
-    assert both[0]["cosines"] == first[0]["cosines"]
-    assert both[1:] == (tasks, corpora)
+    again = results_of(["in-batch"], "sts.json")
+    assert list(again[0]) == ["cosines", "in-batch"]
+    assert again[0]["cosines"] == first[0]["cosines"]
+    assert again[1:] == (tasks, corpora)

@@ -152,11 +152,11 @@ def test_a_second_backbone(context_of):
     fresh, again = (context.copy_backbone("other") for _ in range(2))
     tokens = context.tokenize(["a man sleeps"])
     with torch.no_grad():
-        plain, copied, other = (
+        plain, copied, new = (
             context.embed([tokens], model=model).vectors[0] for model in (None, same, fresh.eval())
         )
     assert torch.equal(copied, plain)
-    assert not torch.allclose(other, plain, atol=1e-2)
+    assert not torch.allclose(new, plain, atol=1e-2)
     assert all(map(torch.equal, fresh.parameters(), again.parameters()))
     assert fresh.config.hidden_dropout_prob == 0.3
     next(same.parameters()).data.zero_()
