@@ -1,4 +1,4 @@
-"""`python -m bench plan --contamination`: a table of docs/protocol.md#contamination."""
+"""Test sentences that stand in the corpora of a plan (docs/protocol.md#contamination)."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory

@@ -359,6 +359,9 @@ def test_an_analysis_keeps_earlier_ones_and_carries_the_sums_of_what_was_read(
     first = results_of(["cosines"], "sts.json")
     assert first[1:] == (tasks, [])
     assert results_of(["in-batch"], "corpus.json")[1:] == ({}, corpora)
+    content = read_json(tmp_path / "sts.json")
+    content["analyses"]["memory"] = {}  # which an earlier version had
+    write_json(tmp_path / "sts.json", content)
     again = results_of(["in-batch"], "sts.json")
     assert list(again[0]) == ["cosines", "in-batch"]
     assert again[0]["cosines"] == first[0]["cosines"]
