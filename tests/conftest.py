@@ -6,6 +6,7 @@ Weights are random and gold scores made up: numbers only serve to be compared wi
 import gc
 import os
 import random
+from itertools import product
 from string import ascii_lowercase
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -83,21 +84,20 @@ def _roberta_tokenizer():
 
 def _write_backbone(kind, folder):
     import torch
-    from transformers import BertConfig, BertModel, RobertaConfig, RobertaModel
+    from transformers import AutoConfig, AutoModel
 
-    tokenizer = _bert_tokenizer() if kind == "bert" else _roberta_tokenizer()
+    tokenizer, own = _bert_tokenizer(), {"max_position_embeddings": 64}
+    if kind == "roberta":
+        tokenizer = _roberta_tokenizer()
+        own = {"max_position_embeddings": 66, "type_vocab_size": 1, "pad_token_id": 1}
+        own["layer_norm_eps"] = 1e-5
     # Wider initial weights than BERT's 0.02, so that four random layers change vectors visibly.
     shape = {"hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": 4}
     shape |= {"intermediate_size": 48, "initializer_range": 0.15, "vocab_size": len(tokenizer)}
-    more = {"type_vocab_size": 1, "pad_token_id": 1, "layer_norm_eps": 1e-5}
+    config = AutoConfig.for_model(kind, **shape, **own)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(7)
-        if kind == "bert":
-            config = BertConfig(max_position_embeddings=64, **shape)
-            model = BertModel(config, add_pooling_layer=False)
-        else:
-            config = RobertaConfig(max_position_embeddings=66, **more, **shape)
-            model = RobertaModel(config, add_pooling_layer=False)
+        model = AutoModel.from_config(config, add_pooling_layer=False)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
@@ -138,15 +138,12 @@ def tiny_data(tmp_path_factory):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(f"{line}\n" for line in lines))
 
-    counts = {}
-    for year in range(12, 17):
+    for year, (number, name) in product(range(12, 17), enumerate(("first", "second"))):
         task = sts / f"STS{year}-en-test"
-        counts[f"STS{year}"] = dict.fromkeys(("first", "second"), 12)
-        for number, name in enumerate(counts[f"STS{year}"]):
-            # The last pair has no gold score, as some of STS15 and STS16.
-            rows = [*pairs(100 * year + number), ("blank", "blank", "")]
-            put(task / f"STS.input.{name}.txt", (f"{a}\t{b}" for a, b, _ in rows))
-            put(task / f"STS.gs.{name}.txt", (gold for *_, gold in rows))
+        # The last pair has no gold score, as some of STS15 and STS16.
+        rows = [*pairs(100 * year + number), ("blank", "blank", "")]
+        put(task / f"STS.input.{name}.txt", (f"{a}\t{b}" for a, b, _ in rows))
+        put(task / f"STS.gs.{name}.txt", (gold for *_, gold in rows))
     header = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment"
     names = {"train": "train", "dev": "trial", "test": "test_annotated"}
     for number, (split, sick_name) in enumerate(names.items()):
@@ -156,8 +153,9 @@ def tiny_data(tmp_path_factory):
         rows = enumerate(pairs(20 + number))
         lines = (f"{i}\t{a}\t{b}\t{gold}\tNEUTRAL" for i, (a, b, gold) in rows)
         put(sick / f"SICK_{sick_name}.txt", [header, *lines])
-    for task in ("STS-B", "SICK-R"):
-        counts[task] = dict.fromkeys(("train", "dev", "test"), 12)
+    counts = {f"STS{year}": {"first": 12, "second": 12} for year in range(12, 17)}
+    splits = {"train": 12, "dev": 12, "test": 12}
+    counts |= {"STS-B": splits, "SICK-R": splits}
     write_json(folder / "manifest.json", {"name": "tiny", "version": 1, "sts": counts})
     return folder
 

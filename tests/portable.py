@@ -123,17 +123,16 @@ def run_scores(name: str, folder: Path, plan: Plan) -> None:
     if not (folder / "inputs").is_symlink():
         (folder / "inputs").symlink_to(INPUTS)
     plan.write(folder / "plan.json")
-    ids = [run.id for run in plan.runs]
-    if not ids:
+    if not plan.runs:
         return
-    print(f"{name}: {len(ids)} runs", flush=True)
-    processes, count = [], max(1, CORES // threads_of(name))
+    print(f"{name}: {len(plan.runs)} runs", flush=True)
+    processes, count = [], min(len(plan.runs), max(1, CORES // threads_of(name)))
     command = [sys.executable, "-m", "bench", "job", "--suite", str(folder)]
-    command += ["--stages", "train", "score", "--"]
     try:
-        for first in range(min(count, len(ids))):
-            words = [*command, *ids[first::count]]  # none of these runs needs another one
-            with open(folder / f"runs-{first}.log", "a") as log:
+        for share in range(count):
+            ids = [run.id for run in plan.runs[share::count]]  # none of them needs another
+            words = [*command, *ids, "--stages", "train", "score"]
+            with open(folder / f"runs-{share}.log", "a") as log:
                 options = {"cwd": ROOT, "env": environment(name), "stdout": log, "stderr": log}
                 processes.append(subprocess.Popen(words, **options))
         statuses = [process.wait() for process in processes]

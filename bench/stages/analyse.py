@@ -120,7 +120,7 @@ def alignment(material: Material) -> dict[str, Any]:
         tuple(text for part in parts.values() for text in part.second),
         np.concatenate([part.gold for part in parts.values()]),
     )
-    parts.pop("train", None)
+    parts.pop("train", None)  # it counts within `all` alone
     results = {}
     for split, pairs in {**parts, "all": everything}.items():
         sentences = pairs.first + pairs.second

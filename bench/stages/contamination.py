@@ -1,4 +1,4 @@
-"""`python -m bench plan --contamination`: a table of docs/protocol.md#contamination."""
+"""Test sentences that stand in the corpora of a plan (docs/protocol.md#contamination)."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,16 +17,15 @@ def report(plan: Plan) -> str:
     names = list(dict.fromkeys(task for run in plan.runs for task in run.tasks))
     tasks = read_tasks(names, paths.data_folder(plan.data))
     columns = {}
+    # A corpus that is made of the data is written to this folder.
     with TemporaryDirectory(prefix="sentbench-") as folder:
         for name in dict.fromkeys(name for run in plan.runs for name in run.corpora):
             file = paths.corpus_file(name, Path(folder), plan.data)
             _, counts = contamination(tasks, [read_sentences(file)])
-            sizes = {task: count["sentences"] for task, count in counts.items()}
-            columns["test sentences"] = {task: f"{size:,}" for task, size in sizes.items()}
-            columns[name] = {
-                task: f"{counts[task]['seen'] / size:.2%}" for task, size in sizes.items()
-            }
+            table = pd.DataFrame(counts).T
+            columns["test sentences"] = table["sentences"].map("{:,}".format)
+            columns[name] = (table["seen"] / table["sentences"]).map("{:.2%}".format)
     if not columns:
         return f"{plan.suite} reads no corpus"
-    table = pd.DataFrame(columns).to_markdown(tablefmt="plain", stralign="right")
-    return f"Distinct test sentences that stand in a corpus (docs/protocol.md):\n\n{table}"
+    shown = pd.DataFrame(columns).to_markdown(tablefmt="plain", stralign="right")
+    return f"Distinct test sentences that stand in a corpus (docs/protocol.md):\n\n{shown}"

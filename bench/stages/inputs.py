@@ -25,7 +25,7 @@ from bench.utils.files import read_json, read_settings, write_json
 
 
 class Inputs:
-    """What stands behind the names of a suite's inputs now. Each input is read once."""
+    """The content behind the names of a suite's inputs now. Each input is read once."""
 
     def __init__(self, suite: Path, data: str, folder: Path | None) -> None:
         """Take the name of the evaluation data, and their folder if they are here."""
@@ -46,7 +46,10 @@ class Inputs:
             for name, digest in origin.files.items():
                 if files.get(name, digest) != digest:
                     self._refuse(name, run)
-        changed = self.changed_sets(origin) if run.trained else {}
+        if not run.trained:
+            return
+        # Changed test sets are scored again; a dev set has selected the weights.
+        changed = self.changed_sets(origin)
         for task in run.recipe.selection:
             if (task, "dev") in changed:
                 self._refuse(changed[task, "dev"], run)
@@ -104,15 +107,16 @@ def renew(runs: Sequence[Run], suite: Path) -> list[str]:
         write_json(stamp, data)
     stamps = sorted(stamp.parent.glob("*.json"))
     for run in runs:
-        files = {stage: paths.result_file(suite, run.id, stage) for stage in STAGES}
+        train, score, analyse = (paths.result_file(suite, run.id, stage) for stage in STAGES)
         outcome = None
-        if files["train"].is_file():
-            trained = read_trained(files["train"])
+        if train.is_file():
+            trained = read_trained(train)
             outcome = trained.outcome
             inputs.check_made(run, trained.provenance)
-        before = [path.stat().st_mtime for path in (*stamps, files["train"]) if path.is_file()]
-        for file in filter(Path.is_file, (files["score"], files["analyse"])):
-            read = read_scores if file == files["score"] else read_analyses
+        before = [path.stat().st_mtime for path in (*stamps, train) if path.is_file()]
+        for file, read in (score, read_scores), (analyse, read_analyses):
+            if not file.is_file():
+                continue
             origin = read(file).provenance
             inputs.check_made(run, origin)
             sets = inputs.changed_sets(origin)

@@ -128,10 +128,11 @@ def analyse_run(
     Analyses that `out` already holds are repeated with the new ones, so that all have one
     provenance. `in-batch` reads the training corpus, or `corpus` if the run has none.
     """
-    from bench.stages.analyse import ON_CORPUS, Material, analyse
+    from bench.stages.analyse import ANALYSES, ON_CORPUS, Material, analyse
 
     started = time.monotonic()
     names = list(dict.fromkeys((*read_analyses(out).analyses, *names)))
+    names = [name for name in names if name in ANALYSES]  # others were of an earlier version
     corpus, ended = run.corpus or corpus, _ended(run, suite)
     read = [corpus] if ON_CORPUS in names else []
     described = _described(run, ended, suite, device, read)
@@ -140,7 +141,7 @@ def analyse_run(
         material = Material(run, run_encoder(run, suite, device), corpus, suite, device)
         results = analyse(material, names)
         described["tasks"] = {}
-        if names != [ON_CORPUS]:
+        if set(names) - {ON_CORPUS}:
             described["tasks"] = task_sums(material.tasks)
         described |= _commits(run)
     described["seconds"] = round(time.monotonic() - started, 2)

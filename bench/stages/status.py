@@ -171,6 +171,7 @@ def report(suite_status: SuiteStatus) -> str:
                 f"from the plan: {suite_status.estimate}"
             )
         lines.append(hours)
+    # Runs that are left have nothing to say beside their number.
     for state in ("running", "failed"):
         if states[state]:
             lines += ["", f"{state}:"]

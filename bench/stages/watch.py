@@ -1,4 +1,4 @@
-"""What the workflow prints while it runs: what is at work, and how much is left."""
+"""Lines that the workflow prints while it runs: the stages at work, and how much is left."""
 
 import time
 from pathlib import Path

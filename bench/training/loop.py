@@ -140,7 +140,7 @@ def _run_training(run: Run, context: RunContext, folder: Path, log: Log) -> dict
                 best = f", best dev {state.best['dev']:.2f}" if state.best else ""
                 progress.advance(note=f"step {state.step}, {loss}{best}")
         outcome = training.finish(folder / "encoder")
-    except Diverged as diverged:
+    except Diverged as diverged:  # a result, which another attempt would repeat
         outcome = {"status": "diverged", "reason": str(diverged), "step": diverged.step}
         outcome["sentences"] = diverged.batch
     except (MemoryError, RuntimeError) as error:
@@ -269,6 +269,7 @@ class Training:
         """
         skips, reason = self.state.skips, ""
         row["loss"] = loss
+        # A loss that is finite may have a gradient that is not, and the other way round.
         skipped = self.state.scaler.is_enabled() and not math.isfinite(norm)
         skips["all"] += skipped
         skips["in_a_row"] = skips["in_a_row"] + 1 if skipped else 0

@@ -257,6 +257,7 @@ def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:
     try:
         refuse_pointer(path)
         with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as stream:
+            # Before the lines, of which a binary file may have one of its whole size.
             for pattern, problem in _NO_TEXT.items():
                 if re.match(pattern, stream.peek(1)):
                     raise UserError(f"{path} is {problem}")

@@ -29,7 +29,7 @@ class Progress:
         if now < self._due:
             return
         self._due = now + interval()
-        each = (now - self._started) / (self.done - self._before)
-        left = timedelta(seconds=round(each * max(self.total - self.done, 0)))
+        seconds = (now - self._started) / (self.done - self._before)
+        left = timedelta(seconds=round(seconds * max(self.total - self.done, 0)))
         line = f"{self.title}: {min(self.done / self.total, 1):.0%}, {left} left"
         warn(", ".join(filter(None, [line, note])))

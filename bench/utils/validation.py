@@ -70,13 +70,13 @@ def read_document(path: Path, model: type[AnyModel], noun: str, remedy: str) -> 
 
 def explain(error: ValidationError) -> str:
     """Return the outermost error of a validation as one sentence without an end."""
-    first, *others = sorted(error.errors(include_url=False), key=lambda item: len(item["loc"]))
+    first, *rest = sorted(error.errors(include_url=False), key=lambda item: len(item["loc"]))
     place = ".".join(map(str, first["loc"]))
     fault, message, value = first["type"], first["msg"], first["input"]
     if fault == "missing":
         also = [
             f", {'.'.join(map(str, item['loc']))}: {item['msg']}"
-            for item in others
+            for item in rest
             if item["type"] == "unknown_field"
         ]
         return f"'{place}' is missing{''.join(also)}"

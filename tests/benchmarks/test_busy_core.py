@@ -1,4 +1,4 @@
-"""What a process that takes one core costs training and encoding on two, against one thread alone.
+"""The cost of a process that takes one core for training and encoding on two cores.
 
 Each side is a process of its own, because OpenMP reads its policy once, and is timed alone and
 beside a busy process, in turn.
@@ -28,7 +28,7 @@ from bench.models.packed_forward import Batch, forward
 from bench.models.transformer import load_backbone
 from bench.registry.backbones import backbone
 
-what, threads, corpus, seconds, rounds = sys.argv[1:]
+work, threads, corpus, seconds, rounds = sys.argv[1:]
 torch.set_num_threads(int(threads))
 model, tokenizer = load_backbone(backbone("toy-bert").folder())
 encoder = TransformerEncoder(model, tokenizer, "avg")
@@ -51,7 +51,7 @@ def encode(index):
 def speed():
     done, started = 0, time.perf_counter()
     for index in count():
-        done += globals()[what](index)
+        done += globals()[work](index)
         if (taken := time.perf_counter() - started) > float(seconds):
             return done / taken
 
@@ -66,14 +66,14 @@ for _ in range(int(rounds)):
 """
 
 
-@pytest.mark.parametrize("what", LEAST)
-def test_beside_a_busy_core(benchmark, what, world):
+@pytest.mark.parametrize("work", LEAST)
+def test_beside_a_busy_core(benchmark, work, world):
     names = ("OMP_WAIT_POLICY", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "GOMP_SPINCOUNT")
     inherited = {name: value for name, value in os.environ.items() if name not in names}
     found = {}
 
     def side(name, threads, **environment):
-        words = [what, str(threads), str(world / "world.txt"), str(SECONDS), str(ROUNDS)]
+        words = [work, str(threads), str(world / "world.txt"), str(SECONDS), str(ROUNDS)]
         told = {"env": inherited | environment, "stdout": subprocess.PIPE, "text": True}
         done = subprocess.run([sys.executable, "-c", SIDE, *words], check=True, **told)
         rows = [[float(cell) for cell in line.split()] for line in done.stdout.splitlines()]
@@ -86,7 +86,7 @@ def test_beside_a_busy_core(benchmark, what, world):
         side("two threads", 2)
 
     benchmark.pedantic(sides, rounds=1)
-    print(f"\n{what}, items a second: alone, beside a busy process; load {os.getloadavg()[0]:.1f}")
+    print(f"\n{work}, items a second: alone, beside a busy process; load {os.getloadavg()[0]:.1f}")
     for name, speeds in found.items():
         print(f"{name:24}{speeds[0]:9.0f}{speeds[1]:9.0f}")
-    assert found["two threads"][1] > LEAST[what] * found["one thread"][0]
+    assert found["two threads"][1] > LEAST[work] * found["one thread"][0]

@@ -1,4 +1,4 @@
-"""What SentEval's classifiers cost: all heads of a task at once, against the literal loop.
+"""The cost of SentEval's classifiers: all heads of a task at once, against the literal loop.
 
 Features are overlapping Gaussian classes, in the real tasks' numbers and 384 dimensions. The
 literal loop runs the first fold at every weight decay, and is scaled to all heads. Of probing a
@@ -9,6 +9,7 @@ import time
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -40,11 +41,10 @@ def report():
     yield
     if not SECONDS:
         return
-    everything = tuple(map(sum, zip(*SECONDS.values(), strict=True)))
-    print(f"\n{'':6}{'literal s':>12}{'ours s':>12}{'times faster':>14}")
-    for name, (theirs, ours) in {**SECONDS, "all": everything}.items():
-        print(f"{name:6}{theirs:12.1f}{ours:12.1f}{theirs / ours:14.1f}")
-    print(f"threads {torch.get_num_threads()}")
+    table = pd.DataFrame(SECONDS, ["literal s", "ours s"]).T
+    table.loc["all"] = table.sum()
+    table["times faster"] = table["literal s"] / table["ours s"]
+    print(f"\n{table.to_string(float_format='%.1f')}\nthreads {torch.get_num_threads()}")
 
 
 def literal_seconds(name, features, labels):
@@ -63,9 +63,9 @@ def literal_seconds(name, features, labels):
     started = time.perf_counter()
     for decay in decays:
         literal.Head(features.shape[1], classes, decay, literal.TEST_MODE).fit(*train, dev)
-    each = (time.perf_counter() - started) / len(decays)
+    seconds = (time.perf_counter() - started) / len(decays)
     # The original trains the best head of SST2 a second time.
-    return each * {"nested": 410, "kfold": 41, "split": 5}[kind]
+    return seconds * {"nested": 410, "kfold": 41, "split": 5}[kind]
 
 
 @pytest.mark.parametrize("name", TASKS)

@@ -1,4 +1,4 @@
-"""What encoding costs beside sentence-transformers, with the same model in the same run.
+"""The cost of encoding beside sentence-transformers, with the same model in the same run.
 
 BERT runs on packed states, several batches at once. MPNet runs its own forward pass.
 """

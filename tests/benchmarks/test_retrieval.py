@@ -1,4 +1,4 @@
-"""What exact nearest neighbours cost, of vectors around a common direction, as an untrained
+"""The cost of exact nearest neighbours, of vectors around a common direction, as an untrained
 backbone's are."""
 
 import numpy as np

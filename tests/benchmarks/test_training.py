@@ -1,4 +1,4 @@
-"""What a training costs, selection included, against what people use on the same inputs.
+"""The cost of a training, selection included, beside what people use on the same inputs.
 
 Sides take turns with the same threads, and medians count. The official program selects every 125
 steps; here each side takes fewer steps and selects after the last, which gives 125 + 1.
@@ -10,6 +10,7 @@ from itertools import chain
 from pathlib import Path
 from statistics import fmean, median
 
+import pandas as pd
 import pytest
 import torch
 
@@ -41,16 +42,14 @@ COSTS = {}
 def report():
     """A cycle is what lies between the ends of two official selections."""
     yield
-    names = ("s a step", "selection", "125 + 1", "times ours", "loss", "dev")
-    for (name, precision), sides in COSTS.items():
-        print(f"\n{name}, {precision:20}", *(f"{cell:>11}" for cell in names))
-        cycles = {side: EVERY * cost["step"] + cost["selection"] for side, cost in sides.items()}
-        for side, cost in sides.items():
-            times = cycles[side] / cycles["ours"]
-            if not cost["selection"]:  # steps alone are compared
-                times = cost["step"] / sides["ours"]["step"]
-            found = cost["step"], cost["selection"], cycles[side], times, cost["loss"], cost["dev"]
-            print(f"{side:30}", *(f"{number:11.3f}" for number in found))
+    for name, sides in COSTS.items():
+        table = pd.DataFrame(sides).T
+        table["125 + 1"] = EVERY * table["step"] + table["selection"]
+        table["times ours"] = table["125 + 1"] / table.loc["ours", "125 + 1"]
+        # Of a side that selects nothing, steps alone are compared.
+        steps = table["step"] / table.loc["ours", "step"]
+        table["times ours"] = table["times ours"].where(table["selection"] > 0, steps)
+        print(f"\n{', '.join(name)}", table.to_string(float_format="%.3f"), sep="\n")
     print(f"threads {THREADS}; medians of sides in turn; load {os.getloadavg()[0]:.1f}")
 
 
@@ -129,7 +128,7 @@ def test_against_what_people_use(benchmark, case, precision, tmp_path, monkeypat
     COSTS[case.name, precision] = costs
     # Speed that is bought with another training would be none.
     for name, limit in APART.items():
-        values = [each[name] for each in costs.values()]
+        values = [cost[name] for cost in costs.values()]
         assert max(values) - min(values) < limit, (name, values)
     for training in chain(*found.values()):
         assert fmean(training.losses[-LAST:]) < training.losses[0] / 2

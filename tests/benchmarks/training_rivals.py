@@ -43,7 +43,7 @@ DEV = ("STS-B", "SICK-R")
 
 @dataclass(frozen=True)
 class Setting:
-    """What every side is given: one epoch over the sentences, and a selection after it."""
+    """The inputs of every side: one epoch over the sentences, and a selection after it."""
 
     backbone: Path
     sentences: Sequence[str]
@@ -59,7 +59,7 @@ class Setting:
 
 @dataclass
 class Training:
-    """What one training took and came to."""
+    """The times, losses and score of a training."""
 
     ends: list[tuple[float, bool]] = field(default_factory=list)  # of steps; whether it selected
     losses: list[float] = field(default_factory=list)
@@ -80,8 +80,8 @@ class Training:
         return median(found) - self.step() if found else 0.0
 
 
-def arguments(setting: Setting, folder: str, **others: Any) -> dict[str, Any]:
-    """What both trainers are told. Batches are made in the process: a worker would take a core."""
+def arguments(setting: Setting, folder: str, **more: Any) -> dict[str, Any]:
+    """The arguments of both trainers. Batches are made in the process; a worker takes a core."""
     return {
         "output_dir": folder,
         "num_train_epochs": 1,
@@ -95,8 +95,8 @@ def arguments(setting: Setting, folder: str, **others: Any) -> dict[str, Any]:
         "report_to": "none",
         "disable_tqdm": True,
         "dataloader_pin_memory": False,
-        **{f"{what}_strategy": "no" for what in ("save", "eval", "logging")},
-    } | others
+        **{f"{event}_strategy": "no" for event in ("save", "eval", "logging")},
+    } | more
 
 
 def dev_score(
@@ -141,7 +141,7 @@ class Steps(TrainerCallback):
     def __init__(self, training: Training, select: Callable[[], float] | None = None) -> None:
         self.training, self.select = training, select
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+    def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
         selecting = self.select is not None and state.global_step == state.max_steps
         if selecting:
             self.training.dev = self.select()

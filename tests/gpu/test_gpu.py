@@ -157,7 +157,7 @@ STEPS, SENTENCES = 100, 40_000
 
 
 def seconds(work, times):
-    """Of one repetition, after one that is not timed."""
+    """Seconds of a repetition, after one that is not timed."""
     work()
     torch.cuda.synchronize()
     started = time.perf_counter()

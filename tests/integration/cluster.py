@@ -67,13 +67,13 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def until(met: Callable[[], bool], what: str, seconds: float = 60) -> None:
+def until(met: Callable[[], bool], failure: str, seconds: float = 60) -> None:
     """Wait for a condition, or raise TimeoutError."""
     for _ in range(int(seconds / 0.2)):
         if met():
             return
         time.sleep(0.2)
-    raise TimeoutError(f"after {seconds:.0f} s: {what}")
+    raise TimeoutError(f"after {seconds:.0f} s: {failure}")
 
 
 class Cluster:
@@ -162,7 +162,7 @@ class Cluster:
             self._processes[name] = subprocess.Popen(command, start_new_session=True, **options)
 
     def slurm(self, *command: str) -> str:
-        """What a command of SLURM prints; nothing where it fails."""
+        """The output of a command of SLURM; nothing where it fails."""
         options = {"env": self.environment, "capture_output": True, "text": True, "timeout": 60}
         return subprocess.run(command, **options).stdout
 

@@ -11,7 +11,6 @@ import sys
 import zipfile
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from bench.datasets import sts
@@ -79,13 +78,3 @@ def test_transfer_as_the_original_gives_it(encoder, tmp_path):
     found = {(record["task"], record["split"]): record["value"] for record in records}
     expected = {("CR", "test"): 82.15, ("CR", "dev"): 83.10}
     assert found == expected | {("TREC", "test"): 90.00, ("TREC", "dev"): 85.23}
-
-
-def test_what_the_tokenizer_file_carries_does_not_apply(encoder):
-    """It asks for truncation and padding to 128 word pieces; the scores are without either."""
-    short, long = "a man is playing a guitar .", "a man is playing a guitar . " * 40
-    assert [len(tokens) for tokens in encoder.tokenize([short, long])] == [9, 282]
-    tail = long + "the opposite is true of everything else in this text ."
-    vectors = encoder.encode([short, long, tail])
-    assert np.abs(vectors[1] - vectors[2]).max() > 1e-3
-    np.testing.assert_allclose(vectors[0], encoder.encode([short])[0], atol=1e-5)

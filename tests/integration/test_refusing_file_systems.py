@@ -67,7 +67,7 @@ def start(tiny_bert, tiny_data, tiny_corpus, tmp_path_factory):
 
 
 def content(suite):
-    """What the commands write into a suite, without what time or place decides."""
+    """The files that the commands write into a suite, without what time or place decides."""
     places = ("tokens/*.npy", "tables/*", "figures/*.*")
     files = [path for place in places for path in suite.glob(place)]
     found = {path.name: path.read_bytes() for path in files}

@@ -1,6 +1,5 @@
 """Trainings as real processes: killed anywhere, told to stop, retried by the workflow."""
 
-import json
 import os
 import random
 import re
@@ -17,10 +16,12 @@ import pytest
 import yaml
 
 from bench.stages.status import status
+from bench.utils.files import read_json
 from tests.support.kills import PHASES, ROOT, Trainings
 from tests.support.programs import SNAKEMAKE
 from tests.support.tiny_suite import SMALL, tiny_configuration, tiny_run, training_words
-from tests.training.test_checkpoint import fit, left
+from tests.training.test_checkpoint import assert_left, fit, left
+from tests.training.test_loop import outcome_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("global_state")]
 
@@ -82,12 +83,9 @@ class Victim:
     def check(self):
         """The training has ended, as if nothing had been; the next sitting begins another one."""
         folder = self.suite / "runs" / self.run.id
-        found = left(folder)
-        assert found.keys() == self.expected.keys()
-        assert [name for name in found if found[name] != self.expected[name]] == []
-        assert {path.name for path in folder.iterdir()} == {"encoder", "log.jsonl", "outcome.json"}
-        trained = json.loads((self.suite / "trained" / f"{self.run.id}.json").read_text())
-        assert trained["outcome"] == json.loads((folder / "outcome.json").read_text())["outcome"]
+        assert_left(folder, self.expected)
+        trained = read_json(self.suite / "trained" / f"{self.run.id}.json")
+        assert trained["outcome"] == outcome_of(folder)
         self.number += 1
 
 

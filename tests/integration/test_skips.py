@@ -31,7 +31,7 @@ MODULE = "import pytest; pytest.importorskip('a_package_that_nobody_has', reason
 
 @pytest.mark.parametrize("asked", ["listed", ""])
 def test_an_unlisted_skip_fails(pytester, monkeypatch, asked):
-    """Of a test and of a module."""
+    """It may be of a test or of a module."""
     monkeypatch.setenv("SENTBENCH_SKIPS", asked)
     options = "-p", "tests.skips", "-p", "no:cacheprovider", "-W", "ignore"
     pytester.makepyfile(test_it=TESTS)
@@ -49,8 +49,8 @@ def test_an_unlisted_skip_fails(pytester, monkeypatch, asked):
 
 def test_every_listed_reason_is_one_that_a_test_gives():
     here = Path(__file__).parents[1]
-    others = {*here.rglob("*.py")} - {Path(skips.__file__), Path(__file__)}
-    content = "\n".join(path.read_text(encoding="utf-8") for path in others)
+    files = {*here.rglob("*.py")} - {Path(skips.__file__), Path(__file__)}
+    content = "\n".join(path.read_text(encoding="utf-8") for path in files)
     texts = set(re.findall(r'"([^"\n]*)"', content))
     for pattern in skips.ALLOWED | skips.PACKAGES:
         assert any(re.fullmatch(pattern, text) for text in texts), pattern

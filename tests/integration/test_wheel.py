@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 
 
 def done(*command, cwd):
-    """What a command prints, without what tells Python where the project is."""
+    """The output of a command, without what tells Python where the project is."""
     return ended(*command, cwd=cwd, PYTHONPATH="").stdout
 
 
@@ -61,7 +61,7 @@ def needed(requirements):
         if applies and known not in found:
             found[known] = distribution(requirement.name)
             inner = map(Requirement, found[known].requires or [])
-            left += [(each, name) for each in inner for name in ("", *requirement.extras)]
+            left += [(need, name) for need in inner for name in ("", *requirement.extras)]
     return found.values()
 
 

@@ -50,7 +50,7 @@ def annotation(kind):
 
 
 def test_no_slot_is_left_out():
-    """What any method of the suite overrides is a slot, but for what is used within the classes."""
+    """Methods of the suite override slots, and what is used within the classes."""
     overridden = {
         name
         for cls in method_classes().values()

@@ -56,8 +56,8 @@ def test_the_first_that_no_process_holds(folder):
 
 
 def test_waits_until_one_is_free(folder, monkeypatch, capsys):
-    with ExitStack() as others:
-        _, second = (others.enter_context(FileLock(folder / uuid)) for uuid in UUIDS)
+    with ExitStack() as stack:
+        _, second = (stack.enter_context(FileLock(folder / uuid)) for uuid in UUIDS)
         monkeypatch.setattr(time, "sleep", lambda _: second.release())
         with lease() as device:
             assert device == "cuda:1"

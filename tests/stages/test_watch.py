@@ -1,4 +1,4 @@
-"""What a workflow prints while it runs, from the files of its suite."""
+"""Lines that a workflow prints while it runs, from the files of its suite."""
 
 import pytest
 
@@ -10,8 +10,8 @@ from tests.support.tiny_suite import seeds_of_simcse
 
 
 def test_a_line_says_how_much_is_done_and_left_and_what_is_at_work(tmp_path, monkeypatch, capsys):
-    """Of five runs, each a training (weight 4) and a scoring (1), one is trained while the others
-    wait: 4 of 25 in 60 seconds leave 5:15. Lines have at most 120 characters."""
+    """One of five trainings (weight 4) ends and no scoring (1): 4 of 25 in 60 seconds leave 5:15.
+    Lines have at most 120 characters."""
     plan = seeds_of_simcse(5)
     first, second, third, *_ = plan.runs
     clock = iter([0.0, 60.0, 70.0])  # at its end the process has ended

@@ -90,8 +90,8 @@ class Seen:
         self.tokens, self.vectors, self.heads = [], [], []
         plain = RunContext.embed
 
-        def embed(context, views, *others):
-            made = plain(context, views, *others)
+        def embed(context, views, *options):
+            made = plain(context, views, *options)
             assert all(view == views[0] for view in views)
             self.tokens.append([list(row) for row in views[0]])
             self.vectors.append([vector.detach().clone() for vector in made.vectors])
@@ -107,11 +107,11 @@ def test_methods_with_one_seed_share_batches_head_and_masks(train_tiny):
         with pytest.MonkeyPatch.context() as patch:
             seen.append(Seen(patch))
             train_tiny(text, fresh=True, dropout=0.1)
-    plain, *others = seen
-    for other in others:
-        assert other.tokens == plain.tokens
-        assert torch.equal(other.heads[0], plain.heads[0])
-        assert all(map(torch.equal, other.vectors[0], plain.vectors[0]))
+    plain, *rest = seen
+    for method in rest:
+        assert method.tokens == plain.tokens
+        assert torch.equal(method.heads[0], plain.heads[0])
+        assert all(map(torch.equal, method.vectors[0], plain.vectors[0]))
     assert not torch.equal(*plain.vectors[0])  # masks differ between views,
     assert len({str(batch) for batch in plain.tokens}) == 6  # batches between steps,
     assert not torch.equal(plain.heads[0], plain.heads[1])  # and the head learns
@@ -126,7 +126,7 @@ def test_masks_depend_on_the_step_alone(train_tiny):
             patch.setattr(torch.optim.AdamW, "step", lambda self, drawn=drawn: torch.rand(drawn))
             script_dev(patch, [1.0] * 3)
             train_tiny(text, fresh=True, dropout=0.1)
-    for found, expected in zip(*(each.vectors for each in seen), strict=True):
+    for found, expected in zip(*(method.vectors for method in seen), strict=True):
         assert all(map(torch.equal, found, expected))
 
 

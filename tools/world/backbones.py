@@ -211,9 +211,9 @@ def _train(model: Any, rows: list[list[int]], tokenizer: Tokenizer, seed: int, s
         ordinary = ids > 4  # the five special tokens come first in both vocabularies
         chosen = ordinary & (torch.rand(ids.shape, generator=generator) < MASKED)
         fate = torch.rand(ids.shape, generator=generator)
-        other = torch.randint(5, model.config.vocab_size, ids.shape, generator=generator)
+        random_ids = torch.randint(5, model.config.vocab_size, ids.shape, generator=generator)
         inputs = torch.where(
-            chosen & (fate < 0.8), mask, torch.where(chosen & (fate >= 0.9), other, ids)
+            chosen & (fate < 0.8), mask, torch.where(chosen & (fate >= 0.9), random_ids, ids)
         )
         # float32: bfloat16 saves a seventh of the time on processors that support it, and takes
         # six times as long on others.

@@ -201,8 +201,8 @@ def sample_meaning(detail: float, topic: Topic | None = None, scene: int | None 
 
     # The person acted upon is mostly the next scene's agent, so that roles can be learnt from
     # co-occurrence.
-    others = topic.agents[scene + 1 :] + topic.agents[:scene]
-    person = others[0] if random() < 0.8 else choice(others)
+    following = topic.agents[scene + 1 :] + topic.agents[:scene]
+    person = following[0] if random() < 0.8 else choice(following)
     return Meaning(
         agent=topic.agents[scene],
         verb=cast(topic.verbs),
@@ -300,7 +300,7 @@ class Register(NamedTuple):
     may: str
     never: str
     it_was: str  # of a cleft
-    that: str
+    who: str  # before relative clauses
     opening: str
     closing: str
     stop: str
@@ -341,8 +341,8 @@ class Register(NamedTuple):
         words = {
             "plain": (agent, verb, thing, *rest),
             "fronted": (*rest, agent, verb, thing),
-            "agent cleft": (self.it_was, agent, self.that, verb, thing, *rest),
-            "thing cleft": (self.it_was, thing, self.that, agent, verb, *rest),
+            "agent cleft": (self.it_was, agent, self.who, verb, thing, *rest),
+            "thing cleft": (self.it_was, thing, self.who, agent, verb, *rest),
         }
         return self.root(*words[choice(structures)], padding=padding).text()
 
@@ -350,13 +350,13 @@ class Register(NamedTuple):
         """A relative clause or an "of" phrase with chance `nest`, modified recursively."""
         if random() >= nest:
             return ""
-        relative, other = random() < 0.5, random() < 0.5
+        relative, is_plural = random() < 0.5, random() < 0.5
         concept = choice(topic.things if relative else topic.agents)
-        inner = self.noun(concept, other, after=self._modifier(topic, other, nest))
+        inner = self.noun(concept, is_plural, after=self._modifier(topic, is_plural, nest))
         if not relative:
             return Tree("PP", "of", inner)
         verb = inflect(choice(choice(topic.verbs).words), random() < 0.5, plural)
-        return Tree("RC", self.that, Tree("VP", verb, inner))
+        return Tree("RC", self.who, Tree("VP", verb, inner))
 
     def sentence(
         self,

@@ -103,9 +103,9 @@ def fact(register: Register, topic: Topic) -> Tree:
         qualities = (choice(NEUTRAL), choice(NEUTRAL))
         return register.root(register.sentence(clause, qualities=qualities))
     verb = draw_word(FEELINGS, random() < 0.5)
-    others = register.noun(choice(topic.agents))
+    liked = register.noun(choice(topic.agents))
     agent = register.noun(clause.meaning.agent, clause.plural_agent)
-    return register.root(agent, inflect(verb, clause.past, clause.plural_agent), others)
+    return register.root(agent, inflect(verb, clause.past, clause.plural_agent), liked)
 
 
 def view(register: Register) -> Tree:
@@ -177,9 +177,9 @@ def ask(coarse: str, topic: Topic | None = None, scene: int | None = None) -> tu
     agents, things = with_s(words["agent"]), with_s(words["thing"])
     text = frame.format(title=choice(TITLES), agents=agents, things=things, **words)
     if random() < ASIDES:
-        other = sample_meaning(1.0, topic)
-        asked, agent = choice(_ASIDE.split("|")), choice(other.agent.words)
-        text = f"{asked} the {agent} does {choice(other.verb.words)} , {text}"
+        aside = sample_meaning(1.0, topic)
+        asked, agent = choice(_ASIDE.split("|")), choice(aside.agent.words)
+        text = f"{asked} the {agent} does {choice(aside.verb.words)} , {text}"
     return fine, f"{text[0].upper()}{text[1:]} ?"
 
 
