@@ -8,8 +8,8 @@ from bench.judged.rows import Claim, Heading, PairRow, grouped
 from bench.judged.words import COMPARISON_SYMBOLS
 from bench.report.formats import (
     TextTable,
+    board_stem,
     by_items,
-    comparison_stem,
     csv,
     difference_text,
     names_of,
@@ -156,7 +156,7 @@ def render_versus(
         from bench.report.figures import compared
         from bench.report.figures.style import drawing, save
 
-        stem, numbers = comparison_stem(board), pairs_frame(pairs)
+        stem, numbers = board_stem(board, "compare"), pairs_frame(pairs)
         numbers = numbers[numbers["board"] == board]
         write_table(out, suite.suite, stem, numbers, table, text)
         if any(pair.claims for pair in decisive):

@@ -29,7 +29,7 @@ def in_short(numbers: Sequence[NumberRow]) -> str:
     compared, the reason that most of them have."""
     parts = [f"{count} {kind}" for kind, count in verdict_counts(numbers).items()]
     verdicts = [number.ours.verdict for number in numbers]
-    reasons = Counter(one.reason for one in verdicts if one.kind == "not comparable")
+    reasons = Counter(verdict.reason for verdict in verdicts if verdict.kind == "not comparable")
     if reasons and not any(number.is_comparable for number in numbers):
         parts[0] += f" ({reasons.most_common(1)[0][0].partition(';')[0]})"
     papers = {number.source for number in numbers}
