@@ -113,8 +113,7 @@ def csv(frame: "pd.DataFrame") -> str:
     def text(value: Any) -> Any:
         return " ".join(map(repr, value)) if isinstance(value, tuple) else value
 
-    texts = {name: frame[name].map(text) for name in frame if frame[name].dtype == object}
-    return frame.assign(**texts).to_csv(index=False, lineterminator="\n")
+    return frame.map(text).to_csv(index=False, lineterminator="\n")
 
 
 def markdown_text(text: str) -> str:
