@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bench.judged.rows import Claim, Heading, PairRow, grouped
 from bench.judged.words import COMPARISON_SYMBOLS
 from bench.report.formats import (
+    Frame,
     TextTable,
     board_stem,
     by_items,
@@ -22,14 +22,11 @@ from bench.report.formats import (
 )
 from bench.utils.files import write_text
 
-if TYPE_CHECKING:  # takes longer to load than the terminal's tables to print
-    import pandas as pd
-
 IDENTITY = ["board", "backbone", "method", "setting", "task"]  # of a comparison
 RIGHT = {"n", "A", "B", "A - B", "p, Holm", "A, print", "B, print"}  # columns of numbers
 
 
-def pairs_frame(pairs: Sequence[PairRow]) -> "pd.DataFrame":
+def pairs_frame(pairs: Sequence[PairRow]) -> Frame:
     """Comparisons as numbers, a row each: the fields of `PairRow`."""
     import pandas as pd
 
@@ -38,7 +35,7 @@ def pairs_frame(pairs: Sequence[PairRow]) -> "pd.DataFrame":
     return frame.astype({"seeds": "Int64", "items": "Int64"})
 
 
-def claims_frame(pairs: Sequence[PairRow]) -> "pd.DataFrame":
+def claims_frame(pairs: Sequence[PairRow]) -> Frame:
     """The printed numbers of comparisons, a row each: the fields of `Claim`. Of a board, those of
     single tasks are first."""
     import pandas as pd

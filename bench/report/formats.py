@@ -13,7 +13,7 @@ from functools import cache, partial
 from operator import attrgetter
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jinja2
 from tabulate import tabulate
@@ -22,9 +22,7 @@ from bench.judged.rows import NO_BACKBONE, PairRow, grouped
 from bench.judged.words import COMPARISON_SYMBOLS, LEVEL, VERDICT_MEANINGS, VERDICT_SYMBOLS
 from bench.utils.files import stem, write_text
 
-if TYPE_CHECKING:  # takes longer to load than the terminal's tables to print
-    import pandas as pd
-
+Frame = Any  # a DataFrame of pandas, which takes longer to load than tables to print
 TEMPLATES = Path(__file__).parent / "templates"
 MOST_ROWS, MOST_COLUMNS = 30, 11  # of a table in LaTeX that fits a text of 5.5 x 9 inches
 WIDTH = 100  # letters in a line of running text in the terminal
@@ -107,7 +105,7 @@ def text_table(rows: Sequence[Mapping[str, str]], right: Collection[str] = ()) -
     return TextTable({name: name in right for row in rows for name in row}, rows)
 
 
-def csv(frame: "pd.DataFrame") -> str:
+def csv(frame: Frame) -> str:
     """A table of numbers as CSV, unrounded; a tuple of scores is one field, separated by spaces."""
 
     def text(value: Any) -> Any:
@@ -227,7 +225,7 @@ def write_table(
     out: Path,
     suite: str,
     name: str,
-    numbers: "pd.DataFrame",
+    numbers: Frame,
     shown: TextTable,
     caption: str,
     note: str = "",

@@ -4,16 +4,21 @@ them."""
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from bench.judged.rows import Judged, NumberRow, OrderRow, QuotedRow, WorldRow, grouped
 from bench.judged.words import VERDICT_MEANINGS, VERDICT_SYMBOLS, WORLD_WORDS, Kind
-from bench.report.formats import TextTable, csv, score_text, text_table, with_interval, write_table
+from bench.report.formats import (
+    Frame,
+    TextTable,
+    csv,
+    score_text,
+    text_table,
+    with_interval,
+    write_table,
+)
 from bench.report.printed_table import captioned, in_lines, legend, printed_tables
 from bench.utils.files import write_text
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # --- In a line ---
 
@@ -97,7 +102,7 @@ def _row(number: NumberRow) -> dict[str, Any]:
     return row
 
 
-def number_frame(numbers: Iterable[NumberRow]) -> "pd.DataFrame":
+def number_frame(numbers: Iterable[NumberRow]) -> Frame:
     """The rows of cells.csv."""
     import pandas as pd
 
@@ -113,7 +118,7 @@ class Summary(NamedTuple):
     stem: str  # of its file names
     title: str
     caption: str
-    numbers: "pd.DataFrame"
+    numbers: Frame
     shown: TextTable
 
 
