@@ -98,9 +98,9 @@ def _printed(claims: Sequence[Claim]) -> dict[str, str]:
 
 
 def p_text(value: float | None) -> str:
-    if value is None:
-        return "–"
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+    if value is not None and value < 0.001:
+        return "< 0.001"
+    return score_text(value, digits=3)
 
 
 def caption(suite: Heading, pairs: Sequence[PairRow], filtered: bool = False) -> str:

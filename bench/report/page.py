@@ -74,9 +74,9 @@ def render_page(
 def _picture(path: Path) -> Json:
     """A figure's address, its size in pixels, and its other file formats."""
     width, height = struct.unpack(">II", path.read_bytes()[16:24])  # www.w3.org/TR/png/#11IHDR
-    others = [kind for kind in ("pdf", "csv") if path.with_suffix(f".{kind}").is_file()]
-    picture = {"address": f"figures/{quote(path.stem)}", "width": width, "height": height}
-    return picture | {"others": others}
+    formats = [name for name in ("pdf", "csv") if path.with_suffix(f".{name}").is_file()]
+    address = f"figures/{quote(path.stem)}"
+    return {"address": address, "width": width, "height": height, "formats": formats}
 
 
 def page_content(judged: Judged, scores: str) -> Json:

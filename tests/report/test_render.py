@@ -107,5 +107,5 @@ def test_rendering_twice_gives_the_same_bytes(folder, tmp_path):
         data = pd.read_csv(first / "figures" / f"{figure.stem}.csv")
         table = table_of(figure)
         for column in table.select_dtypes("number"):
-            both = data[column].astype(float), table[column].astype(float)
-            np.testing.assert_allclose(*both, rtol=1e-14, err_msg=figure.stem)
+            read, drawn = data[column].astype(float), table[column].astype(float)
+            np.testing.assert_allclose(read, drawn, rtol=1e-14, err_msg=figure.stem)
