@@ -61,6 +61,8 @@ def test_a_suite_of_several_papers_stands_in_all_their_tables(tmp_path):
     with_scores = set()
     for source, table in numbers.itertuples(index=False):
         own = [row for row in judged.numbers if (row.source, row.table) == (source, table)]
+        if not own:
+            continue  # hyper-parameters alone
         shown = printed_table(judged, source, find_table(source, table))
         assert find_paper(source) == source
         assert ("ours, official, n = 3" in shown) == any(row.ours.n for row in own)
@@ -70,10 +72,9 @@ def test_a_suite_of_several_papers_stands_in_all_their_tables(tmp_path):
     assert with_scores == set(SOURCES)
 
 
-def test_a_table_of_hyper_parameters(capsys):
-    assert main(["show", "is-cse", "Table 2"]) == 0
-    rows = [line.split()[:5] for line in capsys.readouterr().out.splitlines()]
-    assert ["roberta-base", "IS-CSE", "learning", "rate", "1e-5"] in rows
+def test_a_table_of_hyper_parameters_has_nothing_to_show(capsys):
+    assert main(["show", "is-cse", "Table 2"]) == 2
+    assert "Table 2 prints hyper-parameters alone; " in capsys.readouterr().err
 
 
 def test_a_dry_run_prints_a_configuration(tmp_path, capsys):
