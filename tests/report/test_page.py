@@ -1,5 +1,5 @@
-"""The page: what it shows and what its numbers open (`rendered/suite/page.*`),
-loads nothing from elsewhere, and escapes every text."""
+"""The page shows what was read (`rendered/suite/page.*`), loads nothing from elsewhere, and escapes
+every text."""
 
 import json
 import re
