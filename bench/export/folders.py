@@ -177,10 +177,10 @@ def _dense(weight: Tensor, bias: Tensor | None, tanh: bool = False) -> Module:
     return Module("Dense", config, tensors)
 
 
-RECIPE_FIELDS = (
+RECIPE_FIELDS = {
     "batch_size", "learning_rate", "epochs", "sentences", "max_length", "pooler", "dropout",
     "precision", "select_on",
-)  # fmt: skip
+}  # fmt: skip
 CARD = """\
 {% macro pairs(items) %}
 {% for name, value in items.items() %}\
@@ -232,12 +232,11 @@ def card(exported: ExportedRun, width: int, longest: int) -> str:
     """
     environment = Environment(trim_blocks=True, keep_trailing_newline=True)  # noqa: S701 (no HTML)
     environment.filters["text"] = _escaped
-    described = exported.run.recipe.model_dump(include={*RECIPE_FIELDS}, exclude_none=True)
     corpora = {corpus.name: corpus.sha256 for corpus in exported.provenance.corpora}
     return environment.from_string(CARD).render(
         exported=exported,
         corpora=corpora,
-        recipe={name: described[name] for name in RECIPE_FIELDS if name in described},
+        recipe=exported.run.recipe.model_dump(include=RECIPE_FIELDS, exclude_none=True),
         width=width,
         longest=longest,
     )

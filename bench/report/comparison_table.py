@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bench.judged.rows import Claim, Heading, PairRow, grouped
 from bench.judged.words import COMPARISON_SYMBOLS
 from bench.report.formats import (
+    Frame,
     TextTable,
+    board_stem,
     by_items,
-    comparison_stem,
     csv,
     difference_text,
     names_of,
@@ -22,14 +22,11 @@ from bench.report.formats import (
 )
 from bench.utils.files import write_text
 
-if TYPE_CHECKING:  # takes longer to load than the terminal's tables to print
-    import pandas as pd
-
 IDENTITY = ["board", "backbone", "method", "setting", "task"]  # of a comparison
 RIGHT = {"n", "A", "B", "A - B", "p, Holm", "A, print", "B, print"}  # columns of numbers
 
 
-def pairs_frame(pairs: Sequence[PairRow]) -> "pd.DataFrame":
+def pairs_frame(pairs: Sequence[PairRow]) -> Frame:
     """Comparisons as numbers, a row each: the fields of `PairRow`."""
     import pandas as pd
 
@@ -38,7 +35,7 @@ def pairs_frame(pairs: Sequence[PairRow]) -> "pd.DataFrame":
     return frame.astype({"seeds": "Int64", "items": "Int64"})
 
 
-def claims_frame(pairs: Sequence[PairRow]) -> "pd.DataFrame":
+def claims_frame(pairs: Sequence[PairRow]) -> Frame:
     """The printed numbers of comparisons, a row each: the fields of `Claim`. Of a board, those of
     single tasks are first."""
     import pandas as pd
@@ -101,9 +98,9 @@ def _printed(claims: Sequence[Claim]) -> dict[str, str]:
 
 
 def p_text(value: float | None) -> str:
-    if value is None:
-        return "–"
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+    if value is not None and value < 0.001:
+        return "< 0.001"
+    return score_text(value, digits=3)
 
 
 def caption(suite: Heading, pairs: Sequence[PairRow], filtered: bool = False) -> str:
@@ -156,7 +153,7 @@ def render_versus(
         from bench.report.figures import compared
         from bench.report.figures.style import drawing, save
 
-        stem, numbers = comparison_stem(board), pairs_frame(pairs)
+        stem, numbers = board_stem(board, "compare"), pairs_frame(pairs)
         numbers = numbers[numbers["board"] == board]
         write_table(out, suite.suite, stem, numbers, table, text)
         if any(pair.claims for pair in decisive):

@@ -9,11 +9,11 @@ all of these.
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from operator import attrgetter
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jinja2
 from tabulate import tabulate
@@ -22,48 +22,39 @@ from bench.judged.rows import NO_BACKBONE, PairRow, grouped
 from bench.judged.words import COMPARISON_SYMBOLS, LEVEL, VERDICT_MEANINGS, VERDICT_SYMBOLS
 from bench.utils.files import stem, write_text
 
-if TYPE_CHECKING:  # takes longer to load than the terminal's tables to print
-    import pandas as pd
-
+Frame = Any  # a DataFrame of pandas, which takes longer to load than tables to print
 TEMPLATES = Path(__file__).parent / "templates"
 MOST_ROWS, MOST_COLUMNS = 30, 11  # of a table in LaTeX that fits a text of 5.5 x 9 inches
 WIDTH = 100  # letters in a line of running text in the terminal
 
 
-def board_stem(board: str) -> str:
-    """The stem of the file names of a leaderboard's figure."""
-    return "leaderboard" if board == "sts" else f"leaderboard_{board}"
-
-
-def comparison_stem(board: str) -> str:
-    """The stem of the file names of a board's comparisons."""
-    return "compare" if board == "sts" else f"compare_{board}"
+def board_stem(board: str, name: str = "leaderboard") -> str:
+    """The stem of the file names of a board's figure, or of what the name says."""
+    return name if board == "sts" else f"{name}_{board}"
 
 
 def backbone_text(name: str) -> str:
     return "no backbone" if name == NO_BACKBONE else name
 
 
-def score_text(mean: float | None, sd: float | None = None, digits: int = 2) -> str:
-    """`75.11 ± 0.84`; without an sd `75.11`, without a mean a dash."""
+def score_text(
+    mean: float | None, spread: float | None = None, digits: int = 2, sign: str = ""
+) -> str:
+    """`75.11 ± 0.84`; without a spread `75.11`, without a mean a dash. With the sign "+" numbers
+    above zero have it."""
     if mean is None:
         return "–"
-    return f"{mean:.{digits}f}" if sd is None else f"{mean:.{digits}f} ± {sd:.{digits}f}"
+    text = f"{mean:{sign}.{digits}f}"
+    return text if spread is None else f"{text} ± {spread:.{digits}f}"
+
+
+difference_text = partial(score_text, sign="+")
 
 
 def with_interval(value: float | None, low: float | None, high: float | None) -> str:
     """`0.71 [0.52, 0.86]`, without the interval or as a dash if they are unknown."""
     text = score_text(value)
     return text if low is None or high is None else f"{text} [{low:.2f}, {high:.2f}]"
-
-
-def difference_text(mean: float | None, half_width: float | None = None, digits: int = 2) -> str:
-    """`+0.21 ± 0.15`, without the half width of its interval if that is unknown; a dash without a
-    mean."""
-    if mean is None:
-        return "–"
-    interval = "" if half_width is None else f" ± {half_width:.{digits}f}"
-    return f"{mean:+.{digits}f}{interval}"
 
 
 def by_items(pairs: Sequence[PairRow]) -> bool:
@@ -114,14 +105,13 @@ def text_table(rows: Sequence[Mapping[str, str]], right: Collection[str] = ()) -
     return TextTable({name: name in right for row in rows for name in row}, rows)
 
 
-def csv(frame: "pd.DataFrame") -> str:
+def csv(frame: Frame) -> str:
     """A table of numbers as CSV, unrounded; a tuple of scores is one field, separated by spaces."""
 
     def text(value: Any) -> Any:
         return " ".join(map(repr, value)) if isinstance(value, tuple) else value
 
-    texts = {name: frame[name].map(text) for name in frame if frame[name].dtype == object}
-    return frame.assign(**texts).to_csv(index=False, lineterminator="\n")
+    return frame.map(text).to_csv(index=False, lineterminator="\n")
 
 
 def markdown_text(text: str) -> str:
@@ -235,7 +225,7 @@ def write_table(
     out: Path,
     suite: str,
     name: str,
-    numbers: "pd.DataFrame",
+    numbers: Frame,
     shown: TextTable,
     caption: str,
     note: str = "",

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING
 
 from bench.datasets.metrics import METRICS, SHARE
 from bench.judged.rows import NO_BACKBONE, BoardRow, Heading, Judged, SystemRow
 from bench.judged.words import COMPARISON_SYMBOLS, FEWEST_SEEDS
 from bench.report.formats import (
     Bold,
+    Frame,
     TextTable,
     backbone_text,
     csv,
@@ -25,9 +25,6 @@ from bench.report.formats import (
 )
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import stem, write_text
-
-if TYPE_CHECKING:  # takes longer to load than the terminal's tables to print
-    import pandas as pd
 
 NAME_WIDTH = 36  # letters in a line of a name in the terminal
 BOLD = (
@@ -165,9 +162,7 @@ def caption(suite: Heading, board: BoardRow, rows: Sequence[SystemRow]) -> str:
     return f"{text} {suite.remark_on(row.backbone for row in rows)}".strip()
 
 
-def frame(
-    judged: Judged, name: str = "sts", rows: Sequence[SystemRow] | None = None
-) -> "pd.DataFrame":
+def frame(judged: Judged, name: str = "sts", rows: Sequence[SystemRow] | None = None) -> Frame:
     """A leaderboard as numbers: a row a system, the best average of a backbone first; then those
     without a backbone, then those trained with labels.
 

@@ -23,7 +23,6 @@ from bench.report.formats import (
     TEMPLATES,
     backbone_text,
     board_stem,
-    comparison_stem,
     templates,
 )
 from bench.report.printed_table import ShownTable
@@ -75,15 +74,15 @@ def render_page(
 def _picture(path: Path) -> Json:
     """A figure's address, its size in pixels, and its other file formats."""
     width, height = struct.unpack(">II", path.read_bytes()[16:24])  # www.w3.org/TR/png/#11IHDR
-    others = [kind for kind in ("pdf", "csv") if path.with_suffix(f".{kind}").is_file()]
-    picture = {"address": f"figures/{quote(path.stem)}", "width": width, "height": height}
-    return picture | {"others": others}
+    formats = [name for name in ("pdf", "csv") if path.with_suffix(f".{name}").is_file()]
+    address = f"figures/{quote(path.stem)}"
+    return {"address": address, "width": width, "height": height, "formats": formats}
 
 
 def page_content(judged: Judged, scores: str) -> Json:
     """The content of the page, apart from its pictures; `scores` is the address of the folder of
     scores."""
-    numbers, suite = judged.numbers, judged.suite
+    numbers = judged.numbers
     places = {run.id: place for place, run in enumerate(judged.runs)}
     entries: list[Json] = []
 
@@ -103,7 +102,6 @@ def page_content(judged: Judged, scores: str) -> Json:
     runs = [_run_data(run, origins, scores) for run in judged.runs]
     return {
         "judged": judged,
-        "suite": suite,
         "boards": [board for board in boards if board["lines"]],
         "sections": sorted(sections, key=lambda section: not section["table"].is_comparable),
         "in_short": tables.in_short(numbers),
@@ -122,7 +120,7 @@ def page_content(judged: Judged, scores: str) -> Json:
             "origins": origins,
             "entries": entries,
             "curve": list(CURVE.items()),
-            "commands": _commands(suite),
+            "commands": _commands(judged.suite),
         },
     }
 
@@ -151,7 +149,7 @@ def _board(judged: Judged, board: BoardRow, add: Callable[..., int]) -> Json:
     return {
         "stem": board.name,
         "figure": board_stem(board.name),
-        "comparison": comparison_stem(board.name),
+        "comparison": board_stem(board.name, "compare"),
         "family": board.whole.family,
         "caption": leaderboard.about(suite, board, rows),
         "columns": {name: shown.columns[name] for name in shown_columns if name in shown.columns},
@@ -231,8 +229,8 @@ def thinned(curve: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
     point are kept."""
     last = len(curve["step"]) - 1
     kept = sorted({round(index * last / (CURVE_POINTS - 1)) for index in range(CURVE_POINTS)})
-    columns = {"step": [curve["step"][index] for index in kept]}
-    for name in CURVE:
+    columns = {}
+    for name in ("step", *CURVE):
         if name in curve:
             columns[name] = _rounded(curve[name][index] for index in kept)
     return columns

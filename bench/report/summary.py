@@ -2,10 +2,11 @@
 
 from collections import Counter
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 from textwrap import TextWrapper, wrap
 
-from bench.judged.rows import NO_BACKBONE, Judged, PairRow, grouped
+from bench.judged.rows import NO_BACKBONE, Judged, grouped
 from bench.report.comparison_table import greatest_first
 from bench.report.formats import by_items, difference_text
 from bench.report.tables import in_short, world_in_short
@@ -34,35 +35,31 @@ def summary(judged: Judged, out: Path, figures: Path) -> str:
         lines += wrap(in_short(judged.numbers), LINES.width)
     if judged.pairs:
         lines += _differences(judged)
-    lines += [
-        f"tables:  {out / 'tables'}/   (sts.md is the suite's own)",
-        f"figures: {figures}/",
-        f"page:    {out / 'report' / 'index.html'}",
-    ]
-    return "\n".join(lines) + "\n"
+    lines.append(f"tables:  {out / 'tables'}/   (sts.md is the suite's own)")
+    lines.append(f"figures: {figures}/")
+    lines.append(f"page:    {out / 'report' / 'index.html'}\n")
+    return "\n".join(lines)
 
 
 def _differences(judged: Judged) -> list[str]:
     """Each method minus the baseline on the first board, by backbone and word."""
     board = judged.suite.board(judged.pairs[0].board)
-    task, planned = board.overall, board.planned
-    rows = [pair for pair in judged.pairs if (pair.board, pair.task) == (board.name, task)]
-    measure = planned.title if task == "Avg" else replace(planned, subject=task).title
-    over = "over the test items" if by_items(rows) else "paired by seed"
-    title = f"{judged.suite.baseline_name}, {measure}, {over}"
+    planned, of_board = board.planned, (board.name, board.overall)
+    if board.overall != "Avg":
+        planned = replace(planned, subject=board.overall)
+    pairs = greatest_first(pair for pair in judged.pairs if (pair.board, pair.task) == of_board)
+    pairs.sort(key=attrgetter("backbone", "verdict"))
+    labels = Counter((pair.backbone, pair.plain_label) for pair in pairs)
+    over = "over the test items" if by_items(pairs) else "paired by seed"
+    title = f"{judged.suite.baseline_name}, {planned.title}, {over}"
     lines = [f"against {title}, words after Holm's correction:"]
-    labels = Counter((pair.backbone, pair.plain_label) for pair in rows)
-
-    def text(pair: PairRow) -> str:
-        is_clear = labels[pair.backbone, pair.plain_label] == 1
-        name = pair.plain_label if is_clear else pair.name
-        return f"{name} {difference_text(pair.difference, pair.half_width, 1)}"
-
-    def group(pair: PairRow) -> tuple[str, str]:
-        return pair.backbone, pair.verdict
-
-    for same in grouped(sorted(greatest_first(rows), key=group), group):
-        first = same[0]
-        where = "" if first.backbone == NO_BACKBONE else f"{first.backbone}, "
-        lines += LINES.wrap(f"  {where}{first.verdict}: {'; '.join(map(text, same))}")
+    for same in grouped(pairs, attrgetter("backbone", "verdict")):
+        backbone, texts = same[0].backbone, []
+        for pair in same:
+            # Two settings of a method have one label.
+            is_clear = labels[backbone, pair.plain_label] == 1
+            name = pair.plain_label if is_clear else pair.name
+            texts.append(f"{name} {difference_text(pair.difference, pair.half_width, 1)}")
+        where = "" if backbone == NO_BACKBONE else f"{backbone}, "
+        lines += LINES.wrap(f"  {where}{same[0].verdict}: {'; '.join(texts)}")
     return lines

@@ -4,16 +4,21 @@ them."""
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from bench.judged.rows import Judged, NumberRow, OrderRow, QuotedRow, WorldRow, grouped
 from bench.judged.words import VERDICT_MEANINGS, VERDICT_SYMBOLS, WORLD_WORDS, Kind
-from bench.report.formats import TextTable, csv, score_text, text_table, with_interval, write_table
+from bench.report.formats import (
+    Frame,
+    TextTable,
+    csv,
+    score_text,
+    text_table,
+    with_interval,
+    write_table,
+)
 from bench.report.printed_table import captioned, in_lines, legend, printed_tables
 from bench.utils.files import write_text
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # --- In a line ---
 
@@ -29,7 +34,7 @@ def in_short(numbers: Sequence[NumberRow]) -> str:
     compared, the reason that most of them have."""
     parts = [f"{count} {kind}" for kind, count in verdict_counts(numbers).items()]
     verdicts = [number.ours.verdict for number in numbers]
-    reasons = Counter(one.reason for one in verdicts if one.kind == "not comparable")
+    reasons = Counter(verdict.reason for verdict in verdicts if verdict.kind == "not comparable")
     if reasons and not any(number.is_comparable for number in numbers):
         parts[0] += f" ({reasons.most_common(1)[0][0].partition(';')[0]})"
     papers = {number.source for number in numbers}
@@ -97,7 +102,7 @@ def _row(number: NumberRow) -> dict[str, Any]:
     return row
 
 
-def number_frame(numbers: Iterable[NumberRow]) -> "pd.DataFrame":
+def number_frame(numbers: Iterable[NumberRow]) -> Frame:
     """The rows of cells.csv."""
     import pandas as pd
 
@@ -113,7 +118,7 @@ class Summary(NamedTuple):
     stem: str  # of its file names
     title: str
     caption: str
-    numbers: "pd.DataFrame"
+    numbers: Frame
     shown: TextTable
 
 
@@ -148,7 +153,7 @@ def shown_orders(orders: Iterable[OrderRow]) -> TextTable:
             "Table": order.title,
             "Backbone": order.backbone + (", dev" if order.split == "dev" else ""),
             "Rows": str(order.rows),
-            "n": "–" if order.seeds is None else str(order.seeds),
+            "n": score_text(order.seeds, digits=0),
             "tau": with_interval(order.tau, order.low, order.high),
             "Expected": score_text(order.expected),
         })  # fmt: skip
@@ -203,9 +208,9 @@ def summaries(judged: Judged) -> list[Summary]:
     ]
     if orders:
         frame = pd.DataFrame([order.model_dump(exclude={"title"}) for order in orders])
-        types = dict.fromkeys(("tau", "low", "high", "expected"), "float") | {"seeds": "Int64"}
-        shown = shown_orders(orders)
-        tables.append(Summary("order", "Order of rows", ORDER_CAPTION, frame.astype(types), shown))
+        types = {"tau": float, "low": float, "high": float, "expected": float, "seeds": "Int64"}
+        title, shown = "Order of rows", shown_orders(orders)
+        tables.append(Summary("order", title, ORDER_CAPTION, frame.astype(types), shown))
     if averages:
         shown, frame = shown_averages(averages), number_frame(averages)
         tables.append(Summary("averages", "Averages", AVERAGES_CAPTION, frame, shown))
@@ -229,7 +234,6 @@ def world_table(world: Sequence[WorldRow]) -> Summary:
     } for row in world).astype({"seed": "Int64", "score": "float"})  # fmt: skip
     lines = []
     for rows in grouped(world, lambda row: (row.run, row.backbone, row.seed)):
-        seed = rows[0].seed
         furthest = max(rows, key=_distance)
         where = "–"
         if furthest.score is not None:
@@ -238,7 +242,7 @@ def world_table(world: Sequence[WorldRow]) -> Summary:
         lines.append({
             "Run": rows[0].run,
             "Backbone": rows[0].backbone,
-            "Seed": "–" if seed is None else str(seed),
+            "Seed": score_text(rows[0].seed, digits=0),
             "Scores": str(len(rows)),
             "Verdicts": _world_counts(rows),
             "Furthest": where,
@@ -265,6 +269,7 @@ def write_tables(judged: Judged, out: Path) -> None:
         write_table(out, name, summary.stem, summary.numbers, summary.shown, caption)
     for stem, table in printed_tables(judged.numbers).items():
         if table.is_comparable:
-            frame, shown = number_frame(table.numbers), in_lines(table)
-            caption = captioned(judged.suite, table)
-            write_table(out, name, stem, frame, shown, caption, legend(table))
+            caption, note = captioned(judged.suite, table), legend(table)
+            write_table(
+                out, name, stem, number_frame(table.numbers), in_lines(table), caption, note
+            )

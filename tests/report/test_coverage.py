@@ -33,7 +33,7 @@ def test_the_report_is_what_was_read(tmp_path):
     terminal, written = tmp_path / "coverage.txt", tmp_path / "coverage.md"
     terminal.write_text(report(ROWS, written) + "\n", encoding="utf-8")
     for path in (terminal, written):
-        expected = Path(__file__).with_name("rendered") / path.name
+        expected = Path(__file__).with_name("rendered") / "suite" / path.name
         assert path.read_text(encoding="utf-8") == expected.read_text(encoding="utf-8"), path
 
 

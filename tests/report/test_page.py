@@ -1,5 +1,5 @@
-"""The page: what it shows and what its numbers open (`rendered/page.html`, `rendered/page.json`),
-loads nothing from elsewhere, and escapes every text."""
+"""The page shows what was read (`rendered/suite/page.*`), loads nothing from elsewhere, and escapes
+every text."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from bench.report.page import CURVE_POINTS, thinned
 from tests.support.judged_rows import judged, measured, number, run, system
 from tests.support.page_project import NASTY, write_page, write_project
 
-RENDERED = Path(__file__).with_name("rendered")
+RENDERED = Path(__file__).with_name("rendered") / "suite"
 VOID = {"meta", "img", "link", "br", "input"}
 DATA = re.compile(r'(?<=<script type="application/json" id="data">).*(?=</script>)')
 

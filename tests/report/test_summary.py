@@ -1,4 +1,4 @@
-"""The lines with which a suite ends on the terminal (`rendered/summary.txt`)."""
+"""The lines with which a suite ends on the terminal (`rendered/suite/summary.txt`)."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def test_a_summary_is_what_was_read(tmp_path):
     suite = read_suite(write_suite(tmp_path, ENTRIES, baseline="simcse"))
     found = "\n".join(lines(suite.model_copy(update={"numbers": ()}))) + "\n"
     (tmp_path / "summary.txt").write_text(found, encoding="utf-8")
-    expected = Path(__file__).with_name("rendered") / "summary.txt"
+    expected = Path(__file__).with_name("rendered") / "suite" / "summary.txt"
     assert found == expected.read_text(encoding="utf-8"), f"written to {tmp_path / 'summary.txt'}"
 
 
