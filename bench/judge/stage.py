@@ -63,7 +63,7 @@ def compared(
     backbones; by default of all. The family of Holm's correction is all of them in any case."""
     heading, pairs = judged.suite, judged.pairs
     if not (baseline or heading.baseline):
-        raise UserError(f"suite {heading.suite} has no baseline; name one with --baseline")
+        raise UserError(f"suite {heading.suite} has no baseline; name one")
     if baseline not in ("", heading.baseline):
         pairs = _against(judged, baseline)
     elif not pairs:
