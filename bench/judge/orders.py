@@ -102,6 +102,7 @@ def _order(
     """The order of some rows, those compared with the same runs counted once; none with too few."""
     compared = attrgetter("run", "minus", "ours.measured_on", "our_split", "task", "aggregation")
     rows = [same[0] for same in grouped(group, compared)]
+    # Two rows have one order or the other; an interval needs seeds of every trained row.
     if len(rows) < FEWEST_ROWS:
         return []
     printed, scores = [row.value for row in rows], [row.ours.scores for row in rows]

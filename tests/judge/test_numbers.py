@@ -407,19 +407,6 @@ def test_accuracies_of_a_checkpoint_go_by_the_tolerance_of_transfer(tmp_path):
     assert (found["MR"], found["TREC"], found["CR"]) == ("lower", "reproduced", "not run")
 
 
-@pytest.mark.parametrize(
-    ("runs", "verdict", "reason"),
-    [
-        ([], "not run", "no scores in this suite"),
-        ([checkpoint(scores={}, status="skipped", reason="no weights")], "not run", "no weights"),
-        ([checkpoint(data="mine")], "not comparable", "scored on mine"),
-    ],
-)
-def test_a_checkpoint_that_cannot_be_judged_says_why(tmp_path, runs, verdict, reason):
-    found = {row.checkpoint.verdict for row in quoted_numbers(tmp_path, *runs)}
-    assert {(each.kind, each.reason) for each in found} == {(verdict, reason)}
-
-
 def test_a_row_names_the_runs_behind_it(tmp_path):
     """Both sides of a difference, in both settings, and the checkpoint that print quotes."""
     runs = [*SIMCSE, *IS_CSE, *seeds("is-cse", [78.0], setting="paper"), checkpoint(0.05)]
