@@ -59,8 +59,8 @@ class PairedDifferences:
     @cached_property
     def differences(self) -> tuple[float, ...]:
         """One per seed that both sides have, in the order of the seeds."""
-        both = matched(dict(sorted(self.a.items())), dict(sorted(self.b.items())))
-        return tuple(a - b for a, b in both)
+        pairs = matched(dict(sorted(self.a.items())), dict(sorted(self.b.items())))
+        return tuple(a - b for a, b in pairs)
 
     @property
     def n(self) -> int:
@@ -405,7 +405,7 @@ def _claims(compared: Comparison, printed: Printed) -> list[tuple[Number, Number
     for a in numbers_a:
         beside = [b for b in numbers_b if _share_table(a, b)]
         rows = [number for number in numbers_a if _share_table(number, a)]
-        if any(_share_settings(*both) for both in product(rows, beside)):
+        if any(_share_settings(*pair) for pair in product(rows, beside)):
             beside = [b for b in beside if _share_settings(a, b)]
         # Otherwise the table is a sweep, and our two runs differ in the swept setting just as the
         # printed rows do.

@@ -70,7 +70,10 @@ def test_all_are_shown_and_what_differs_says_why():
 def test_what_a_suite_sets_instead_is_said(tmp_path):
     """Mutation caught: the methods' own values as if the suite had them."""
     changes = [{"batch_size": 64, "learning_rate": 1e-4}, {"batch_size": 32, "threads": 1}]
-    runs = [{"method": "simcse", "seed": n, "recipe_changes": one} for n, one in enumerate(changes)]
+    runs = [
+        {"method": "simcse", "seed": n, "recipe_changes": change}
+        for n, change in enumerate(changes)
+    ]
     suite = read_suite(write_suite(tmp_path / "s", runs))
     said = "Suite paper sets its own: batch size 64 or 32, learning rate 0.0001."
     assert recipe_of(suite) == said

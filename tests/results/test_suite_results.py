@@ -130,8 +130,11 @@ def test_classifiers_of_another_mode_are_reported(tmp_path, metric):
 
 def test_a_seed_counts_once(tmp_path):
     run = {"method": "simcse", "seed": 1, "scores": ROWS}
-    others = [{"corpus": "nli"}, {"recipe_changes": {"epochs": 2}}, {"seed": 2}]
-    assert len(read_suite(write_suite(tmp_path, [run, *(run | more for more in others)])).runs) == 4
+    changes = [{"corpus": "nli"}, {"recipe_changes": {"epochs": 2}}, {"seed": 2}]
+    assert (
+        len(read_suite(write_suite(tmp_path, [run, *(run | change for change in changes)])).runs)
+        == 4
+    )
     told = "'run000' and 'run001' are one experiment with one seed, 1"
     with pytest.raises(UserError, match=told):
         read_suite(write_suite(tmp_path, [run, run]))
