@@ -56,7 +56,7 @@ def bootstrap_error(tasks: Sequence[tuple[np.ndarray, np.ndarray]]) -> float:
         np.concatenate([first["key"] for first, _ in tasks]), return_inverse=True
     )
     of_tasks = np.split(places, np.cumsum([len(first) for first, _ in tasks])[:-1])
-    statistics = [_difference(*both) for both in tasks]
+    statistics = [_difference(first, second) for first, second in tasks]
     differences = np.empty(REPLICATES)
     for replicate in range(REPLICATES):
         counts = np.bincount(rng.integers(len(keys), size=len(keys)), minlength=len(keys))

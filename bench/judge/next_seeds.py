@@ -53,6 +53,7 @@ def greedy(
     `questions` says how many open verdicts each set of runs decides, `hours` what a run takes."""
     steps: list[Step] = []
     while True:
+        # What is decided by a part of the runs is decided by them, too.
         affordable = []
         for runs in questions:
             verdicts = sum(count for needed, count in questions.items() if needed <= runs)
@@ -61,7 +62,7 @@ def greedy(
                 affordable.append(step)
         if not affordable:
             return steps
-        best = max(affordable, key=lambda step: step.verdicts / step.hours if step.hours else inf)
+        best = max(affordable, key=_rate)
         steps.append(best)
         budget -= best.hours
         remaining: Counter[Runs] = Counter()
@@ -69,6 +70,11 @@ def greedy(
             remaining[runs - best.runs] += count
         del remaining[frozenset()]
         questions = remaining
+
+
+def _rate(step: Step) -> float:
+    """Verdicts per hour."""
+    return step.verdicts / step.hours if step.hours else inf
 
 
 def _total(runs: Runs, hours: Mapping[Experiment, float]) -> float:
@@ -111,6 +117,7 @@ def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
             why = f"none on a printed number is open. {heading(suite).remark}".strip()
         raise UserError(f"no seed would decide a verdict of suite '{suite.plan.suite}': {why}")
 
+    # Seeds of an experiment take equally long, so one of its runs is estimated for all.
     measured = Measured(suite_dir.parent, device)
     run_hours: dict[Experiment, float] = {}
     for experiment, _ in frozenset().union(*decisive.values()):

@@ -90,8 +90,8 @@ class Side:
         """One per seed; for a difference, over the seeds that both sides have."""
         key, by_seed = self.number.key, []
         for runs in self.operands:
-            scores = {result.run.seed: result.scores.get(key) for result in runs}
-            by_seed.append({seed: x for seed, x in scores.items() if x is not None})
+            having = [result for result in runs if key in result.scores]
+            by_seed.append({result.run.seed: result.scores[key] for result in having})
         points = list(by_seed[0].values())
         if len(by_seed) == 2:
             points = [score - subtracted for score, subtracted in matched(*by_seed)]
@@ -244,7 +244,7 @@ def _sides(number: Number, results_of: Callable[[str, str], list[RunResults]]) -
 
 def _other_setting(run: str) -> str:
     method, _, setting = run.partition("@")
-    return f"{method}@{'paper' if setting == 'official' else 'official'}"
+    return f"{method}@paper" if setting == "official" else f"{method}@official"
 
 
 # --- Rows ---
@@ -323,7 +323,9 @@ def planned_scores(run: PlannedRun) -> set[Key]:
     usual splits."""
     if run.skip:
         return set()
-    measured = {*run.analyses} if run.seed is None else {*run.analyses, ""}  # "": the training
+    measured = {*run.analyses}
+    if run.seed is not None:
+        measured.add("")  # the training
     return scored_cells(expand_tasks(run.tasks)) | {
         (*metric.cell, name)
         for name, metric in METRICS.items()

@@ -3,7 +3,7 @@
 docs/statistics.md, "Order and gains", has the formulas and how often the intervals are right.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from math import nan, sqrt
 from operator import attrgetter
 
@@ -81,43 +81,42 @@ def orders(rows: Iterable[NumberRow], boards: Iterable[BoardRow]) -> list[OrderR
     ranked = [
         row for row in rows if row.ranks and row.ours.n and row.ours.verdict.kind not in apart
     ]
-    found = []
+    found: list[OrderRow] = []
     for group in grouped(ranked, attrgetter("source", "table", "backbone", "split", "metric")):
         first = group[0]
         title = f"{first.paper}, {first.table}"
-        place = {"title": title, "source": first.source, "table": first.table, "board": ""}
-        found.append(_order(place, group))
+        found += _order(group, title, source=first.source, table=first.table)
     for board in boards:
         whole = board.whole
         if whole.is_in_print(whole.overall):
             columns = ("test", whole.metric, whole.overall)
             of_board = [row for row in ranked if (row.split, row.metric, row.task) == columns]
-            title = f"All papers, {whole.title}"
-            place = {"title": title, "source": "", "table": "", "board": whole.name}
-            for group in grouped(of_board, lambda row: row.backbone):
-                found.append(_order(place, group))
-    return [order for order in found if order]
+            for group in grouped(of_board, attrgetter("backbone")):
+                found += _order(group, f"All papers, {whole.title}", board=whole.name)
+    return found
 
 
-def _order(place: Mapping[str, str], group: Sequence[NumberRow]) -> OrderRow | None:
-    """The order of some rows, those compared with the same runs counted once; None with too few."""
-    distinct: dict[tuple[str, ...], NumberRow] = {}
-    for row in group:
-        compared = (row.run, row.minus, row.ours.measured_on, row.our_split)
-        distinct.setdefault((*compared, row.task, row.aggregation), row)
-    rows = list(distinct.values())
+def _order(
+    group: Sequence[NumberRow], title: str, source: str = "", table: str = "", board: str = ""
+) -> list[OrderRow]:
+    """The order of some rows, those compared with the same runs counted once; none with too few."""
+    compared = attrgetter("run", "minus", "ours.measured_on", "our_split", "task", "aggregation")
+    rows = [same[0] for same in grouped(group, compared)]
+    # Two rows have one order or the other; an interval needs seeds of every trained row.
     if len(rows) < FEWEST_ROWS:
-        return None
-    seeds = [row.ours.n for row in rows if not row.ours.deterministic]
+        return []
     printed, scores = [row.value for row in rows], [row.ours.scores for row in rows]
     low = high = expected = nan
-    fewest = min(seeds, default=None)
+    fewest = min((row.ours.n for row in rows if not row.ours.deterministic), default=None)
     if fewest and fewest >= FEWEST_SEEDS:
         low, high = tau_interval(printed, scores)
         expected = expected_tau(scores)
     tau = float(kendalltau(printed, [row.ours.mean for row in rows]).statistic)
-    return OrderRow(
-        **place,
+    order = OrderRow(
+        title=title,
+        source=source,
+        table=table,
+        board=board,
         backbone=rows[0].backbone,
         split=rows[0].split,
         metric=rows[0].metric,
@@ -128,3 +127,4 @@ def _order(place: Mapping[str, str], group: Sequence[NumberRow]) -> OrderRow | N
         expected=expected,
         seeds=fewest,
     )
+    return [order]

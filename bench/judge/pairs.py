@@ -59,8 +59,8 @@ class PairedDifferences:
     @cached_property
     def differences(self) -> tuple[float, ...]:
         """One per seed that both sides have, in the order of the seeds."""
-        both = matched(dict(sorted(self.a.items())), dict(sorted(self.b.items())))
-        return tuple(a - b for a, b in both)
+        pairs = matched(dict(sorted(self.a.items())), dict(sorted(self.b.items())))
+        return tuple(a - b for a, b in pairs)
 
     @property
     def n(self) -> int:
@@ -198,11 +198,11 @@ def decide(family: Sequence[PairedDifferences]) -> list[Decision]:
     """The verdicts on the comparisons of one family, with Holm's correction over the tested ones
     without a diverged seed. The number of seeds that would decide holds whatever the rest of the
     family gives."""
-    p_values = [nan if pair.diverged else pair.p_value for pair in family]
-    adjusted = iter(statistics.holm([p for p in p_values if not isnan(p)]))
+    tested = [pair for pair in family if not (pair.diverged or isnan(pair.p_value))]
+    p_values = statistics.holm([pair.p_value for pair in tested])
+    adjusted = dict(zip(tested, p_values, strict=True))
     level = strictest_level(family)
-    decided = zip(family, p_values, strict=True)
-    return [_decide(pair, p if isnan(p) else next(adjusted), level) for pair, p in decided]
+    return [_decide(pair, adjusted.get(pair, nan), level) for pair in family]
 
 
 class NothingToCompare(UserError):
@@ -270,8 +270,10 @@ class Comparison(PairedDifferences):
     def pool(self) -> tuple[str, ...]:
         """Names of the comparisons that it shares a prior with: those of two trained methods on its
         board, backbone and task. What is not moderated is alone."""
-        moderated = self.kind == "paired" and self.tested and not self.diverged
-        return self.board.name, self.backbone, self.task, "" if moderated else self.method.text
+        name = self.method.text
+        if self.kind == "paired" and self.tested and not self.diverged:
+            name = ""
+        return self.board.name, self.backbone, self.task, name
 
     def row(self, decision: Decision, claims: Sequence[Claim]) -> PairRow:
         a, b = _paired(self.a, self.b), _paired(self.b, self.a)
@@ -403,7 +405,7 @@ def _claims(compared: Comparison, printed: Printed) -> list[tuple[Number, Number
     for a in numbers_a:
         beside = [b for b in numbers_b if _share_table(a, b)]
         rows = [number for number in numbers_a if _share_table(number, a)]
-        if any(_share_settings(*both) for both in product(rows, beside)):
+        if any(_share_settings(*pair) for pair in product(rows, beside)):
             beside = [b for b in beside if _share_settings(a, b)]
         # Otherwise the table is a sweep, and our two runs differ in the swept setting just as the
         # printed rows do.
@@ -456,7 +458,9 @@ def against(suite: SuiteResults, baseline: str) -> list[PairRow]:
     families: dict[tuple[str, bool], list[Comparison]] = defaultdict(list)
     for compared in comparisons:
         families[compared.board.name, compared.task == compared.board.overall].append(compared)
-    printed = {} if suite.plan.stand_ins or differs(suite) else _printed()
+    printed: Printed = {}
+    if not (suite.plan.stand_ins or differs(suite)):
+        printed = _printed()
     rows: dict[Comparison, PairRow] = {}
     for family in families.values():
         level = strictest_level(family)

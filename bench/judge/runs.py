@@ -1,6 +1,6 @@
 """The runs of a suite as rows: how their trainings went, and what their scores come from."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench.judge.systems import shown_name
@@ -12,10 +12,10 @@ ORIGIN = ("code", "data", "corpora", "device", "arithmetic", "versions")
 CURVE = ("step", "dev", "loss", "alignment", "uniformity")
 
 
-def run_row(run: RunResults) -> RunRow:
-    planned, provenance = run.run, run.provenance
+def run_row(result: RunResults) -> RunRow:
+    planned, provenance = result.run, result.provenance
     outcome, written = provenance.outcome, provenance.as_written()
-    title = f"{shown_name(run)}, {planned.backbone}"
+    title = f"{shown_name(result)}, {planned.backbone}"
     if planned.seed is not None:
         title += f", seed {planned.seed}"
     return RunRow(
@@ -26,8 +26,8 @@ def run_row(run: RunResults) -> RunRow:
         setting=planned.setting,
         seed=planned.seed,
         trained=planned.trained,
-        status=run.status,
-        reason=run.reason,
+        status=result.status,
+        reason=result.reason,
         date=provenance.date,
         steps=outcome.steps,
         best_step=outcome.best_step,
@@ -36,7 +36,7 @@ def run_row(run: RunResults) -> RunRow:
         scoring_seconds=provenance.seconds,
         origin={name: written[name] for name in ORIGIN if written.get(name)},
         curve=_columns(outcome.curve or []),
-        analyses=_analyses(run),
+        analyses=_analyses(result.analyses),
     )
 
 
@@ -50,11 +50,11 @@ def _columns(points: Sequence[Point]) -> dict[str, list[Any]]:
     return columns
 
 
-def _analyses(run: RunResults) -> tuple[Analysis, ...]:
+def _analyses(results: Mapping[str, Any]) -> tuple[Analysis, ...]:
     rows = []
-    for name, result in run.analyses.items():
-        if "reason" in result:
-            rows.append(Analysis(name=name, result={}, missing=result["reason"]))
-        elif name == "alignment":  # the other ones are figures
-            rows.append(Analysis(name=name, result=result))
+    for name, values in results.items():
+        if "reason" in values:
+            rows.append(Analysis(name=name, result={}, missing=values["reason"]))
+        elif name == "alignment":  # figures show the others
+            rows.append(Analysis(name=name, result=values))
     return tuple(rows)

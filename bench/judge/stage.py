@@ -63,11 +63,12 @@ def compared(
     backbones; by default of all. The family of Holm's correction is all of them in any case."""
     heading, pairs = judged.suite, judged.pairs
     if not (baseline or heading.baseline):
-        raise UserError(f"suite {heading.suite} has no baseline; name one with --baseline")
+        raise UserError(f"suite {heading.suite} has no baseline; name one")
     if baseline not in ("", heading.baseline):
         pairs = _against(judged, baseline)
     elif not pairs:
         raise UserError(heading.uncompared)
+    # The rows are chosen last, so that a row has the same numbers whatever is shown beside it.
     planned = list(dict.fromkeys(run.backbone for run in judged.runs))
     for name in backbones:
         if name not in planned:
@@ -79,6 +80,7 @@ def compared(
     if not shown:
         raise UserError(f"suite {heading.suite} has no scores {problem}")
     chosen: set[tuple[str, str]] = set()
+    # Every name is checked, so that a misspelt one is not a table with a row less.
     for text in methods:
         method = _method(judged, text)
         if side_b == "@".join(method):

@@ -7,7 +7,16 @@ from math import inf
 from statistics import fmean
 
 from bench.datasets.tasks import Board, boards_of, expand_tasks
-from bench.judged.rows import NO_BACKBONE, OUTSIDE, BoardRow, PairRow, Score, Scores, SystemRow
+from bench.judged.rows import (
+    NO_BACKBONE,
+    OUTSIDE,
+    BoardRow,
+    PairRow,
+    Score,
+    SystemRow,
+    grouped,
+    known,
+)
 from bench.results.suite_results import RunResults, SuiteResults
 from bench.runs.run import PlannedRun
 from bench.utils.errors import listed
@@ -15,12 +24,12 @@ from bench.utils.errors import listed
 
 def boards(suite: SuiteResults) -> list[BoardRow]:
     """The tables of the suite's tasks. Some may hold no system."""
-    planned = expand_tasks([task for run in suite.runs for task in run.run.tasks])
+    planned = expand_tasks([task for result in suite.runs for task in result.run.tasks])
     rows = []
     for whole in boards_of(planned).values():
         tasks = tuple(task for task in whole.tasks if task in planned)
         part = whole
-        if tasks not in ((), whole.tasks):
+        if tasks and tasks != whole.tasks:
             part = replace(whole, tasks=tasks, subject=listed(tasks))
         rows.append(BoardRow(whole=whole, planned=part))
     return rows
@@ -33,14 +42,14 @@ def is_own(run: PlannedRun) -> bool:
     return has_file and run.setting == "paper"
 
 
-def shown_name(run: RunResults) -> str:
+def shown_name(result: RunResults) -> str:
     """Label and setting, as tables show them, and whether the run has seen test sentences."""
-    name = run.run.label
-    if run.run.outside:
+    name = result.run.label
+    if result.run.outside:
         name += OUTSIDE
-    elif not is_own(run.run):
-        name += f", {run.run.setting}"
-    if run.contaminated(run.provenance.contamination):
+    elif not is_own(result.run):
+        name += f", {result.run.setting}"
+    if result.contaminated(result.provenance.contamination):
         name += " (has seen test sentences)"
     return name
 
@@ -48,26 +57,31 @@ def shown_name(run: RunResults) -> str:
 def system_rows(suite: SuiteResults, board: BoardRow) -> list[SystemRow]:
     """A row per method, setting, backbone, corpus and recipe, the best average of a backbone first;
     then those without a backbone, then those trained with labels."""
-    groups: dict[tuple[str, ...], list[RunResults]] = {}
-    for run in suite.runs:
-        if set(board.whole.tasks) & set(expand_tasks(run.run.tasks)):
-            planned, changes = run.run, sorted(run.run.recipe_changes.items())
-            experiment = (planned.method, planned.setting, planned.corpus, str(changes))
-            groups.setdefault((planned.backbone, planned.label, *experiment), []).append(run)
-    rows = [_system(board, runs) for runs in groups.values()]
-    backbones = dict.fromkeys(row.backbone for row in rows if row.backbone != NO_BACKBONE)
-    places = {name: place for place, name in enumerate([*backbones, NO_BACKBONE])}
+    tasks = set(board.whole.tasks)
+    scored = [result for result in suite.runs if tasks & set(expand_tasks(result.run.tasks))]
+    rows = [_system(board, group) for group in grouped(scored, _experiment)]
+    places = list(dict.fromkeys(row.backbone for row in rows))
 
-    def order(row: SystemRow) -> tuple[bool, int, float]:
-        return row.labelled, places[row.backbone], -fmean(row.averages or [-inf])
+    def order(row: SystemRow) -> tuple[bool, bool, int, float]:
+        average = fmean(row.averages or [-inf])
+        has_none = row.backbone == NO_BACKBONE
+        return row.labelled, has_none, places.index(row.backbone), -average
 
     return sorted(rows, key=order)
 
 
-def _system(board: BoardRow, runs: Sequence[RunResults]) -> SystemRow:
-    first, tasks = runs[0].run, board.planned.tasks
-    unfinished = Counter(run.fate for run in runs if run.status != "finished")
-    scored = next((run for run in runs if run.status == "finished"), runs[0])
+def _experiment(result: RunResults) -> tuple[str, ...]:
+    """The fields that runs of one system have in common, whatever their seeds."""
+    run = result.run
+    changes = str(sorted(run.recipe_changes.items()))
+    return run.backbone, run.label, run.method, run.setting, run.corpus, changes
+
+
+def _system(board: BoardRow, results: Sequence[RunResults]) -> SystemRow:
+    first = results[0].run
+    unfinished = Counter(result.fate for result in results if result.status != "finished")
+    finished = (result for result in results if result.status == "finished")
+    scored = next(finished, results[0])
     return SystemRow(
         board=board.name,
         backbone=first.backbone,
@@ -75,49 +89,51 @@ def _system(board: BoardRow, runs: Sequence[RunResults]) -> SystemRow:
         method=first.method,
         setting=first.setting,
         corpus=first.corpus,
-        name=shown_name(runs[0]),
+        name=shown_name(results[0]),
         labelled=first.labelled,
         outside=first.outside,
         own=is_own(first),
-        n=len(runs) - unfinished.total(),
-        diverged=any(run.status == "diverged" for run in runs),
-        remark=_remark(board, runs, scored, unfinished),
-        seen=100 * scored.seen(tasks),
-        on_unseen=_mean_on_unseen(runs, board.planned, board.planned.overall),
-        runs=tuple(run.run.id for run in runs),
-        run_averages=tuple(run.points(board.planned, "Avg") for run in runs),
-        scores=scores_of(runs, board.whole),
+        n=len(results) - unfinished.total(),
+        diverged=any(result.status == "diverged" for result in results),
+        remark=_remark(board, results, scored, unfinished),
+        seen=100 * scored.seen(board.planned.tasks),
+        on_unseen=_mean_on_unseen(results, board.planned, board.planned.overall),
+        runs=tuple(result.run.id for result in results),
+        run_averages=tuple(result.points(board.planned, "Avg") for result in results),
+        scores=scores_of(results, board.whole),
     )
 
 
 def _remark(
-    board: BoardRow, runs: Sequence[RunResults], scored: RunResults, unfinished: Counter[str]
+    board: BoardRow, results: Sequence[RunResults], scored: RunResults, unfinished: Counter[str]
 ) -> str:
     """Why runs have no scores, and how much of the test sentences stands in the corpus."""
     remarks = [f"{count} {fate}" for fate, count in sorted(unfinished.items())]
     seen = []
     for task in scored.contaminated(board.planned.tasks):
-        mean = _mean_on_unseen(runs, board.whole, task)
-        others = "" if mean is None else f" ({mean:.2f} on the other items)"
-        seen.append(f"{task} {scored.seen([task]):.0%}{others}")
+        text = f"{task} {scored.seen([task]):.0%}"
+        mean = _mean_on_unseen(results, board.whole, task)
+        if mean is not None:
+            text += f" ({mean:.2f} on the other items)"
+        seen.append(text)
     if seen:
         remarks.append(f"test sentences in its corpus: {', '.join(seen)}")
     return "; ".join(remarks)
 
 
-def scores_of(runs: Sequence[RunResults], board: Board) -> tuple[Score, ...]:
+def scores_of(results: Sequence[RunResults], board: Board) -> tuple[Score, ...]:
     """The points of runs on each task of a board, and their average."""
     scores = []
     for task in (*board.tasks, "Avg"):
-        points = [run.points(board, task) for run in runs]
-        scores.append(Score(task=task, scores=tuple(one for one in points if one is not None)))
+        points = known(result.points(board, task) for result in results)
+        scores.append(Score(task=task, scores=points))
     return tuple(scores)
 
 
-def _mean_on_unseen(runs: Iterable[RunResults], board: Board, task: str) -> float | None:
+def _mean_on_unseen(results: Iterable[RunResults], board: Board, task: str) -> float | None:
     """The mean over runs of `RunResults.points_on_unseen`; None if none has any."""
-    points = [run.points_on_unseen(board, task) for run in runs]
-    return Scores(scores=tuple(one for one in points if one is not None)).mean
+    points = known(result.points_on_unseen(board, task) for result in results)
+    return fmean(points) if points else None
 
 
 def beside_baseline(
@@ -125,16 +141,12 @@ def beside_baseline(
 ) -> list[SystemRow]:
     """Systems with their differences from a baseline on what sums up their board; `baseline` are
     the ids of its runs."""
-    by_run: dict[str, list[PairRow]] = {}
-    for pair in pairs:
-        if (pair.board, pair.task) == (board.name, board.overall):
-            for run in pair.runs:
-                by_run.setdefault(run, []).append(pair)
+    overall = [x for x in pairs if (x.board, x.task) == (board.name, board.overall)]
     compared = []
     for row in rows:
         changes: dict[str, object] = {"is_baseline": row.runs[0] in baseline}
         # A method without a backbone is compared on each, and shown beside a single one.
-        found = by_run.get(row.runs[0], [])
+        found = [pair for pair in overall if row.runs[0] in pair.runs]
         if len(found) == 1:
             pair = found[0]
             changes |= {"difference": pair.difference, "half_width": pair.half_width}

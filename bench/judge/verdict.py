@@ -153,9 +153,15 @@ def _judge(given: VerdictInput, p_adjusted: float | None) -> Verdict:
         seeds, text = _seeds_text(given)
         return verdict(kind="inconclusive", reason=f"n = {len(given.ours)}; {text}", seeds=seeds)
 
-    answer = given.within()
-    within = given.first_answer if answer is None else answer
-    level = given.level(len(given.ours)) * (2 if within else 1)
+    answer = within = given.within()
+    early = ""
+    if answer is None:  # with the seeds that were added; the first look may have decided
+        within = given.first_answer
+        if within is not None:
+            early = f"; the first {given.first} seeds decided"
+    level = given.level(len(given.ours))
+    if within:  # two one-sided tests
+        level *= 2
     width = given.mean_half_width(level)
     verdict = partial(
         verdict,
@@ -166,7 +172,6 @@ def _judge(given: VerdictInput, p_adjusted: float | None) -> Verdict:
         p=given.p_value,
         p_adjusted=p_adjusted,
     )
-    early = "" if within is answer else f"; the first {given.first} seeds decided"
     interval = f"our mean ±{width:.2f}, tolerance {given.tolerance:.2f}{early}"
     if within is None:
         seeds, text = _seeds_text(given)

@@ -31,6 +31,11 @@ def grouped(rows: Iterable[AnyRow], key: Callable[[AnyRow], Any]) -> list[list[A
     return list(groups.values())
 
 
+def known(values: Iterable[float | None]) -> tuple[float, ...]:
+    """The numbers that exist."""
+    return tuple(value for value in values if value is not None)
+
+
 NO_BACKBONE = "none"  # the name of the backbone of a system without one
 OUTSIDE = " (outside encoder)"  # after the label of an encoder that the suite has not trained
 
@@ -259,7 +264,7 @@ class SystemRow(Model):
     @property
     def averages(self) -> tuple[float, ...]:
         """The averages of the runs that have one."""
-        return tuple(average for average in self.run_averages if average is not None)
+        return known(self.run_averages)
 
     def score(self, task: str) -> Score:
         return next(score for score in self.scores if score.task == task)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import product
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -75,9 +74,11 @@ class RunResults:
         if task == "Avg":
             return average_of_all([self.points_on_unseen(board, name) for name in board.tasks])
         counted = self.provenance.contamination.get(task)
-        if counted and counted.seen:
+        if counted is None:
+            return None
+        if counted.seen:
             return self.scores.get((task, "test", aggregated(board.metric, UNSEEN)))
-        return self.points(board, task) if counted else None
+        return self.points(board, task)
 
     def seen(self, tasks: Iterable[str]) -> float:
         """The share of the distinct test sentences of tasks that stand in a corpus of the run; NaN
@@ -85,7 +86,9 @@ class RunResults:
         counted = self.provenance.contamination
         counts = [counted[task] for task in tasks if task in counted]
         sentences = sum(count.sentences for count in counts)
-        return sum(count.seen for count in counts) / sentences if sentences else nan
+        if not sentences:
+            return nan
+        return sum(count.seen for count in counts) / sentences
 
     def contaminated(self, tasks: Iterable[str]) -> list[str]:
         """The tasks of whose test sentences a share of `REMARKABLE` stands in a corpus."""
@@ -124,17 +127,17 @@ class SuiteResults:
         """Check that all scores and analyses read the same sentences and labels of a task, and the
         same text of a corpus."""
         seen: dict[str, tuple[str, str]] = {}
-        for run, kind in product(self.runs, ("scores", "analyses")):
-            provenance = run.provenance if kind == "scores" else run.analysed
-            result = f"the {kind} of {run.run.id} ({provenance.date})"
-            for part, digest in provenance.sums(run.run.corpus):
-                first, earlier = seen.setdefault(part, (digest, result))
-                if first != digest:
-                    raise UserError(
-                        f"{earlier} and {result} in suite {self.plan.suite} are of different data "
-                        f"({part} has the checksums {first} and {digest}); "
-                        "move the older away, and run the suite again"
-                    )
+        for result in self.runs:
+            for noun, provenance in (("scores", result.provenance), ("analyses", result.analysed)):
+                name = f"the {noun} of {result.run.id} ({provenance.date})"
+                for part, digest in provenance.sums(result.run.corpus):
+                    first, earlier = seen.setdefault(part, (digest, name))
+                    if first != digest:
+                        raise UserError(
+                            f"{earlier} and {name} in suite {self.plan.suite} are of different "
+                            f"data ({part} has the checksums {first} and {digest}); "
+                            "move the older away, and run the suite again"
+                        )
 
 
 def read_run(run: PlannedRun, suite_dir: Path, mode: str) -> RunResults:
@@ -142,9 +145,10 @@ def read_run(run: PlannedRun, suite_dir: Path, mode: str) -> RunResults:
     file is damaged, or holds results of another run or mode."""
     path = suite_dir / "scores" / f"{run.id}.json"
     if not path.exists():
-        failed = (suite_dir / "runs" / run.id / FAILURE).is_file()
-        reason = "its last attempt failed" if failed else NOT_SCORED
-        return RunResults(run, "missing", reason, "", {}, has_failed=failed)
+        if (suite_dir / "runs" / run.id / FAILURE).is_file():
+            reason = "its last attempt failed"
+            return RunResults(run, "missing", reason, "", {}, has_failed=True)
+        return RunResults(run, "missing", NOT_SCORED, "", {})
     read = read_scores(path)
     fault = _fault(read, run, mode)
     if fault:
@@ -171,6 +175,7 @@ def read_run(run: PlannedRun, suite_dir: Path, mode: str) -> RunResults:
 def _fault(scores: Scores, run: PlannedRun, mode: str) -> str:
     """Why scores are not those of a planned run; empty if they are."""
     scored, scored_mode = scores.provenance.run, scores.provenance.mode or mode
+    # The id is of another run if the file was copied; the rest differs if the plan was edited.
     if scored.id != run.id:
         return f"it holds the scores of {scored.id or 'a model outside the suite'}"
     for name in ("identity", "method", "setting", "backbone", "seed"):

@@ -10,7 +10,7 @@ from bench.judge.statistics import FEWEST_SPREADS, MOST_ESTIMATED_DF, estimated_
 from bench.judged.rows import grouped
 from tests.oracles.verdict_rule import check_documented, holm_rejects, public_seeds
 from tests.support.compared_runs import BASE, scored, suite
-from tests.support.rows import row_of, rows_of
+from tests.support.rows import rows_of
 
 
 def spreads_of(true_df, n, count=20_000):
@@ -107,18 +107,6 @@ def test_the_trained_methods_of_a_backbone_share_the_prior_of_a_task(pairs):
 def test_what_is_untrained_or_diverged_has_no_prior(pairs, method):
     rows = rows_of(pairs, method=method)
     assert {(row.prior_sd, row.prior_df) for row in rows} == {(None, 0)}
-
-
-def test_a_comparison_of_few_methods_has_no_prior():
-    runs = [
-        scored(method, seed, 75.0 + seed * weight)
-        for method, weight in (("simcse", 0.1), ("sscl", 0.3), ("is-cse", -0.2))
-        for seed in range(3)
-    ]
-    rows = against(suite(*runs), "simcse")
-    assert {row.prior_df for row in rows} == {0}
-    found = row_of(rows, method="sscl")
-    assert found.p == pytest.approx(stats.ttest_1samp(found.differences, 0).pvalue)
 
 
 # --- Error rates ---

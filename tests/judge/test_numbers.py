@@ -207,11 +207,11 @@ def test_comparable_runs_come_before_others_of_the_same_name(tmp_path):
 def test_families_are_papers(tmp_path):
     """An average of the same paper counts for the correction, one of another paper does not."""
     base = [{task: value + i % 2 / 10 for task, value in CLOSE.items()} for i in range(5)]
-    one = write_suite(tmp_path / "one", seeds("simcse", base))
+    few = write_suite(tmp_path / "few", seeds("simcse", base))
     more = [*seeds("simcse", base), *seeds("gs-infonce[multiple=8]", base)]  # in Table 3
     many = write_suite(tmp_path / "many", more)
-    assert cell(one).ours.verdict.p == cell(many).ours.verdict.p
-    assert cell(one).ours.verdict.p_adjusted < cell(many).ours.verdict.p_adjusted
+    assert cell(few).ours.verdict.p == cell(many).ours.verdict.p
+    assert cell(few).ours.verdict.p_adjusted < cell(many).ours.verdict.p_adjusted
     quoted = cell(many, ("simcse-zh-noise", "Figure 7"))  # one question
     assert quoted.ours.verdict == cell(many).ours.verdict
 
@@ -405,19 +405,6 @@ def test_accuracies_of_a_checkpoint_go_by_the_tolerance_of_transfer(tmp_path):
     found = {row.task: row.checkpoint.verdict.kind for row in rows}
     assert found.keys() == {*TRANSFER_TASKS, "Avg"}
     assert (found["MR"], found["TREC"], found["CR"]) == ("lower", "reproduced", "not run")
-
-
-@pytest.mark.parametrize(
-    ("runs", "verdict", "reason"),
-    [
-        ([], "not run", "no scores in this suite"),
-        ([checkpoint(scores={}, status="skipped", reason="no weights")], "not run", "no weights"),
-        ([checkpoint(data="mine")], "not comparable", "scored on mine"),
-    ],
-)
-def test_a_checkpoint_that_cannot_be_judged_says_why(tmp_path, runs, verdict, reason):
-    found = {row.checkpoint.verdict for row in quoted_numbers(tmp_path, *runs)}
-    assert {(each.kind, each.reason) for each in found} == {(verdict, reason)}
 
 
 def test_a_row_names_the_runs_behind_it(tmp_path):

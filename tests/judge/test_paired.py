@@ -72,13 +72,13 @@ def test_part_of_a_printed_gain():
 @settings(max_examples=40)
 @given(two_methods(1))
 def test_swapping_the_methods_negates(methods):
-    one, other = PairedDifferences(*methods), PairedDifferences(*reversed(methods))
-    assert other.differences == tuple(-value for value in one.differences)
+    pair, swapped = PairedDifferences(*methods), PairedDifferences(*reversed(methods))
+    assert swapped.differences == tuple(-value for value in pair.differences)
     for name in ("half_width", "p_value"):
-        assert getattr(one, name) == pytest.approx(getattr(other, name), nan_ok=True)
-    (decision,), (mirrored,) = decide([one]), decide([other])
-    swapped = {"better": "worse", "worse": "better", "undecided": "undecided"}
-    assert (mirrored.verdict, mirrored.seeds) == (swapped[decision.verdict], decision.seeds)
+        assert getattr(pair, name) == pytest.approx(getattr(swapped, name), nan_ok=True)
+    (decision,), (mirrored,) = decide([pair]), decide([swapped])
+    opposite = {"better": "worse", "worse": "better", "undecided": "undecided"}
+    assert (mirrored.verdict, mirrored.seeds) == (opposite[decision.verdict], decision.seeds)
 
 
 # --- The number of seeds that would decide ---
@@ -142,8 +142,13 @@ def test_holm_on_known_p_values():
     family = [with_p(p) for p in (0.01, 0.04, 0.03, 0.005)]
     assert [pair.p_value for pair in family] == pytest.approx([0.01, 0.04, 0.03, 0.005])
     found = decide(family)
-    assert [one.p_adjusted for one in found] == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert [one.verdict for one in found] == ["better", "undecided", "undecided", "better"]
+    assert [decision.p_adjusted for decision in found] == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert [decision.verdict for decision in found] == [
+        "better",
+        "undecided",
+        "undecided",
+        "better",
+    ]
     assert strictest_level(family) == 0.05 / 4
     assert found[2].seeds == family[2].seeds_for(family[2].mean, 0.05 / 4) > 5
 

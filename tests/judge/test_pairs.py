@@ -129,7 +129,9 @@ def test_holm_counts_every_method_and_backbone(drawn):
 
 def test_only_common_seeds_count():
     points = {"sscl": {1: 70, 2: 71, 3: 73, 8: 99}, "simcse": {3: 70, 2: 69, 1: 69.5, 9: 0, 10: 0}}
-    runs = [scored(one, seed, value) for one in points for seed, value in points[one].items()]
+    runs = [
+        scored(method, seed, value) for method in points for seed, value in points[method].items()
+    ]
     runs.append(scored("simcse", 8, 99.0, recipe_changes={"epochs": 2}))  # the first recipe counts
     found = row_of(against(suite(*runs), "simcse"))
     assert found.differences == pytest.approx((0.5, 2.0, 3.0))
@@ -144,8 +146,8 @@ def test_few_seeds_are_undecided_with_the_number_that_would_decide():
     sd = prior_sd(BASE, "Avg")
     needed = next(n for n in range(3, 99) if stats.t.ppf(0.975, n - 1) * (2 / n) ** 0.5 * sd < 1)
     assert (found.verdict, found.seeds) == ("undecided", needed)
-    other = row_of(against(suite(ours, scored("simcse", 2, 75.0)), "simcse"))
-    assert (other.n, other.reason) == (0, "no seed in common")
+    found = row_of(against(suite(ours, scored("simcse", 2, 75.0)), "simcse"))
+    assert (found.n, found.reason) == (0, "no seed in common")
 
 
 def test_an_untrained_method_is_compared_one_sample_and_without_backbone_on_every_one():
@@ -177,7 +179,7 @@ def test_an_untrained_method_is_compared_one_sample_and_without_backbone_on_ever
 def test_untrained_methods_differ_by_more_than_the_tolerance(tolerance, metric, task):
     for part, word in ((5 / 6, "undecided"), (7 / 6, "better"), (-7 / 6, "worse")):
         points = {"untrained": 60 + part * tolerance, "glove": 60.0}
-        runs = [scored(one, None, {task: points[one]}, metric=metric) for one in points]
+        runs = [scored(method, None, {task: points[method]}, metric=metric) for method in points]
         (found,) = against(suite(*runs), "glove")
         assert (found.task, found.verdict) == (task, word)  # an average needs every task
 

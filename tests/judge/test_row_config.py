@@ -32,7 +32,7 @@ def test_each_row_plans_its_runs_as_the_papers_suites_do(source):
     """Every row of a paper: run ids of another seed, recipe or corpus, a lost side of a difference
     and a task that is not scored fail."""
     suites = [config.planned(config.load(path)) for path in config.PAPERS]
-    known = {one.id for suite in suites for one in suite}
+    known = {run.id for suite in suites for run in suite}
     labels = {}
     for number in numbers():
         if number.source == source and number.run and number.is_measurement:
@@ -41,11 +41,11 @@ def test_each_row_plans_its_runs_as_the_papers_suites_do(source):
         made = row_config(rows)
         assert len(made.suite) <= config.LONGEST_NAME
         planned = expand(made)
-        assert {one.id for one in planned} <= known, label
-        sides = {one.text for one in planned}
+        assert {run.id for run in planned} <= known, label
+        sides = {run.text for run in planned}
         texts = {(number.run, number.minus, number.checkpoint) for number in rows}
         assert sides == set().union(*texts) - {""}
-        scored = set.intersection(*(planned_scores(one) for one in planned))
+        scored = set.intersection(*(planned_scores(run) for run in planned))
         assert {number.key for number in rows if not number.aggregation} <= scored, label
 
 
@@ -62,7 +62,7 @@ def test_seeds_tasks_and_a_whole_method():
 def test_a_row_that_quotes_a_checkpoint_plans_it():
     rows = find_rows("is-cse", "Table 8", "SimCSE", "roberta-base")
     checkpoint = "published[model=princeton-nlp/unsup-simcse-roberta-base]@paper"
-    assert {one.text for one in expand(row_config(rows))} == {"simcse@official", checkpoint}
+    assert {run.text for run in expand(row_config(rows))} == {"simcse@official", checkpoint}
 
 
 def test_a_row_without_a_run_says_why():

@@ -129,19 +129,13 @@ def test_classifiers_of_another_mode_are_reported(tmp_path, metric):
         read_suite(tmp_path)
 
 
-def test_a_folder_is_not_a_missing_file(tmp_path):
-    path = finished(tmp_path) / "scores" / "run000.json"
-    path.unlink()
-    assert read_suite(tmp_path).runs[0].status == "missing"
-    path.mkdir()
-    with pytest.raises(UserError, match=f"{path} is not a readable JSON file .*Is a directory"):
-        read_suite(tmp_path)
-
-
 def test_a_seed_counts_once(tmp_path):
     run = {"method": "simcse", "seed": 1, "scores": ROWS}
-    others = [{"corpus": "nli"}, {"recipe_changes": {"epochs": 2}}, {"seed": 2}]
-    assert len(read_suite(write_suite(tmp_path, [run, *(run | more for more in others)])).runs) == 4
+    changes = [{"corpus": "nli"}, {"recipe_changes": {"epochs": 2}}, {"seed": 2}]
+    assert (
+        len(read_suite(write_suite(tmp_path, [run, *(run | change for change in changes)])).runs)
+        == 4
+    )
     told = "'run000' and 'run001' are one experiment with one seed, 1"
     with pytest.raises(UserError, match=told):
         read_suite(write_suite(tmp_path, [run, run]))
