@@ -89,7 +89,6 @@ def figure_of_rows(
         panel.set_title("no backbone" if place == NO_BACKBONE else place)
         panel.set(xlabel=scale, ylim=(len(part) - 0.5, -0.5))
         panel.label_outer()
-        panel.locator_params(axis="x", nbins=8)
         panel.set_yticks(range(len(part)), [names[strip.name] for strip in part], size=7)
         for y, strip in enumerate(part):
             for scores, distance, look in strip.marks:
