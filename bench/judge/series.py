@@ -159,15 +159,13 @@ def _printed(figure: PaperFigure, series: PaperSeries) -> Iterator[Point]:
     xs = {texts[0]: x for x, texts in series.points}
     for number in numbers():
         place = (number.source, number.backbone)
-        if place != (figure.source, series.backbone) or number.table not in figure.printed:
-            continue
-        if number.run not in xs:
-            continue
-        head = _head(series, xs[number.run], number.run)
-        if number.metric == METRIC and (number.task, number.split) in figure.scores:
-            yield head | {"task": number.task, "split": number.split, "value": number.value}
-        if number.metric == "best_step" and figure.kind == "curves":
-            yield head | {"step": int(number.value), "best": True}
+        is_beside = place == (figure.source, series.backbone) and number.table in figure.printed
+        if is_beside and number.run in xs:
+            head = _head(series, xs[number.run], number.run)
+            if number.metric == METRIC and (number.task, number.split) in figure.scores:
+                yield head | {"task": number.task, "split": number.split, "value": number.value}
+            if number.metric == "best_step":
+                yield head | {"step": int(number.value), "best": True}
     if "released logs" in figure.printed:
         logs = curves().query(
             "method == @series.label and backbone == @series.backbone and task == 'STS-B'"

@@ -8,12 +8,12 @@ import pytest
 
 from bench.judge.series import figures
 from bench.judged.rows import FigureRow
-from bench.judged.words import LOG, OURS, PRINT
+from bench.judged.words import OURS
 from bench.report.figures.papers import DRAW
-from bench.reported import SOURCES, curves
+from bench.reported import curves
 from bench.reported.figures import FigureKind, load_figures
 from bench.results.suite_results import read_suite
-from bench.utils.files import read_json, write_json
+from bench.utils.files import read_json, stem, write_json
 from tests.support.printed_numbers import mapped, printed
 from tests.support.synthetic_figures import folder, suite, write_everything
 from tests.support.synthetic_suite import write_suite
@@ -28,14 +28,11 @@ IDS = ["G1", "G5", "L1", "I8", "I9", "I10", "S1", "S6", "S7", "S10", "S11", "S12
 
 
 def test_every_figure_of_the_papers_is_described_once():
-    described = load_figures()
-    assert [figure.id for figure in described] == IDS
-    tables = mapped()
-    stems = set(tables["source"] + "_" + tables["table"].str.lower().str.replace(" ", "-"))
-    assert len({figure.stem for figure in described} - stems) == len(IDS)
-    printed_tables = set(tables[["source", "table"]].itertuples(index=False, name=None))
-    for figure in described:
-        assert figure.source in SOURCES
+    assert list(FIGURES) == IDS
+    printed_tables = set(mapped()[["source", "table"]].itertuples(index=False, name=None))
+    stems = {f"{source}_{stem(table)}" for source, table in printed_tables}
+    assert len({figure.stem for figure in FIGURES.values()} - stems) == len(IDS)
+    for figure in FIGURES.values():
         labels = {(series.label, series.backbone) for series in figure.series}
         assert len(labels) == len(figure.series)
         sweep = figure.kind == "sweep"
@@ -45,7 +42,8 @@ def test_every_figure_of_the_papers_is_described_once():
         assert kinds == {(sweep, not sweep)}
         named = {(figure.source, table) for table in figure.printed if table != "released logs"}
         assert named <= printed_tables, figure.id
-    assert set(get_args(FigureKind)) == set(DRAW) == {figure.kind for figure in described}
+    kinds = {figure.kind for figure in FIGURES.values()}
+    assert set(get_args(FigureKind)) == set(DRAW) == kinds
 
 
 # --- The data of a whole suite ---
@@ -84,12 +82,9 @@ def test_everything_is_there_without_a_remark(suite):
 
 
 def test_a_figure_has_its_description(suite):
-    described = FIGURES["G5"]
-    found = row("G5", suite)
+    found, described = row("G5", suite), FIGURES["G5"]
     assert found.heading == f"GS-InfoNCE, first version, Figure 2: {described.title}"
     assert (found.kind, found.x, found.note) == ("sweep", described.x, described.note)
-    labels = [(series.label, series.backbone) for series in described.series]
-    assert [(series.label, series.backbone) for series in found.series] == labels
 
 
 def test_rows_survive_json(suite):
@@ -99,94 +94,121 @@ def test_rows_survive_json(suite):
         assert len({len(column) for column in found.columns.values()}) == 1
 
 
-def test_sweep_holds_scores_of_the_suite_and_of_print(folder, suite):
-    rows = table("G5", suite)
-    ours = rows[(rows["origin"] == OURS) & (rows["x"] == 16)]
-    for seed in (42, 43):
-        scores, _ = run(folder, "gs-infonce[multiple=16]", seed=seed)
-        own = ours[ours["seed"] == seed].set_index(["task", "split"])["value"]
-        records = [r for r in scores["records"] if r["metric"] == "spearman"]
-        values = {(r["task"], r["split"]): r["value"] for r in records}
-        assert own.to_dict() == {key: values[key] for key in (("STS-B", "dev"), ("Avg", "test"))}
-    print_ = rows[rows["origin"] == PRINT]
-    assert print_.set_index("x")["value"].to_dict() == {
-        0: 76.25, 0.5: 76.96, 1: 76.90, 2: 77.11, 3: 77.63, 4: 76.81, 8: 76.94, 16: 75.57,
-    }  # fmt: skip
-    assert print_.set_index("x")["series"][0] == "SimCSE"
-    for figure, x, value in (("S6", 11, 77.80), ("S7", 2, 77.90)):
-        found = table(figure, suite).query("origin == @PRINT")
-        assert found[["x", "value"]].to_numpy().tolist() == [[x, value]]
+def spearman(scores):
+    """The scores of a run by task and split."""
+    kind = {"metric": "spearman", "aggregation": "all"}
+    records = [record for record in scores["records"] if kind.items() <= record.items()]
+    return {(record["task"], record["split"]): record["value"] for record in records}
 
 
-def test_seeds_hold_every_task_and_both_printed_rows(folder, suite):
-    rows = table("I10", suite)
-    scores, _ = run(folder, "dclr", backbone="roberta-large", seed=43)
-    own = rows.query("series == 'DCLR' and seed == 43").set_index("task")["value"].to_dict()
-    assert len(own) == 8
-    kind = {"metric": "spearman", "aggregation": "all", "split": "test"}
-    test = [record for record in scores["records"] if kind.items() <= record.items()]
-    assert own == {record["task"]: record["value"] for record in test}
+@pytest.mark.parametrize(
+    ("name", "label", "method", "backbone", "count"),
+    [
+        ("G5", "GS-InfoNCE", "gs-infonce[multiple=16]", "bert-base-uncased", 2),
+        ("I10", "DCLR", "dclr", "roberta-large", 8),
+    ],
+)
+def test_scores_are_those_of_a_run(folder, suite, name, label, method, backbone, count):
+    rows = table(name, suite).query("seed == 43 and series == @label")
+    rows = rows[rows["run"] == f"{method}@official"].set_index(["task", "split"])
+    values = spearman(run(folder, method, backbone, seed=43)[0])
+    assert rows["value"].to_dict() == {key: values[key] for key in FIGURES[name].scores}
+    assert len(rows) == count
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        (
+            "G5",
+            [
+                (0, 76.25), (0.5, 76.96), (1, 76.90), (2, 77.11), (3, 77.63), (4, 76.81),
+                (8, 76.94), (16, 75.57),
+            ],
+        ),
+        ("S6", [(11, 77.80)]),
+        ("S7", [(2, 77.90)]),
+    ],
+)  # fmt: skip
+def test_a_sweep_holds_printed_numbers(suite, name, expected):
+    found = table(name, suite).query("origin == 'printed'")
+    assert [*zip(found["x"], found["value"], strict=True)] == expected
+
+
+@pytest.mark.parametrize("label", ["SimCSE", "DCLR", "IS-CSE"])
+def test_seeds_stand_beside_all_printed_rows(suite, label):
     numbers = printed().query("source == 'is-cse' and table == 'Table 1' and task == 'Avg'")
-    numbers = numbers[numbers["backbone"] == "roberta-large"]
-    rows = rows[(rows["origin"] == PRINT) & (rows["task"] == "Avg")]
-    for label in ("SimCSE", "DCLR", "IS-CSE"):
-        expected = numbers.loc[numbers["method"] == label, "value"].tolist()
-        assert rows.loc[rows["series"] == label, "value"].tolist() == expected != []
+    numbers = numbers.query("backbone == 'roberta-large' and method == @label")
+    rows = table("I10", suite).query("origin == 'printed' and task == 'Avg' and series == @label")
+    assert rows["value"].tolist() == numbers["value"].tolist() != []
 
 
 def test_curves_hold_the_training_and_the_log(folder, suite):
-    of_esimcse = "series == 'ESimCSE' and backbone == 'roberta-base'"
-    rows = table("L1", suite).query(of_esimcse)
+    place = "backbone == 'roberta-base'"
+    rows = table("L1", suite).query(f"series == 'ESimCSE' and {place}")
     scores, _ = run(folder, "esimcse", backbone="roberta-base", seed=43)
-    own = rows.query("seed == 43")
-    outcome = scores["provenance"]["outcome"]
+    own, outcome = rows.query("seed == 43"), scores["provenance"]["outcome"]
     points = [[point["step"], point["dev"]] for point in outcome["curve"]]
     assert own[["step", "dev"]].to_numpy().tolist() == points
     assert own.loc[own["best"].eq(True), "step"].tolist() == [outcome["best_step"]]
-    logs = curves().query("method == 'ESimCSE' and backbone == 'roberta-base' and task == 'STS-B'")
-    logs = logs[logs["step"] <= points[-1][0]][["step", "value"]].to_numpy().tolist()
-    assert rows[rows["origin"] == LOG][["step", "dev"]].to_numpy().tolist() == logs
-    assert len(logs) == 25
-    best = table("S12", suite).query("origin == @PRINT")[["series", "step"]].to_numpy().tolist()
-    assert best == [["SSCL-SimCSE", 1500]]
+    logs = curves().query(f"method == 'ESimCSE' and {place} and task == 'STS-B' and step <= 3125")
+    found = rows.query("origin == 'released log'")[["step", "dev"]]
+    assert found.to_numpy().tolist() == logs[["step", "value"]].to_numpy().tolist()
+    assert len(found) == 25
+    best = table("S12", suite).query("origin == 'printed'")
+    assert best[["series", "step"]].to_numpy().tolist() == [["SSCL-SimCSE", 1500]]
 
 
-def test_analyses_as_they_were_written(folder, suite):
+PUBLISHED = "published[model=princeton-nlp/sup-simcse-roberta-large,pooler=cls]"
+
+
+def test_alignment_is_that_of_all_pairs(folder, suite):
     scores, found = run(folder, "is-cse", backbone="roberta-large")
-    large = "series == 'IS-CSE' and backbone == 'roberta-large' and seed == 42"
-    own = table("I8", suite).query(large).iloc[0]
-    whole = found["alignment"]["STS-B"]["all"]
-    whole["average"] = next(r["value"] for r in scores["records"] if r["task"] == "Avg")
-    for name in ("alignment", "uniformity", "average"):
-        assert own[name] == whole[name]
+    rows = table("I8", suite).query("series == 'IS-CSE' and backbone == 'roberta-large'")
+    own = rows.query("seed == 42").iloc[0]
+    assert own["average"] == spearman(scores)["Avg", "test"]
+    for name, value in found["alignment"]["STS-B"]["all"].items():
+        assert own[name] == value
 
+
+def test_densities_are_those_of_every_pair(folder, suite):
+    _, found = run(folder, "is-cse", backbone="roberta-large")
     own = table("I9", suite).query("series == 'IS-CSE' and seed == 42")
-    assert own["gold"].tolist() == found["cosines"]["gold"]
-    assert own["cosine"].tolist() == found["cosines"]["cosine"]
+    for name in ("gold", "cosine"):
+        assert own[name].tolist() == found["cosines"][name]
 
-    published = "published[model=princeton-nlp/sup-simcse-roberta-large,pooler=cls]"
-    _, found = run(folder, published, backbone="none", setting="paper")
+
+def test_neighbours_are_those_of_every_batch_size_and_rank(folder, suite):
+    _, found = run(folder, PUBLISHED, backbone="none", setting="paper")
     own = table("G1", suite).query("seed == 42")
-    for place, size in enumerate(found["in-batch"]["sizes"]):
-        at = own[own["batch"] == size]
-        assert at["rank"].tolist() == [1, 2, 3, 4]
-        assert at["sentences"].tolist() == found["in-batch"]["mean"][place]
-        assert at["noise"].tolist() == found["in-batch"]["noise"][place]
+    for column, name in (("sentences", "mean"), ("noise", "noise")):
+        values = own.pivot(index="batch", columns="rank", values=column)
+        assert values.index.tolist() == found["in-batch"]["sizes"]
+        assert values.columns.tolist() == [1, 2, 3, 4]
+        assert values.to_numpy().tolist() == found["in-batch"][name]
 
+
+@pytest.mark.parametrize(
+    ("name", "measure", "layers"), [("S1", "setsim", range(1, 12)), ("S10", "toksim", range(13))]
+)
+def test_layers_are_counted_from_the_embeddings(folder, suite, name, measure, layers):
     _, found = run(folder, "sscl[layer=11]", seed=43)
-    for figure, measure, layers in (("S1", "setsim", range(1, 12)), ("S10", "toksim", range(13))):
-        own = table(figure, suite).query("series == 'SSCL-SimCSE' and seed == 43")
-        for reading, values in found["layers"][measure].items():
-            at = own[own["reading"] == reading]
-            assert at["layer"].tolist() == list(layers)
-            assert at["value"].tolist() == values
-    _, found = run(folder, "sscl[layer=11]")
+    own = table(name, suite).query("series == 'SSCL-SimCSE' and seed == 43")
+    for reading, values in found["layers"][measure].items():
+        at = own[own["reading"] == reading]
+        assert dict(zip(at["layer"], at["value"], strict=True)) == dict(
+            zip(layers, values, strict=True)
+        )
+
+
+def test_tokens_are_those_of_one_seed(folder, suite):
+    found = run(folder, "sscl[layer=11]")[1]["tokens"]
     own = table("S11", suite).query("series == 'SSCL-SimCSE'")
-    assert own["seed"].unique().tolist() == [42]  # one matrix
+    assert own["seed"].unique().tolist() == [42]
     matrix = own.pivot(index="row", columns="column", values="cosine")
-    assert matrix.to_numpy().tolist() == found["tokens"]["cosines"]
-    tokens = own.query("column == 3").sort_values("row")["token"]
-    assert tokens.tolist() == found["tokens"]["tokens"]
+    assert matrix.to_numpy().tolist() == found["cosines"]
+    for name, place in (("token", "row"), ("other", "column")):
+        assert own.groupby(place)[name].unique().str[0].tolist() == found["tokens"]
 
 
 # --- What is missing or differs ---

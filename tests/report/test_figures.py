@@ -98,7 +98,7 @@ def test_seeds_stand_around_the_printed_stroke():
     assert points(panel, 1, "D") == [56.7]
     assert texts(panel.texts) == ["? 8 inconclusive", "↓ lower"]
     assert [text.get_weight() for text in panel.texts] == ["normal", "bold"]
-    settings = ["ours, official settings", "ours, paper settings"]
+    settings = ["a seed, official settings", "a seed, paper settings"]
     assert legend_of(figure) == ["printed", *settings, "without a seed"]
     assert title_of(figure) == "SSCL, Table 2: printed and measured"
 
@@ -133,7 +133,7 @@ def test_not_comparable_is_hollow_and_named():
     assert {line.get_markerfacecolor() for line in drawn} == {"none"}
     assert texts(panel.texts) == ["≠ not comparable"]
     assert "with any paper" in notes_of(figure)
-    assert "ours, official settings, not comparable with print" in legend_of(figure)
+    assert "a seed, official settings, not comparable with print" in legend_of(figure)
 
 
 @pytest.mark.parametrize(

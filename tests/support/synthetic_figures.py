@@ -1,70 +1,73 @@
 """A suite that has whatever the papers' figures show, with made-up numbers."""
 
-import math
-import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
 from bench.reported.figures import PaperFigure, load_figures
 from bench.results.suite_results import SuiteResults, read_suite
-from bench.utils.files import read_json, write_json
 from tests.support.synthetic_suite import write_suite
 
 TEXT = "[CLS] a man with a hard hat is un ##load ##ing boxes from a truck near the station . [SEP]"
-SENTENCE = TEXT.split()
+# An average of another metric, which no figure of scores shows, and its tasks.
+OTHER = [
+    {"task": task, "split": "test", "metric": "accuracy", "aggregation": "all", "value": 9.0}
+    for task in (*TRANSFER_TASKS, "Avg")
+]
 
 
-def curve(run: random.Random, draw: random.Random, steps: int) -> list[dict[str, float]]:
-    """A training that rises quickly, then wavers; `run` decides where to, `draw` the rest."""
-    rate, best, gain = run.uniform(3, 6), run.uniform(79, 84), run.uniform(0.04, 0.14)
-    points = []
-    for i in range(1, steps + 1):
-        risen = math.exp(-i / rate)
-        point = {"step": 125 * i, "loss": 0.1 / i, "dev": best - 14 * risen + draw.gauss(0, 0.3)}
-        point["alignment"] = 0.28 - gain * risen + draw.gauss(0, 0.001)
-        point["uniformity"] = -2.5 + 1.2 * risen + draw.gauss(0, 0.01)
-        points.append(point)
-    return points
+def training(level: float, rng: np.random.Generator, steps: int) -> dict[str, Any]:
+    """The outcome of a training that rises quickly, then wavers."""
+    step = 125 * np.arange(1, steps + 1)
+    risen = 1 - np.exp(-step / (400 + 400 * level))
+    curve = pd.DataFrame({"step": step, "loss": 10 / step})
+    curve["dev"] = 65 + 5 * level + 14 * risen + rng.normal(0, 0.3, steps)
+    curve["alignment"] = 0.28 - (0.04 + 0.1 * level) * (1 - risen) + rng.normal(0, 0.001, steps)
+    curve["uniformity"] = -1.3 - 1.2 * risen + rng.normal(0, 0.01, steps)
+    points = curve.to_dict("records")
+    best = points[curve["dev"].argmax()]
+    return {"curve": points, "best_step": best["step"], "best_dev": best["dev"]}
 
 
-def analyses(run: random.Random, draw: random.Random, depth: int) -> dict[str, Any]:
-    def near(value: float) -> float:
-        return value + draw.gauss(0, 0.01)
+def analyses(level: float, rng: np.random.Generator, depth: int) -> dict[str, Any]:
+    def near(values: Any) -> Any:
+        return (values + rng.normal(0, 0.01, np.shape(values))).tolist()
 
-    def rising(count: int, top: float) -> list[float]:
-        return [near(0.5 + (top - 0.5) * i / count) for i in range(count)]
-
-    place = {"alignment": run.uniform(0.18, 0.26), "uniformity": run.uniform(-2.9, -2.1)}
-    alignment = {
-        name: {measure: near(value) for measure, value in place.items()}
-        for name in ("dev", "test", "all")
-    }
-    top, size = run.uniform(0.7, 0.96), len(SENTENCE)
-    layers = {
-        "setsim": {"cls": rising(depth - 1, top), "mean": rising(depth - 1, top - 0.05)},
-        "toksim": {
-            "without_special": rising(depth + 1, top),
-            "with_special": rising(depth + 1, top - 0.08),
+    layers, tokens = np.linspace(0.5, 0.65 + 0.3 * level, depth + 1), TEXT.split()
+    batches, ranks = np.arange(7)[:, None], np.arange(4)
+    gold = np.random.default_rng(1).uniform(0, 5, 300).round(1)  # every run has the same pairs
+    return {
+        "alignment": {
+            "STS-B": {
+                split: {"alignment": near(0.18 + 0.08 * level), "uniformity": near(level - 3)}
+                for split in ("dev", "test", "all")
+            }
+        },
+        "layers": {
+            "setsim": {"cls": near(layers[2:]), "mean": near(layers[2:] - 0.05)},
+            "toksim": {"without_special": near(layers), "with_special": near(layers - 0.08)},
+        },
+        "tokens": {
+            "tokens": tokens,
+            "layer": depth,
+            "cosines": rng.uniform(0.3 + 0.5 * level, 1, (len(tokens), len(tokens))).tolist(),
+        },
+        "in-batch": {
+            "sizes": [16, 32, 64, 128, 256, 512, 1024],
+            "mean": near(0.5 + 0.05 * batches - 0.04 * ranks),
+            "noise": (0.06 + 0.008 * batches - 0.006 * ranks).tolist(),
+        },
+        "cosines": {
+            "gold": gold.tolist(),
+            "cosine": np.minimum(1, 0.35 + 0.1 * gold + rng.normal(0, 0.08, 300)).tolist(),
         },
     }
-    base = draw.uniform(0.3, 0.8)
-    half = np.triu([[draw.uniform(base, 1.0) for _ in range(size)] for _ in range(size)], 1)
-    tokens = {"sentence": TEXT, "tokens": SENTENCE, "layer": depth}
-    tokens["cosines"] = (half + half.T + np.eye(size)).tolist()
-    powers, ranks = range(4, 11), range(4)
-    in_batch = {"sizes": [2**power for power in powers], "ranks": 4, "repeats": 100}
-    in_batch["mean"] = [[near(0.3 + 0.05 * p - 0.04 * r) for r in ranks] for p in powers]
-    in_batch["noise"] = [[0.03 + 0.008 * p - 0.006 * r for r in ranks] for p in powers]
-    gold = [round(draw.uniform(0, 5), 1) for _ in range(300)]
-    cosine = [min(1.0, 0.35 + 0.1 * score + draw.gauss(0, 0.08)) for score in gold]
-    cosines = {"task": "STS-B", "split": "test", "gold": gold, "cosine": cosine}
-    found = {"alignment": {"STS-B": alignment}, "layers": layers, "tokens": tokens}
-    return found | {"in-batch": in_batch, "cosines": cosines}
 
 
 def wanted(figures: Sequence[PaperFigure], depth: int) -> dict[tuple[str, str], None]:
@@ -81,13 +84,6 @@ def wanted(figures: Sequence[PaperFigure], depth: int) -> dict[tuple[str, str], 
 
 def _layer(text: str) -> int:
     return int(text.partition("layer=")[2].partition("]")[0])
-
-
-# An average of another kind, which no figure of scores shows, and its tasks.
-OTHER = [
-    {"task": task, "split": "test", "metric": "accuracy", "aggregation": "all", "value": 9.0}
-    for task in (*TRANSFER_TASKS, "Avg")
-]
 
 
 def write_everything(
@@ -107,36 +103,28 @@ def write_everything(
     figures = [figure for figure in load_figures() if only is None or figure.id in only]
     entries = []
     for text, backbone in wanted(figures, depth):
-        if stand_ins is None or backbone in stand_ins:
-            method, _, setting = text.partition("@")
-            base = random.Random(f"{text} {backbone}").uniform(72, 78)
-            for seed in seeds:
-                draw = random.Random(f"{text} {backbone} {seed}")
-                places = enumerate(STS_TASKS)
-                scores = {task: base + 2 * place + draw.gauss(0, 0.5) for place, task in places}
-                entry = {"method": method, "setting": setting, "seed": seed, "scores": scores}
-                entry |= {"records": OTHER, "backbone": (stand_ins or {}).get(backbone, backbone)}
-                entries.append(entry)
-    write_suite(folder, entries, stand_ins=stand_ins, **more)
-    for number, entry in enumerate(entries):
-        measured(folder, f"run{number:03d}", entry, depth, steps)
-    return folder
-
-
-def measured(folder: Path, name: str, entry: Mapping[str, Any], depth: int, steps: int) -> None:
-    """Lay dev score, curve and analyses beside the scores of a run."""
-    run, draw = random.Random(f"{entry['method']} {entry['backbone']}"), random.Random(f"{entry}")
-    path = folder / "scores" / f"{name}.json"
-    content = read_json(path)
-    points = curve(run, draw, steps)
-    best = max(points, key=lambda point: point["dev"])
-    selected = {"best_step": best["step"], "best_dev": best["dev"]}
-    content["provenance"]["outcome"] |= {"curve": points, **selected}
-    test = next(record for record in content["records"] if record["task"] == "STS-B")
-    content["records"].append(test | {"split": "dev", "value": best["dev"], "aggregation": "all"})
-    write_json(path, content)
-    found = {"provenance": {}, "analyses": analyses(run, draw, depth)}
-    write_json(folder / "analyses" / f"{name}.json", found)
+        if stand_ins is not None and backbone not in stand_ins:
+            continue
+        method, _, setting = text.partition("@")
+        level = Random(f"{text} {backbone}").random()
+        for seed in seeds:
+            rng = np.random.default_rng([seed, int(1e6 * level)])
+            values = 72 + 6 * level + 2 * np.arange(7) + rng.normal(0, 0.5, 7)
+            outcome = training(level, rng, steps)
+            dev = {"task": "STS-B", "split": "dev", "metric": "spearman", "aggregation": "all"}
+            entries.append(
+                {
+                    "method": method,
+                    "setting": setting,
+                    "seed": seed,
+                    "backbone": (stand_ins or {}).get(backbone, backbone),
+                    "scores": dict(zip(STS_TASKS, values.tolist(), strict=True)),
+                    "records": [*OTHER, dev | {"value": outcome["best_dev"]}],
+                    "outcome": outcome,
+                    "analyses": analyses(level, rng, depth),
+                }
+            )
+    return write_suite(folder, entries, stand_ins=stand_ins, **more)
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.figure import Figure
 
-from bench.datasets.tasks import AVERAGED
 from bench.judged.rows import (
     NO_BACKBONE,
     BoardRow,
@@ -73,9 +72,10 @@ def figure_of_rows(
         always: if given, the axis shows the marks that lie together, and these scores.
     """
     parts, most = grouped(strips, lambda strip: strip.panel), MOST_ROWS
-    while (shown := sum(map(len, parts))) > MOST_ROWS:
+    while sum(map(len, parts)) > MOST_ROWS:
         most -= 1
         parts = [part[:most] for part in parts]
+    shown = sum(map(len, parts))
     if shown < len(strips):
         notes = [f"The first {shown} of {len(strips)} rows; the table has all.", *notes]
     names = {strip.name: style.wrapped(strip.name, NAME_WIDTH) for strip in strips}
@@ -89,7 +89,6 @@ def figure_of_rows(
         panel.set_title("no backbone" if place == NO_BACKBONE else place)
         panel.set(xlabel=scale, ylim=(len(part) - 0.5, -0.5))
         panel.label_outer()
-        panel.locator_params(axis="x", nbins=8)
         panel.set_yticks(range(len(part)), [names[strip.name] for strip in part], size=7)
         for y, strip in enumerate(part):
             for scores, distance, look in strip.marks:
@@ -134,7 +133,10 @@ def _zoom(figure: Figure, always: Sequence[float]) -> None:
 
 # --- Printed and measured ---
 
-LOOKS = {"official": style.OFFICIAL, "paper": style.PAPER}
+LOOKS = {
+    "official": style.OFFICIAL | {"label": "a seed, official settings"},
+    "paper": style.PAPER | {"label": "a seed, paper settings"},
+}
 BAND: style.Look = {"color": "#D5D8DD", "lw": 9, "solid_capstyle": "butt"}
 TOLERANCE = BAND | {"label": "printed ± tolerance"}
 MEAN = {"color": style.INK, "marker": "|", "ms": 9, "mew": 1.2, "ls": "", "label": "mean"}
@@ -152,9 +154,7 @@ def _scored(number: NumberRow) -> list[SideRow]:
 
 def _look(side: SideRow) -> style.Look:
     """The look of seeds, hollow if they are not comparable."""
-    look = style.UNTRAINED
-    if not side.deterministic:
-        look = LOOKS[side.setting] | {"label": f"ours, {side.setting} settings"}
+    look = style.UNTRAINED if side.deterministic else LOOKS[side.setting]
     if side.verdict.kind == "not comparable":
         look = look | {"mfc": "none", "label": f"{look['label']}, not comparable with print"}
     return look
@@ -212,10 +212,9 @@ def board_figure(heading: Heading, board: BoardRow, rows: Sequence[SystemRow]) -
     strips = []
     highest: list[float] = []
     for row in rows:
-        look = style.UNTRAINED
-        if row.corpus:
-            entry = "own method" if row.own else f"{row.setting} settings"
-            look = LOOKS[row.setting] | {"label": f"a seed, {entry}"}
+        look = LOOKS[row.setting] if row.corpus else style.UNTRAINED
+        if row.own and row.corpus:
+            look = look | {"label": "a seed, own method"}
         averages = Scores(scores=row.averages)
         marks: list[Mark] = [(averages.scores, 0, look)]
         if averages.mean is not None:
@@ -231,15 +230,14 @@ def board_figure(heading: Heading, board: BoardRow, rows: Sequence[SystemRow]) -
 def figure_stems(numbers: Iterable[NumberRow]) -> dict[str, list[NumberRow]]:
     """The averages with scores of ours in the printed tables that get a figure, by the stem of its
     file names: those with seven tasks and their average, any of which can be compared."""
-    averages = {}
+    figures = {}
     of_test = [number for number in numbers if number.split == "test"]
     for table in grouped(of_test, lambda number: (number.source, number.table)):
-        tasks = {number.task for number in table}
-        of_rows = [number for number in table if number.task == "Avg" and _scored(number)]
-        is_whole = any({*group, "Avg"} <= tasks for group in AVERAGED.values())
-        if is_whole and any(number.is_comparable for number in of_rows):
-            averages[f"{table[0].source}_{stem(table[0].table)}"] = of_rows
-    return averages
+        averages = [number for number in table if number.task == "Avg" and _scored(number)]
+        is_whole = len({number.task for number in table}) > 7
+        if is_whole and any(number.is_comparable for number in averages):
+            figures[f"{table[0].source}_{stem(table[0].table)}"] = averages
+    return figures
 
 
 # --- Comparisons with a baseline ---

@@ -82,7 +82,6 @@ def draw_lines(
         The panels by heading.
     """
     xs, names = sorted(points["x"].unique()), points["panel"].unique()
-    columns = min(len(names), columns)
     axes = grid(picture, names, columns=columns, height=height, **labels)
     panels = dict(zip(names, axes, strict=True))
     if labels["ylabel"] == COSINE:
@@ -98,7 +97,7 @@ def draw_lines(
             panel.plot([], [], **MEAN_STROKE, color=INK)  # in the legend
             panel.plot(means.index, means, **look | MEAN_STROKE)
         panel.plot(rows["at"], rows["value"], **look | HOLLOW)
-    narrow = PRINTED_STROKE | {"ms": min(15, 320 / len(xs) / columns)}  # strokes do not touch
+    narrow = PRINTED_STROKE | {"ms": min(15, 160 / len(xs))}  # strokes do not touch
     for name, rows in of(PRINT, points).groupby("panel"):
         panels[name].plot(rows["at"], rows["value"], **narrow)
     for panel in axes:

@@ -138,15 +138,11 @@ def add_texts(figure: Figure, title: str, notes: Iterable[str]) -> None:
     handles = sorted(entries.values(), key=Artist.get_zorder, reverse=True)
     text = wrapped(" ".join(filter(None, notes)), NOTE_WIDTH)
     below = figure.supxlabel(text, x=MARGIN / WIDTH, ha="left", size=7, style="italic")
-    # As many columns as fit.
-    for columns in range(len(entries) or 1, 0, -1):
-        above = figure.legend(
-            handles=handles, ncols=columns, loc="outside upper left", alignment="left",
-            title=wrapped(title, TITLE_WIDTH), title_fontproperties={"weight": "bold", "size": 9},
-        )  # fmt: skip
-        if columns == 1 or above.get_window_extent().width < figure.bbox.width:
-            break
-        above.remove()
+    columns = NOTE_WIDTH // (max(map(len, entries), default=0) + 6)  # as many as have room
+    above = figure.legend(
+        handles=handles, ncols=max(1, columns), loc="outside upper left", alignment="left",
+        title=wrapped(title, TITLE_WIDTH), title_fontproperties={"weight": "bold", "size": 9},
+    )  # fmt: skip
     around = above.get_window_extent().height + below.get_window_extent().height
     figure.set_figheight(figure.get_figheight() + around / figure.dpi + 2 * MARGIN)
 
