@@ -4,16 +4,13 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
 from bench.cli.parameters import OptionalSuite, Suite, arg, command, one_of, opt, read_tasks
 from bench.report import LEADERBOARD_FORMATS
 from bench.utils.errors import UserError
-
-if TYPE_CHECKING:
-    from bench.runs import config as configurations
 
 PAPER = arg("The paper, such as gs-infonce-v2.", "PAPER")
 TABLE = arg("Its table, as printed: 'Table 2'.", "TABLE")
@@ -119,10 +116,9 @@ def reproduce(
     return 0
 
 
-def _explained(
-    content: "configurations.Suite", title: str, file: Path, cores: int, show_again: str
-) -> str:
-    """A configuration below comments: how it is run, its hours, and how its results are shown.
+def _explained(content: Any, title: str, file: Path, cores: int, show_again: str) -> str:
+    """A configuration (`bench.runs.config.Suite`) below comments: how it is run, its hours, and how
+    its results are shown.
 
     `UserError` if it cannot be planned.
     """
