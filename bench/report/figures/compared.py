@@ -234,6 +234,7 @@ def figure_stems(numbers: Iterable[NumberRow]) -> dict[str, list[NumberRow]]:
     of_test = [number for number in numbers if number.split == "test"]
     for table in grouped(of_test, lambda number: (number.source, number.table)):
         averages = [number for number in table if number.task == "Avg" and _scored(number)]
+        # Fewer are an abstract, a text or a sweep.
         is_whole = len({number.task for number in table}) > 7
         if is_whole and any(number.is_comparable for number in averages):
             figures[f"{table[0].source}_{stem(table[0].table)}"] = averages
