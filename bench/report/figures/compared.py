@@ -5,9 +5,9 @@ and printed gains."""
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 
 from bench.judged.rows import (
@@ -25,9 +25,6 @@ from bench.judged.words import COMPARISON_SYMBOLS
 from bench.report.figures import style
 from bench.report.formats import by_items, difference_text, names_of, score_text
 from bench.utils.files import stem
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # --- Layout ---
 
@@ -304,7 +301,7 @@ GAINS_NOTE = (
 )
 
 
-def gains_figure(gains: "pd.DataFrame") -> Figure:
+def gains_figure(gains: pd.DataFrame) -> Figure:
     """A panel per method and a row per backbone; gains outside the range of seeds stand out.
 
     Args:
@@ -323,7 +320,7 @@ def gains_figure(gains: "pd.DataFrame") -> Figure:
     return figure
 
 
-def write_gains(path: Path, gains: "pd.DataFrame") -> None:
+def write_gains(path: Path, gains: pd.DataFrame) -> None:
     """Write the figure in the format that the extension names."""
     with style.drawing():
         style.save_picture(gains_figure(gains), path)
