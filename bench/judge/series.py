@@ -83,7 +83,7 @@ def _figure(figure: PaperFigure, suite: SuiteResults) -> FigureRow | None:
         x=figure.x,
         note=figure.note,
         remarks=tuple(remarks),
-        series=tuple(Series(label=one.label, backbone=one.backbone) for one in figure.series),
+        series=tuple(Series(label=own.label, backbone=own.backbone) for own in figure.series),
         columns=table.where(table.notna(), None).to_dict("list"),
     )
 
@@ -156,6 +156,7 @@ def _shown(figure: PaperFigure, run: RunResults) -> Iterator[Point]:
 
 def _printed(figure: PaperFigure, series: PaperSeries) -> Iterator[Point]:
     """The printed values of a series: scores, the best step of a training, or a released log."""
+    # Print is of the first of several runs; the others stand in for it.
     xs = {texts[0]: x for x, texts in series.points}
     for number in numbers():
         place = (number.source, number.backbone)

@@ -5,9 +5,9 @@ and printed gains."""
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 
 from bench.judged.rows import (
@@ -25,9 +25,6 @@ from bench.judged.words import COMPARISON_SYMBOLS
 from bench.report.figures import style
 from bench.report.formats import by_items, difference_text, names_of, score_text
 from bench.utils.files import stem
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # --- Layout ---
 
@@ -234,6 +231,7 @@ def figure_stems(numbers: Iterable[NumberRow]) -> dict[str, list[NumberRow]]:
     of_test = [number for number in numbers if number.split == "test"]
     for table in grouped(of_test, lambda number: (number.source, number.table)):
         averages = [number for number in table if number.task == "Avg" and _scored(number)]
+        # Fewer are an abstract, a text or a sweep.
         is_whole = len({number.task for number in table}) > 7
         if is_whole and any(number.is_comparable for number in averages):
             figures[f"{table[0].source}_{stem(table[0].table)}"] = averages
@@ -303,7 +301,7 @@ GAINS_NOTE = (
 )
 
 
-def gains_figure(gains: "pd.DataFrame") -> Figure:
+def gains_figure(gains: pd.DataFrame) -> Figure:
     """A panel per method and a row per backbone; gains outside the range of seeds stand out.
 
     Args:
@@ -324,7 +322,7 @@ def gains_figure(gains: "pd.DataFrame") -> Figure:
     return figure
 
 
-def write_gains(path: Path, gains: "pd.DataFrame") -> None:
+def write_gains(path: Path, gains: pd.DataFrame) -> None:
     """Write the figure in the format that the extension names."""
     with style.drawing():
         style.save_picture(gains_figure(gains), path)
