@@ -5,7 +5,6 @@ steps; here each side takes fewer steps and selects after the last, which gives 
 """
 
 import os
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from statistics import fmean, median
@@ -53,30 +52,21 @@ def report():
     print(f"threads {THREADS}; medians of sides in turn; load {os.getloadavg()[0]:.1f}")
 
 
-@dataclass(frozen=True)
-class Case:
-    """A backbone, a corpus, the data to select on, and a suite's folder that may be written to."""
-
-    name: str
-    backbone: Path
-    corpus: Path
-    data: Path
-    suite: Path
-
-
 @pytest.fixture(params=CASES)
-def case(request, world, tmp_path):
-    if request.param == "toy-bert":
-        folder = backbone("toy-bert").folder()
-        return Case("toy-bert", folder, world / "world.txt", world, tmp_path)
-    data, models = (Path(os.environ.get(name, "unset")) for name in ("BENCH_DATA", "BENCH_MODELS"))
-    if not (models / request.param).is_dir():
-        pytest.skip(f"BENCH_MODELS holds no {request.param}")
-    corpus = corpus_path("wiki1m_fallback", data)
-    return Case(request.param, models / request.param, corpus, data, tmp_path)
+def places(request, world):
+    """The name of a backbone, a corpus, and the data to select on, as `resolve` gets them."""
+    data, corpus = world, world / "world.txt"
+    if request.param != "toy-bert":
+        data, models = (
+            Path(os.environ.get(key, "unset")) for key in ("BENCH_DATA", "BENCH_MODELS")
+        )
+        if not (models / request.param).is_dir():
+            pytest.skip(f"BENCH_MODELS holds no {request.param}")
+        corpus = corpus_path("wiki1m_fallback", data)
+    return {"backbone_name": request.param, "corpus": str(corpus), "data": str(data)}
 
 
-def ours(case, setting, folder, monkeypatch):
+def ours(places, setting, folder, monkeypatch):
     recipe = {
         "sentences": len(setting.sentences),
         "learning_rate": setting.rate,
@@ -85,8 +75,7 @@ def ours(case, setting, folder, monkeypatch):
         "precision": setting.precision,
         "threads": THREADS,
     }
-    inputs = {"backbone_name": case.name, "corpus": str(case.corpus), "data": str(case.data)}
-    run = resolve("simcse", **inputs, seed=setting.seed, recipe=recipe)
+    run = resolve("simcse", **places, seed=setting.seed, recipe=recipe)
     training, write = rivals.Training(), Log.write
 
     def noted(log, row):
@@ -96,24 +85,25 @@ def ours(case, setting, folder, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(Log, "write", noted)
-        training.dev = bench.training.loop.train(run, case.suite, folder)["outcome"]["best_dev"]
+        training.dev = bench.training.loop.train(run, folder, folder)["outcome"]["best_dev"]
     torch.use_deterministic_algorithms(False)  # the others do not ask for it
     return training
 
 
 @pytest.mark.usefixtures("global_state")
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_against_what_people_use(benchmark, case, precision, tmp_path, monkeypatch):
+def test_against_what_people_use(benchmark, places, precision, tmp_path, monkeypatch):
     if precision == "bfloat16" and not torch.cpu.get_capabilities().get("avx512_bf16"):
         pytest.skip("this processor has no products in bfloat16")
     torch.set_num_threads(THREADS)
-    steps, rounds, rate = CASES[case.name]
-    sentences = read_sentences(case.corpus, steps * rivals.BATCH)
+    name = places["backbone_name"]
+    steps, rounds, rate = CASES[name]
+    sentences = read_sentences(Path(places["corpus"]), steps * rivals.BATCH)
     found = {"plain recipe": [], "sentence-transformers": [], "ours": []}
     seeds = iter(range(1, rounds + 1))
 
     def others():
-        inputs = case.backbone, sentences, case.data
+        inputs = backbone(name).folder(), sentences, Path(places["data"])
         setting = rivals.Setting(*inputs, rate, precision, seed=next(seeds))
         found["plain recipe"].append(rivals.plain_recipe(setting))
         found["sentence-transformers"].append(rivals.sentence_transformers(setting))
@@ -121,15 +111,15 @@ def test_against_what_people_use(benchmark, case, precision, tmp_path, monkeypat
 
     def own(setting):
         folder = tmp_path / str(setting.seed)
-        found["ours"].append(ours(case, setting, folder, monkeypatch))
+        found["ours"].append(ours(places, setting, folder, monkeypatch))
 
     benchmark.pedantic(own, setup=others, rounds=rounds)
     costs = {side: cost(trainings) for side, trainings in found.items()}
-    COSTS[case.name, precision] = costs
+    COSTS[name, precision] = costs
     # Speed that is bought with another training would be none.
-    for name, limit in APART.items():
-        values = [cost[name] for cost in costs.values()]
-        assert max(values) - min(values) < limit, (name, values)
+    for measure, limit in APART.items():
+        values = [cost[measure] for cost in costs.values()]
+        assert max(values) - min(values) < limit, (measure, values)
     for training in chain(*found.values()):
         assert fmean(training.losses[-LAST:]) < training.losses[0] / 2
 
