@@ -132,18 +132,6 @@ def test_views_by_dropout_need_a_rate(hub):
         planned("simcse")
 
 
-@pytest.mark.parametrize(
-    ("text", "label"),
-    [
-        ("esimcse", f"ESimCSE (dropout of {MODERN}: 0)"),
-        ("simcse[dropout=0.1]", "SimCSE (dropout=0.1)"),
-        ("untrained[pooler=avg]", "Untrained (pooler=avg)"),
-    ],
-)
-def test_a_label_states_another_dropout_than_that_of_bert(text, label, hub):
-    assert planned(text).label == label
-
-
 def test_a_rate_acts_in_attention_embeddings_and_mlp(hub, monkeypatch):
     model, tokenizer = load_backbone(fetch_backbone(MODERN), dropout=0.3)
     attention, real = [], F.scaled_dot_product_attention
