@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from bench.datasets.tasks import DEV_AVERAGE, GROUPS
+from bench.judged.rows import grouped
 from bench.registry.backbones import NO_BACKBONE
 from bench.reported.number import Number
 from bench.runs import config
@@ -34,9 +35,12 @@ def row_config(
     backbones: dict[tuple[str, str], str] = {}
     for number in compared:
         name = number.our_backbone
+        if name == NO_BACKBONE.name:
+            name = number.backbone
         for text in (number.run, number.minus):
-            backbones[text, name] = number.backbone if name == NO_BACKBONE.name else name
+            backbones[text, number.our_backbone] = name
         backbones[number.checkpoint, NO_BACKBONE.name] = number.backbone
+    # All runs of a table are of one suite: the first that plans any of them.
     for path in config.PAPERS:
         paper_suite = config.load(path)
         planned = config.planned(paper_suite)
@@ -44,23 +48,28 @@ def row_config(
         if runs:
             break
     analyses = {number.our_metric.analysis for number in compared}
-    entries: dict[tuple[str, str], dict[str, Any]] = {}
-    for run in runs:
-        name = backbones[run.text, run.backbone]
-        entry = entries.setdefault((run.text, name), {"method": run.text, "backbones": [name]})
-        if run.seed is not None:
-            drawn = [*entry.get("seeds", []), run.seed]
-            entry["seeds"] = list(range(drawn[0], drawn[0] + seeds)) if seeds else drawn
-        measured = [analysis for analysis in run.analyses if analysis in analyses]
+    entries: list[dict[str, Any]] = []
+    all_seeds: list[int] = []
+    for group in grouped(runs, lambda run: (run.text, backbones[run.text, run.backbone])):
+        first_run = group[0]
+        name = backbones[first_run.text, first_run.backbone]
+        entry: dict[str, Any] = {"method": first_run.text, "backbones": [name]}
+        drawn = [run.seed for run in group if run.seed is not None]
+        if drawn and seeds:
+            drawn = list(range(drawn[0], drawn[0] + seeds))
+        if drawn:
+            entry["seeds"] = drawn
+            all_seeds += drawn
+        measured = [name for run in group for name in run.analyses if name in analyses]
         if measured:
-            entry["analyses"] = list(dict.fromkeys([*entry.get("analyses", []), *measured]))
-    all_seeds = [seed for entry in entries.values() for seed in entry.get("seeds", ())]
+            entry["analyses"] = list(dict.fromkeys(measured))
+        entries.append(entry)
     return paper_suite.changed(
         suite=_name(numbers),
         tasks=list(tasks) or _tasks(compared) or paper_suite.tasks,
         seeds=list(dict.fromkeys(all_seeds)) or paper_suite.seeds,
-        backbones={name: {} for _, name in entries},
-        methods=[*entries.values()],
+        backbones={entry["backbones"][0]: {} for entry in entries},
+        methods=entries,
         compare=None,
     )
 
@@ -71,7 +80,9 @@ def _tasks(numbers: Iterable[Number]) -> list[str]:
     for number in numbers:
         if number.task == "Avg":
             average = GROUPS[number.our_metric.average]
-            tasks |= dict.fromkeys(DEV_AVERAGE if number.our_split == "dev" else average)
+            if number.our_split == "dev":
+                average = DEV_AVERAGE
+            tasks |= dict.fromkeys(average)
         elif number.our_metric.tasks:
             tasks[number.task] = None
     return [*tasks]

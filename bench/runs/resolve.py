@@ -118,7 +118,6 @@ def resolve(
     label = " + ".join(map(_label, parts))
     training: dict[str, Any] = {"seed": None}
     if host.trained:
-        label += _dropout_note(final, chosen)
         changes, overridden = _changes(own, of_suite, final, needs.runs.values())
         training = {
             "corpus": corpus,
@@ -343,14 +342,6 @@ def _check_dropout(recipe: Recipe, host: type[Method], hyper: Any, chosen: Backb
             f"'{chosen.name}' has no dropout, and the views of a sentence would be equal; "
             f"write {host.name}[dropout=0.1], or set it in the suite's recipe"
         )
-
-
-def _dropout_note(recipe: Recipe, chosen: Backbone) -> str:
-    """The rates of dropout that a training keeps, if they are not BERT's."""
-    if recipe.dropout is not None or chosen.dropout == (0.1,):
-        return ""
-    rates = ", ".join(map(format_value, chosen.dropout)) or "not stated"
-    return f" (dropout of {chosen.name}: {rates})"
 
 
 def _changes(

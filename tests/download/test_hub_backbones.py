@@ -121,16 +121,9 @@ def test_what_is_no_encoder_is_refused_in_the_plan(files, message, hub):
 # --- dropout
 
 
-@pytest.mark.parametrize(
-    ("text", "label"),
-    [
-        ("esimcse", f"ESimCSE (dropout of {MODERN}: 0)"),
-        ("simcse[dropout=0.1]", "SimCSE (dropout=0.1)"),
-        ("untrained[pooler=avg]", "Untrained (pooler=avg)"),
-    ],
-)
-def test_a_label_states_another_dropout_than_that_of_bert(text, label, hub):
-    assert planned(text).label == label
+def test_views_by_dropout_need_a_rate(hub):
+    with pytest.raises(UserError, match=rf"'{MODERN}' has no dropout.*simcse\[dropout=0\.1\]"):
+        planned("simcse")
 
 
 def test_a_rate_acts_in_attention_embeddings_and_mlp(hub, monkeypatch):
