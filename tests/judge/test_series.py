@@ -81,12 +81,6 @@ def test_everything_is_there_without_a_remark(suite):
     assert remarks == {FIGURES["L1"].stem: (beyond,)}
 
 
-def test_a_figure_has_its_description(suite):
-    found, described = row("G5", suite), FIGURES["G5"]
-    assert found.heading == f"GS-InfoNCE, first version, Figure 2: {described.title}"
-    assert (found.kind, found.x, found.note) == ("sweep", described.x, described.note)
-
-
 def test_rows_survive_json(suite):
     """A column holds what JSON holds: None where a value is missing, and no NaN."""
     for found in figures(suite):

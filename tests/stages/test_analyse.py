@@ -114,13 +114,6 @@ def test_alignment_of_each_split_and_of_all(material_of, tiny_data, name):
     assert results == pytest.approx(expected | counts, abs=1e-6)
 
 
-def test_without_positive_pairs_there_is_no_alignment(material_of, write_pairs):
-    data = write_pairs(test=[("a dog", "a cat", 4.0), ("the man", "the man", 0.5)])
-    results = analyse(Letters(), material_of(data=data), "alignment")["STS-B"]
-    assert results["test"] == results["all"]
-    assert results["test"]["alignment"] is None
-
-
 # layers and tokens
 
 
@@ -280,12 +273,6 @@ def test_every_result_is_plain_json_and_the_same_again(
     assert first == second
 
 
-def test_a_sentence_is_encoded_once(material_of):
-    encoder, material = Letters(), material_of()
-    analyse(encoder, material, "alignment", "cosines", "in-batch")
-    assert len(encoder.given) == len(set(encoder.given))
-
-
 def test_an_encoder_without_layers_says_so(material_of):
     results = analyse(Letters(), material_of("word-overlap"), "cosines", "layers")
     assert results["layers"] == {"reason": "an encoder of kind 'letters' is not a transformer"}
@@ -318,13 +305,6 @@ def test_splits_that_data_lack_are_left_out(material_of, write_pairs):
     data = write_pairs(dev=[("dog", "cat", 1.0), ("man", "cat", 2.0)])
     results = analyse(Letters(), material_of(data=data), "alignment")
     assert list(results["STS-B"]) == ["dev", "all"]
-
-
-def test_mistakes_are_not_reasons(material_of, write_pairs):
-    data = write_pairs(test=[("a dog", "a cat", 1.0), ("a man", "a cat", 2.0)])
-    (data / "downstream/STS/STSBenchmark/sts-test.csv").unlink()
-    with pytest.raises(UserError, match="sts-test"):
-        analyse(Letters(), material_of(data=data), "cosines")
 
 
 @pytest.mark.parametrize("name", NAMES)

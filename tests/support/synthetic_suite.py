@@ -1,13 +1,11 @@
 """Suite folders made up for tests: a plan and scores with chosen values."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from bench.datasets.tasks import STS_TASKS, average
 from bench.results.records import write_scores
-from bench.results.suite_results import SuiteResults
 from bench.runs.run import PlannedRun
 from bench.utils.files import write_json
 
@@ -78,8 +76,3 @@ def write_suite(
 def seeds(method: str, rows: Iterable[Any], **more: Any) -> list[dict[str, Any]]:
     """One run for each entry of scores, with seeds 0, 1, ..."""
     return [{"method": method, "seed": n, "scores": row, **more} for n, row in enumerate(rows)]
-
-
-def with_plan(suite: SuiteResults, /, **values: Any) -> SuiteResults:
-    """A suite with other values of its plan."""
-    return replace(suite, plan=suite.plan.model_copy(update=values))

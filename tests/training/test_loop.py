@@ -2,9 +2,7 @@
 
 import json
 import math
-import shutil
 from collections import Counter
-from contextlib import nullcontext
 
 import pytest
 import torch
@@ -303,16 +301,6 @@ def diverging(monkeypatch, value):
     monkeypatch.setattr(SimCSE, "loss", loss)
 
 
-def test_an_encoder_that_is_gone_is_trained_again(train_tiny, tmp_path, capsys):
-    folder = train_tiny("simcse", fresh=True)
-    before = (folder / "encoder" / "model.safetensors").read_bytes()
-    shutil.rmtree(folder / "encoder")
-    run = Run.model_validate(json.loads((folder / "outcome.json").read_text())["run"])
-    assert train(run, tmp_path, folder)["outcome"]["status"] == "finished"
-    assert (folder / "encoder" / "model.safetensors").read_bytes() == before
-    assert "is gone" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("every", [3, 25])
 def test_losses_that_are_read_late_change_nothing(train_tiny, monkeypatch, every):
     """As on a GPU, where a read would make device and host wait for each other."""
@@ -331,25 +319,6 @@ def test_a_loss_that_is_not_finite_stops_and_is_recorded(train_tiny, monkeypatch
     assert outcome_of(folder) == expected | {"sentences": sentences}
     assert [row["step"] for row in log_of(folder)] == [1, 2]
     assert not (folder / "encoder").exists()
-
-
-@pytest.mark.parametrize("fails", [False, True])
-def test_determinism_ends_with_the_training(train_tiny, monkeypatch, fails):
-    """Later scores of a process do not depend on whether it has trained."""
-    torch.use_deterministic_algorithms(False)
-    seen, plain = [], bench.training.loop.Training.finish
-
-    def finish(self, folder):
-        seen.append(torch.get_deterministic_debug_mode())
-        if fails:
-            raise UserError("the disk is full")
-        return plain(self, folder)
-
-    monkeypatch.setattr(bench.training.loop.Training, "finish", finish)
-    with pytest.raises(UserError) if fails else nullcontext():
-        train_tiny("simcse", fresh=True)
-    assert seen == [2]  # "error"
-    assert torch.get_deterministic_debug_mode() == 0
 
 
 def test_vectors_that_cannot_be_scored_are_a_divergence(train_tiny, monkeypatch):
