@@ -270,8 +270,8 @@ def test_the_average_of_the_dev_sets(tmp_path):
 
 def test_the_best_step_and_uniformity_are_cells_too(tmp_path):
     def analysed(method, seed, uniformity, backbone="roberta-large"):
-        other = {"uniformity": 99.0}
-        alignment = {"STS-B": {"dev": other, "test": other, "all": {"uniformity": uniformity}}}
+        split = {"uniformity": 99.0}
+        alignment = {"STS-B": {"dev": split, "test": split, "all": {"uniformity": uniformity}}}
         entry = {"method": method, "seed": seed, "backbone": backbone, "scores": {}}
         return entry | {"analyses": {"alignment": alignment}, "outcome": {"best_step": 125 * seed}}
 

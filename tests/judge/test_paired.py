@@ -179,8 +179,8 @@ def two_draws(rng, backbone, n, source):
     if source == "fixed":
         return seeds[rng.integers(len(seeds), size=n)] - seeds.mean(0)
     mean, root = moments(backbone)
-    shared, own, other = rng.normal(size=(3, n, 8)) @ root.T / 2**0.5
-    return (mean + shared + own) - (mean + shared + other)
+    shared, first, second = rng.normal(size=(3, n, 8)) @ root.T / 2**0.5
+    return (mean + shared + first) - (mean + shared + second)
 
 
 def decide_on(rows):

@@ -93,7 +93,7 @@ def test_every_printed_number_is_shown(rows):
     assert len(rows.numbers) == 929
     assert [row.address for row in rows.numbers if row.run and not row.planned] == []
     unmapped = (mapped()["run"] == "").sum()
-    assert sum(row.numbers for row in without_recipe(rows)) == unmapped
+    assert len(without_recipe(rows)) == unmapped
 
 
 SHOWN = {
@@ -179,8 +179,8 @@ def test_what_is_measured_in_part():
     accuracy = {("MR", "test", "accuracy"), ("MR", "dev", "accuracy")}
     analysed = planned_scores(planned_run(None, "MR", analyses=("alignment",)))
     assert analysed == accuracy | {(name, "", name) for name in ("alignment", "uniformity")}
-    both = planned_scores(planned_run(None, "STS-B", "SICK-R"))
-    assert [key for key in both if key[0] == "Avg"] == [("Avg", "dev", "spearman")]
+    dev_sets = planned_scores(planned_run(None, "STS-B", "SICK-R"))
+    assert [key for key in dev_sets if key[0] == "Avg"] == [("Avg", "dev", "spearman")]
     trained = planned_scores(planned_run(1, "CNSD-STS-B"))
     assert ("STS-B", "dev", "best_step") in trained
 

@@ -277,8 +277,8 @@ def test_stand_ins_are_named_and_what_is_missing_is_said(tmp_path):
     found = dict(zip(ids(rows), rows, strict=True))
     assert found["S6"].remarks == ("Not in this suite: SSCL-SimCSE at 4, 5, 6, 7, 8, 9, 10, 11.",)
     assert found["S1"].remarks == ("SSCL-SimCSE is sscl[layer=3], official here.",)
-    others = "bert-large-uncased, roberta-base, roberta-large"
-    assert found["I8"].remarks == (f"Not in this suite: SimCSE on {others}; IS-CSE on {others}.",)
+    missing = "bert-large-uncased, roberta-base, roberta-large"
+    assert found["I8"].remarks == (f"Not in this suite: SimCSE on {missing}; IS-CSE on {missing}.",)
 
 
 def test_the_first_run_of_several_is_taken_and_diverged_trainings_are_told(tmp_path):

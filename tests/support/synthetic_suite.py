@@ -35,12 +35,12 @@ def write_suite(
         if isinstance(scores, int | float):
             scores = dict.fromkeys(STS_TASKS, scores)
         measured = [*(scores or ()), *(x["task"] for x in entry.get("records", ()))]
-        others = dict.fromkeys(x for x in measured if x not in (*STS_TASKS, "Avg"))
+        more_tasks = dict.fromkeys(x for x in measured if x not in (*STS_TASKS, "Avg"))
         values = {
             "id": f"run{number:03d}", "method": "", "setting": "official", "seed": None,
             "label": entry["method"], "backbone": "bert-base-uncased", "corpus": "wiki1m",
             "recipe_changes": {}, "parts": (), "trained": trained, "identity": {}, "added": False,
-            "tasks": ["sts", *others],
+            "tasks": ["sts", *more_tasks],
         }  # fmt: skip
         values |= {name: entry[name] for name in values.keys() & entry}
         if not trained:
