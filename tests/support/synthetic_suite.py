@@ -52,9 +52,7 @@ def write_suite(
         scores = dict(scores or {})
         if scores and set(STS_TASKS) <= set(scores):
             scores.setdefault("Avg", average([scores[task] for task in STS_TASKS]))
-        common = {name: run[name] for name in ("method", "backbone", "seed")}
-        common |= {"source": "sentbench", "setting": run["setting"]}
-        common |= {"split": "test", "metric": "spearman"}
+        common = {"split": "test", "metric": "spearman"}
         own = [{"task": x, "aggregation": "all", "value": value} for x, value in scores.items()]
         means = scores.keys() - {"Avg"}
         own += [{"task": x, "aggregation": "mean", "value": 0.0} for x in scores if x in means]
