@@ -69,8 +69,8 @@ def test_several_runs_a_job_give_the_same_scores(suite):
     found = planned(snakemake("-n", "--configfile", batched, cwd=folder).stdout)
     jobs = {"train_0", "train_1", "score_0", "score_1", "analyse_0"}
     assert {rule for rule in found if rule.startswith(("train", "score", "analyse"))} == jobs
-    scored = ["score_0", "score_1", "analyse_0"]
-    snakemake("--configfile", batched, "--until", *scored, cwd=folder)
+    # Snakemake leaves out what follows a named rule, as analyse_0 follows score_0.
+    snakemake("--configfile", batched, "--until", "score_1", "analyse_0", cwd=folder)
     assert planned(snakemake("-n", "--configfile", batched, cwd=folder).stdout) == RENDERED
     fewer = config(suite="batched", runs_per_job=3, tasks=["STS-B"])
     again = planned(snakemake("-n", "--configfile", fewer, cwd=folder).stdout)
