@@ -16,7 +16,6 @@ ALLOWED = {
     r"BENCH_(DATA|MODELS) holds (none|no|another) .+": "real data are used as far as they exist",
     r"SENTBENCH_SLURM=1 starts a SLURM cluster": "`make slurm` takes minutes and two whole cores",
     r"this processor has no products in bfloat16": "a property of the processor",
-    r"no right to mount a disk": "containers and users other than root may not mount",
     r"needs /proc": "Linux alone has it",
     r"needs Linux and a C compiler": "a library in C, loaded by Linux, makes calls fail",
     r"no GPU is here": "`make test-gpu` runs on a machine with one",

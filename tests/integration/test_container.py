@@ -1,31 +1,13 @@
-"""The image of Containerfile, and jobs that run in one."""
+"""Jobs that run in an image."""
 
 import json
 import os
-import re
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support.programs import ROOT, ended, snakemake
-
-CONTENT = (ROOT / "Containerfile").read_text(encoding="utf-8")
-
-
-def test_the_image_is_made_of_what_exists():
-    """Its libraries are those of make, on the lowest Python."""
-    instructions = dict(re.findall(r"^(FROM|COPY|WORKDIR|ENV) (.+)$", CONTENT, re.MULTILINE))
-    lowest = re.search(r'requires-python = ">=([\d.]+)"', (ROOT / "pyproject.toml").read_text())[1]
-    assert instructions["FROM"].startswith(f"docker.io/library/python:{lowest}-slim-")
-    assert all((ROOT / name).is_file() for name in instructions["COPY"].split()[:-1])
-    (made,) = re.findall(r"^RUN make (\S+)$", CONTENT, re.MULTILINE)
-    # What make would do with these files alone.
-    said = ended("make", "--dry-run", "--always-make", made, cwd=ROOT).stdout
-    assert "--requirement requirements.lock" in said
-    folder = Path(instructions["WORKDIR"]) / Path(made).parent
-    assert instructions["ENV"] == f"PATH={folder}/bin:$PATH"
-
+from tests.support.programs import snakemake
 
 # In place of apptainer: it writes down its options and runs the command with the image's programs.
 APPTAINER = """#!{python}

@@ -18,8 +18,6 @@ DOCUMENTS += [f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")]
 REFERENCE = r"`([\w/]+\.py)::([\w.]+)`"
 GONE = "which does not exist; write its new path or name"
 RELEASED = "docs/released-code.csv"
-COLUMNS = ["system", "repository", "point", "released", "ours", "same", "difference"]
-VERDICTS = {"yes", "no", "shift", "own", "not confirmed"}
 # Methods whose rows state their settings as the text of a run.
 NEWER = {
     "focal-infonce", "mixcse", "simcse-plus-plus", "cot-bert", "rankcse", "diffcse", "sup-simcse",
@@ -118,22 +116,6 @@ def test_functions_beside_released_code_exist():
     assert len(named) > 500
     for path, name in named:
         assert name in definitions(path), f"{RELEASED} names {path}:{name}, {GONE}"
-
-
-def test_rows_beside_released_code_are_whole():
-    """Each cell is filled, `difference` unless both are the same; rows for each released code."""
-    named = r"[\w-]+/[\w.-]+@(?:[0-9a-f]{7}|v[\d.]+)"
-    for row in released():
-        assert list(row) == COLUMNS, row
-        assert re.fullmatch(rf"{named}(; {named})*", row["repository"]), row
-        assert row["same"] in VERDICTS, row
-        assert all(row[column] for column in COLUMNS[:-1]), row
-        assert bool(row["difference"]) == (row["same"] != "yes"), row
-    sources = re.findall(r"^Paper: .*?\n\n", text("docs/methods.md"), re.DOTALL | re.MULTILINE)
-    compared = {name for row in released() for name in row["repository"].split("; ")}
-    cited = set(re.findall(named, "".join(sources)))
-    assert len(cited) > 10
-    assert cited <= compared
 
 
 def test_settings_beside_released_code_are_those_of_the_registry():

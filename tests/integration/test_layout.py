@@ -1,4 +1,4 @@
-"""The repository as other tools read it: installers, GitHub, make, the workflow catalogue."""
+"""The repository as other tools read it: installers, make, the workflow catalogue."""
 
 import json
 import re
@@ -6,7 +6,6 @@ import sys
 import tomllib
 
 import pytest
-import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -48,7 +47,7 @@ def test_a_lock_is_not_below_the_lowest_versions(lock, groups):
 
 
 def test_pip_uv_and_make_install_the_same_versions():
-    """From the index that everybody has, each in one version; without those of CUDA."""
+    """From the index that everybody has; without those of CUDA."""
     assert pins(LOCKS[0]).items() <= pins(LOCKS[1]).items()
     for lock in LOCKS:
         assert len(pins(lock)) == len((ROOT / lock).read_text().splitlines())
@@ -57,10 +56,7 @@ def test_pip_uv_and_make_install_the_same_versions():
     packages = [package for package in lock["package"] if package["name"] != "sentbench"]
     found = {p["name"]: Version(p["version"]) for p in packages if not p["name"].startswith(CUDA)}
     assert found == locked(LOCKS[1])
-    assert len(packages) == len({package["name"] for package in packages})
     assert {package["source"]["registry"] for package in packages} == {"https://pypi.org/simple"}
-    files = [file for p in packages for file in (*p.get("wheels", []), p.get("sdist")) if file]
-    assert all(file["url"].startswith("https://files.pythonhosted.org/") for file in files)
     (torch,) = re.findall(r"torch==(\S+)", MAKEFILE)
     assert PROJECT["tool"]["uv"]["constraint-dependencies"] == [f"torch=={torch}"]
     assert Version(torch) == locked(LOCKS[0])["torch"]
@@ -72,20 +68,6 @@ def test_make_smoke_uses_no_gpu():
     command = ["make", "--silent", "--old-file=.venv/.ready", "smoke", prints, "BIN=/nowhere"]
     done = ended(*command, cwd=ROOT, status=None, CUDA_VISIBLE_DEVICES="3")
     assert done.stdout == "<>"
-
-
-def test_github_runs_targets_of_make_and_may_only_read():
-    targets = set(re.findall(r"^([a-z][\w-]*)(?=[ a-z-]*:)", MAKEFILE, re.MULTILINE))
-    for path in (ROOT / ".github" / "workflows").iterdir():
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-        assert content["permissions"] == {"contents": "read"}
-        for job in content["jobs"].values():
-            used = [step["uses"] for step in job["steps"] if "uses" in step]
-            assert all(re.fullmatch(r"actions/(checkout|setup-python)@v\d+", name) for name in used)
-            assert [step["run"] for step in job["steps"] if "run" in step] == [
-                "make ${{ matrix.target }}"
-            ]
-            assert {"check", "test", "smoke"} <= set(job["strategy"]["matrix"]["target"]) <= targets
 
 
 # --- the workflow catalogue

@@ -1,13 +1,9 @@
-"""The page in a browser: sorting, filters, what is behind a number, the keyboard, narrow windows;
-and no request."""
+"""The page in a browser: sorting, filters, what is behind a number, the keyboard."""
 
-import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from bench.judged.words import VERDICT_SYMBOLS
 from tests.support.browser import MISSING, chromium
 from tests.support.page_project import COMMAND, write_project
 
@@ -20,22 +16,15 @@ def project(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def out(project):
-    return project.out
-
-
-@pytest.fixture(scope="module")
 def session():
     with chromium() as browser:
         yield browser
 
 
 @pytest.fixture
-def browser(session, out):
-    """The page as it opens, in a window for a desk; nothing is left in the logs of earlier
-    tests."""
-    session.resize(1280, 900)
-    session.open(out / "index.html")
+def browser(session, project):
+    """The page as it opens; nothing is left in the log of earlier tests."""
+    session.open(project.out / "index.html")
     session.console()
     return session
 
@@ -63,18 +52,6 @@ def choose(browser, selector, value):
 
 def open_all(browser):
     browser.run("for (const part of document.querySelectorAll('details')) part.open = true")
-
-
-def test_nothing_is_asked_for_but_the_folder(session, out):
-    session.requests()
-    session.open(out / "index.html")
-    open_all(session)
-    session.run("document.querySelector('#sscl_table-2 img').scrollIntoView()")
-    addresses = [address for address in session.requests() if not address.startswith("chrome:")]
-    root = out.resolve().as_uri()
-    assert {f"{root}/index.html", f"{root}/page.css", f"{root}/page.js"} <= set(addresses)
-    assert [address for address in addresses if not address.startswith((root, "data:"))] == []
-    assert session.console() == []
 
 
 def test_a_column_sorts_both_ways_and_what_is_missing_stays_last(browser):
@@ -181,69 +158,3 @@ def test_the_keyboard_reaches_everything(browser):
     assert browser.run("return document.activeElement.closest('dialog') !== null")
     browser.press("Escape")
     assert focused(browser) == second
-
-
-@pytest.mark.parametrize("width", [360, 1280])
-def test_no_window_scrolls_sideways(browser, width):
-    browser.resize(width, 740)
-    open_all(browser)
-    widths = "const e = arguments[0] ? document.getElementById('entry') : document.documentElement;"
-    widths += "return [e.scrollWidth, e.clientWidth]"
-    scroll, client = browser.run(widths, False)
-    assert scroll <= client <= width
-    assert all(run_all(browser, "table", "e.closest('.scroll, .neighbours') !== null"))
-    browser.run("document.querySelector('#sscl_table-2 td:last-child button').click()")
-    scroll, client = browser.run(widths, True)
-    assert scroll <= client <= width
-
-
-def contrast(one, other):
-    """https://www.w3.org/TR/WCAG22/#dfn-contrast-ratio of two colours as `rgb(r, g, b)`."""
-
-    def luminance(colour):
-        parts = np.array(re.findall(r"\d+", colour)[:3], dtype=float) / 255
-        curved = ((parts + 0.055) / 1.055) ** 2.4
-        red, green, blue = np.where(parts <= 0.04045, parts / 12.92, curved)
-        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
-
-
-@pytest.mark.parametrize("dark", [False, True])
-def test_colours_can_be_read(browser, dark):
-    browser.resize(1280, 900, dark=dark)
-    open_all(browser)
-    paper = browser.run("return getComputedStyle(document.body).backgroundColor")
-    assert (contrast(paper, "rgb(0, 0, 0)") < 2) == dark
-    shown = ["body", "a", ".quiet", "small", "i", "label"]
-    colours = {name: run_all(browser, name, "getComputedStyle(e).color")[0] for name in shown}
-    for kind in VERDICT_SYMBOLS:
-        colour = f"(e.dataset.verdict = '{kind}', getComputedStyle(e).color)"
-        colours[kind] = run_all(browser, ".verdicts td", colour)[0]
-    assert {name: colour for name, colour in colours.items() if contrast(colour, paper) < 4.5} == {}
-
-
-def test_without_scripts_the_tables_are_there_and_no_dead_controls(session, out):
-    session.command("Emulation.setScriptExecutionDisabled", value=True)
-    try:
-        session.open(out / "index.html")
-        count = "return document.querySelectorAll(arguments[0]).length"
-        assert session.run(count, "main button") == 0
-        assert texts(session, "form.filter, .scripted") == []
-        cells = ".printed[open] td[data-entry]"
-        assert len(texts(session, cells)) == session.run(count, cells) > 0
-        assert texts(session, cells)[7].startswith("76.25 76.05 ± 0.87 ")
-    finally:
-        session.command("Emulation.setScriptExecutionDisabled", value=False)
-
-
-def test_on_paper_everything_is_open_and_nothing_asks_to_be_pressed(browser):
-    closed = "#sscl_table-3 td[data-entry]"
-    assert texts(browser, closed) == []
-    browser.command("Emulation.setEmulatedMedia", media="print")
-    try:
-        assert texts(browser, closed) != []
-        assert texts(browser, "form.filter, .skip") == []
-    finally:
-        browser.command("Emulation.setEmulatedMedia", media="")

@@ -1,4 +1,4 @@
-"""Trainings as real processes: killed anywhere, told to stop, retried by the workflow."""
+"""Trainings as real processes: killed anywhere, retried by the workflow."""
 
 import os
 import random
@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from bench.stages.status import status
 from bench.utils.files import read_json
 from tests.support.kills import PHASES, ROOT, Trainings
 from tests.support.programs import SNAKEMAKE
@@ -196,21 +195,3 @@ def test_a_killed_worker_is_retried_and_goes_on(make, tiny_bert, tiny_data, tiny
     assert f"{run.id} resumes after step " in log
     fit(run, tmp_path / "whole")
     assert left(folder) == left(tmp_path / "whole")
-
-
-def test_ctrl_c_is_an_interruption_and_no_failure(
-    make, tiny_bert, tiny_data, tiny_corpus, tmp_path
-):
-    run = make("simcse", epochs=10)
-    recipe = {**SMALL, "epochs": 10}
-    content = {"recipe": recipe, "methods": ["simcse"]}
-    content = tiny_configuration(tiny_bert, tiny_data, tiny_corpus, **content)
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(content))
-    suite = tmp_path / "results" / "tiny"
-    workflow = snakemake("--configfile", "config.yaml", cwd=tmp_path)
-    wait_for_checkpoint(workflow, suite / "runs" / run.id, 3)
-    os.killpg(workflow.pid, signal.SIGINT)
-    said, _ = workflow.communicate(timeout=300)
-    assert workflow.returncode != 0
-    assert "\ninterrupted: repeat the command to continue\n" in said
-    assert [(left.state, left.failure) for left in status(suite).open] == [("left", None)]

@@ -1,11 +1,10 @@
 """Sizes are counted in syntax nodes, which neither the layout nor the words of a file change."""
 
 import ast
-from pathlib import Path
 
 import pytest
 
-from tools.size import package_of, python_nodes, template_nodes
+from tools.size import python_nodes, template_nodes
 
 
 @pytest.mark.parametrize(
@@ -32,17 +31,3 @@ def test_nodes_of_python(text, nodes):
 )
 def test_nodes_of_templates(text, nodes):
     assert template_nodes(text) == nodes
-
-
-@pytest.mark.parametrize(
-    ("path", "package"),
-    [
-        ("bench/runs/config.py", "bench/runs"),
-        ("bench/__init__.py", "bench"),
-        ("methods/simcse.py", "methods"),
-        ("tests/runs/test_config.py", "tests"),
-        ("sentbench.py", "sentbench.py"),
-    ],
-)
-def test_a_file_counts_for_its_package(path, package):
-    assert package_of(Path(path)) == package

@@ -3,8 +3,6 @@
 import json
 import os
 import re
-import shutil
-from pathlib import Path
 
 import pytest
 import yaml
@@ -71,8 +69,8 @@ def test_several_runs_a_job_give_the_same_scores(suite):
     found = planned(snakemake("-n", "--configfile", batched, cwd=folder).stdout)
     jobs = {"train_0", "train_1", "score_0", "score_1", "analyse_0"}
     assert {rule for rule in found if rule.startswith(("train", "score", "analyse"))} == jobs
-    scored = ["score_0", "score_1", "analyse_0"]
-    snakemake("--configfile", batched, "--until", *scored, cwd=folder)
+    # Snakemake leaves out what follows a named rule, as analyse_0 follows score_0.
+    snakemake("--configfile", batched, "--until", "score_1", "analyse_0", cwd=folder)
     assert planned(snakemake("-n", "--configfile", batched, cwd=folder).stdout) == RENDERED
     fewer = config(suite="batched", runs_per_job=3, tasks=["STS-B"])
     again = planned(snakemake("-n", "--configfile", fewer, cwd=folder).stdout)
@@ -134,36 +132,6 @@ def test_changed_data_are_scored_again_and_touched_data_are_not(suite, tiny_data
         gold.write_text(before)
 
 
-def test_data_and_corpora_behind_a_name_are_compared_before_a_training(
-    tiny_bert, tiny_data, tiny_corpus, tmp_path
-):
-    """Another folder in BENCH_DATA is scored again; back in the first one nothing is to do. Another
-    corpus of one name is refused, also where only a new seed needs it."""
-    folders = [Path(shutil.copytree(tiny_data, tmp_path / name)) for name in "AB"]
-    for folder in folders:
-        shutil.copy(tiny_corpus, folder / "mine.txt")
-    gold = folders[1] / "downstream" / "STS" / "STSBenchmark" / "sts-test.csv"
-    gold.write_text(re.sub(r"\t0\t[\d.]+", r"\t0\t0.123", gold.read_text()))
-    content = {"data": "senteval", "corpus": "mine", "tasks": ["STS-B"], "methods": ["simcse"]}
-    content["recipe"] = {"batch_size": 8, "select_every": 2}
-
-    def start(*words, data, status=0, **changes):
-        given = tiny_configuration(tiny_bert, tiny_data, tiny_corpus, **content, **changes)
-        (tmp_path / "config.yaml").write_text(yaml.safe_dump(given))
-        words = ("--configfile", "config.yaml", *words)
-        return snakemake(*words, cwd=tmp_path, status=status, BENCH_DATA=str(data))
-
-    start(data=folders[0])
-    again = start("-n", data=folders[1])
-    assert f"{gold} has changed since results/tiny was scored" in again.stderr
-    assert planned(again.stdout) == {"score": 1} | RENDERED
-    assert planned(start("-n", data=folders[0]).stdout) in ({}, RENDERED)
-    (folders[1] / "mine.txt").write_text("another sentence\n")
-    refused = start(data=folders[1], status=1, seeds=[1, 2])
-    assert "corpus mine is not the one that simcse" in refused.stderr
-    assert len(list((tmp_path / "results" / "tiny" / "trained").iterdir())) == 1
-
-
 def test_a_failed_job_leaves_no_half_output_and_does_not_stop_the_others(
     suite, tiny_corpus, tmp_path
 ):
@@ -197,12 +165,3 @@ def test_the_paper_suite_is_planned_without_network(tmp_path):
 def test_smoke_inherits_nothing_from_the_paper_suite(tmp_path):
     done = snakemake("-n", "--configfile", ROOT / "config" / "smoke.yaml", cwd=tmp_path)
     assert not re.findall(r"(?:bert|roberta)-(?:base|large)\S*", done.stdout)
-
-
-def test_a_mistaken_configuration_is_a_sentence(tmp_path):
-    """One that Snakemake's own reader would not find."""
-    (tmp_path / "mistaken.yaml").write_text("suite: s\nseeds: [1]\nseeds: [2]\n")
-    done = snakemake("-n", "--configfile", "mistaken.yaml", cwd=tmp_path, status=1)
-    output = done.stdout + done.stderr
-    assert "duplicate key 'seeds'; keep one" in output
-    assert "Traceback" not in output

@@ -16,7 +16,6 @@ from bench.report.tables import write_tables
 from bench.results.suite_results import read_suite
 from bench.runs import config as configurations
 from bench.stages.cost import Measured, predict
-from bench.utils.errors import UserError
 from methods.base import overlay
 from methods.dclr import DCLR
 from tests.support.printed_numbers import printed
@@ -214,16 +213,3 @@ def test_runs_that_a_new_seed_needs_are_counted(on, tmp_path, monkeypatch):
         for own in (config, growth.config)
     )
     assert sum(step.hours for step in growth.steps) == pytest.approx(after - before)
-
-
-def test_refused_suites(tmp_path):
-    suite = suite_of(tmp_path)
-    with pytest.raises(UserError, match=r"can be decided in 0.01 hours; the cheapest takes 0\.\d"):
-        growth_of(suite, hours=0.01)
-    with pytest.raises(UserError, match="has runs that its configuration lacks"):
-        growth_of(suite, CONFIG.changed(methods=["simcse"]))
-    elsewhere = CONFIG.changed(corpus="wiki1m_fallback", methods=["simcse"])
-    with pytest.raises(
-        UserError, match=r"none on a printed number is open\. Trained on wiki1m_fallback"
-    ):
-        growth_of(suite_of(tmp_path / "other", elsewhere), elsewhere)

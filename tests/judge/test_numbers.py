@@ -270,8 +270,8 @@ def test_the_average_of_the_dev_sets(tmp_path):
 
 def test_the_best_step_and_uniformity_are_cells_too(tmp_path):
     def analysed(method, seed, uniformity, backbone="roberta-large"):
-        other = {"uniformity": 99.0}
-        alignment = {"STS-B": {"dev": other, "test": other, "all": {"uniformity": uniformity}}}
+        split = {"uniformity": 99.0}
+        alignment = {"STS-B": {"dev": split, "test": split, "all": {"uniformity": uniformity}}}
         entry = {"method": method, "seed": seed, "backbone": backbone, "scores": {}}
         return entry | {"analyses": {"alignment": alignment}, "outcome": {"best_step": 125 * seed}}
 
@@ -325,12 +325,12 @@ def test_directions_that_print_states_in_words(tmp_path, alignment, uniformity, 
     """IS-CSE's alignment is better than SimCSE's, its uniformity worse, by seed; both are losses.
     A rise of 0.05 is within the tolerance of a printed rise, but says which way it goes."""
     runs = []
-    for method, better, worse in (("simcse", 0.0, 0.0), ("is-cse", alignment, uniformity)):
-        for seed, noise in enumerate((-0.001, 0.0, 0.001, 0.002)):
-            noise *= method == "is-cse"
-            whole = {"alignment": 0.2 - better + noise, "uniformity": -2.5 + worse + noise}
-            entry = {"method": method, "seed": seed, "scores": {}}
-            runs.append(entry | {"analyses": {"alignment": {"STS-B": {"all": whole}}}})
+    for seed, noise in enumerate((-0.001, 0.0, 0.001, 0.002)):
+        plain = {"alignment": 0.2, "uniformity": -2.5}
+        moved = {"alignment": 0.2 - alignment + noise, "uniformity": -2.5 + uniformity + noise}
+        for method, losses in (("simcse", plain), ("is-cse", moved)):
+            analyses = {"alignment": {"STS-B": {"all": losses}}}
+            runs.append({"method": method, "seed": seed, "scores": {}, "analyses": analyses})
     folder = write_suite(tmp_path, runs)
     where = ("is-cse", "Alignment and Uniformity", DELTA[2])
     found = [cell(folder, where, task=task) for task in ("alignment", "uniformity")]

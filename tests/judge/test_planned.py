@@ -93,7 +93,7 @@ def test_every_printed_number_is_shown(rows):
     assert len(rows.numbers) == 929
     assert [row.address for row in rows.numbers if row.run and not row.planned] == []
     unmapped = (mapped()["run"] == "").sum()
-    assert sum(row.numbers for row in without_recipe(rows)) == unmapped
+    assert len(without_recipe(rows)) == unmapped
 
 
 SHOWN = {
@@ -135,14 +135,13 @@ def test_all_methods_have_a_small_run_of_every_kind_of_recipe_and_every_metric(a
     """With the same parts, each with the same keys changed, whatever their values."""
     scored = {metric for run in all_methods for _, _, metric in planned_scores(run)}
     assert scored >= {metric for metric, _ in PRINTED.values()}
-    small = [parse(run.method)[0] for run in all_methods if not run.skip]
+    small = [dict(parse(run.method)[0]) for run in all_methods if not run.skip]
     numbers, lost = mapped(), set()
     for recipe in {*numbers["run"], *numbers["minus"]} - {""}:
-        wanted = parse(recipe)[0]
-        alike = (parts for parts in small if [p for p, _ in parts] == [p for p, _ in wanted])
+        wanted = dict(parse(recipe)[0])
+        alike = [parts for parts in small if parts.keys() == wanted.keys()]
         if not any(
-            all({*keys} <= {*own} for (_, own), (_, keys) in zip(parts, wanted, strict=True))
-            for parts in alike
+            all(wanted[part].keys() <= parts[part].keys() for part in parts) for parts in alike
         ):
             lost.add(recipe.partition("=")[0])
     # Published checkpoints are downloaded from the hub, which this suite never uses.
@@ -179,8 +178,8 @@ def test_what_is_measured_in_part():
     accuracy = {("MR", "test", "accuracy"), ("MR", "dev", "accuracy")}
     analysed = planned_scores(planned_run(None, "MR", analyses=("alignment",)))
     assert analysed == accuracy | {(name, "", name) for name in ("alignment", "uniformity")}
-    both = planned_scores(planned_run(None, "STS-B", "SICK-R"))
-    assert [key for key in both if key[0] == "Avg"] == [("Avg", "dev", "spearman")]
+    dev_sets = planned_scores(planned_run(None, "STS-B", "SICK-R"))
+    assert [key for key in dev_sets if key[0] == "Avg"] == [("Avg", "dev", "spearman")]
     trained = planned_scores(planned_run(1, "CNSD-STS-B"))
     assert ("STS-B", "dev", "best_step") in trained
 

@@ -11,7 +11,6 @@ from bench.reported import SOURCES
 from bench.reported.address import find_rows
 from bench.reported.number import numbers
 from bench.runs import config
-from bench.utils.errors import UserError
 
 expand = config.planned
 
@@ -63,12 +62,3 @@ def test_a_row_that_quotes_a_checkpoint_plans_it():
     rows = find_rows("is-cse", "Table 8", "SimCSE", "roberta-base")
     checkpoint = "published[model=princeton-nlp/unsup-simcse-roberta-base]@paper"
     assert {run.text for run in expand(row_config(rows))} == {"simcse@official", checkpoint}
-
-
-def test_a_row_without_a_run_says_why():
-    for row, why in (
-        (("is-cse", "Table 8", "Skip-thought"), "training data not available"),
-        (("is-cse", "Table 2", "IS-CSE"), "hyper-parameter, not a score"),
-    ):
-        with pytest.raises(UserError, match=f"^{', '.join(row)} cannot be run: {why};"):
-            row_config(find_rows(*row))

@@ -81,12 +81,6 @@ def test_everything_is_there_without_a_remark(suite):
     assert remarks == {FIGURES["L1"].stem: (beyond,)}
 
 
-def test_a_figure_has_its_description(suite):
-    found, described = row("G5", suite), FIGURES["G5"]
-    assert found.heading == f"GS-InfoNCE, first version, Figure 2: {described.title}"
-    assert (found.kind, found.x, found.note) == ("sweep", described.x, described.note)
-
-
 def test_rows_survive_json(suite):
     """A column holds what JSON holds: None where a value is missing, and no NaN."""
     for found in figures(suite):
@@ -283,8 +277,8 @@ def test_stand_ins_are_named_and_what_is_missing_is_said(tmp_path):
     found = dict(zip(ids(rows), rows, strict=True))
     assert found["S6"].remarks == ("Not in this suite: SSCL-SimCSE at 4, 5, 6, 7, 8, 9, 10, 11.",)
     assert found["S1"].remarks == ("SSCL-SimCSE is sscl[layer=3], official here.",)
-    others = "bert-large-uncased, roberta-base, roberta-large"
-    assert found["I8"].remarks == (f"Not in this suite: SimCSE on {others}; IS-CSE on {others}.",)
+    missing = "bert-large-uncased, roberta-base, roberta-large"
+    assert found["I8"].remarks == (f"Not in this suite: SimCSE on {missing}; IS-CSE on {missing}.",)
 
 
 def test_the_first_run_of_several_is_taken_and_diverged_trainings_are_told(tmp_path):

@@ -1,7 +1,5 @@
 """A pair has one row, whichever methods and backbones are chosen."""
 
-import re
-
 import pytest
 
 from bench.judge.pairs import against
@@ -55,26 +53,6 @@ def test_another_baseline_compares_the_whole_suite(folder, judged):
     chosen = [pair for pair in pairs if pair.method == "simcse"]
     assert compared(judged, "is-cse", ["simcse"]) == chosen
     assert len(chosen) < len(pairs)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("", ["simsce"]), "suite paper: 'simsce' is not planned; did you mean 'simcse'"),
-        (("", ["simcse"]), "'simcse@official' would be compared with itself; pass another"),
-        (("", ["sscl"]), "no scores of 'sscl' to compare with 'simcse@official' on"),
-        (("", ["is-cse"], ["roberta-large"]), "compare with 'simcse@official' on roberta-large"),
-        (("", [], ["roberta-large"]), "compare with 'simcse@official' on roberta-large"),
-        (
-            ("", [], ["roberta-bas"]),
-            "'roberta-bas' is not in suite paper; did you mean 'roberta-",
-        ),
-        (("", ["dclr"]), "no scores of 'dclr' to compare with 'simcse@official' on"),
-    ],
-)
-def test_choices_that_cannot_be_compared_are_errors(judged, arguments, message):
-    with pytest.raises(UserError, match=re.escape(message)):
-        compared(judged, *arguments)
 
 
 def test_a_suite_without_a_baseline_needs_one(tmp_path):

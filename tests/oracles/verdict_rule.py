@@ -79,12 +79,12 @@ def moments(backbone: str) -> tuple[Array, Array]:
     return seeds.mean(0), vectors * np.sqrt(np.maximum(values, 0))
 
 
-def check_documented(*tables: dict[int, tuple[float, ...]]) -> None:
-    """Check that docs/statistics.md has the rows of tables, by number of seeds."""
+def documented(label: str, columns: int) -> list[list[float]]:
+    """The rates of each row of docs/statistics.md with a label and a number of columns."""
     text = DOCUMENT.read_text(encoding="utf-8")
-    for table in tables:
-        for n, row in table.items():
-            assert f"| {n} | " + " | ".join(f"{100 * value:.1f}" for value in row) + " |" in text
+    rows = re.findall(rf"^\| {label} \| (.*) \|$", text, re.MULTILINE)
+    rates = [[float(rate) / 100 for rate in row.split(" | ")] for row in rows]
+    return [row for row in rates if len(row) == columns]
 
 
 def draws(

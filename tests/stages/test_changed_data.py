@@ -97,18 +97,6 @@ def test_results_of_different_data_are_not_put_together(first, second, read, par
         read_suite(suite)
 
 
-def test_corpora_of_one_name_at_different_paths_are_different_corpora(tmp_path):
-    """The sum of a corpus given by path is part of its runs' identity."""
-    common = {"method": "simcse", "seed": 1, "scores": {"STS-B": 70.0}}
-    suite = write_suite(tmp_path, [{**common, "corpus": f"./{place}/mine.txt"} for place in "ab"])
-    for number, place in enumerate("ab"):
-        path = suite / "scores" / f"run{number:03d}.json"
-        content = read_json(path)
-        content["provenance"]["corpora"] = [{"name": "mine", "sha256": place}]
-        write_json(path, content)
-    assert len(read_suite(suite).runs) == 2
-
-
 # Names whose content changes between two starts of a suite
 
 

@@ -5,13 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from bench.__main__ import main
 from bench.runs import config
 from bench.runs.resolve import resolve
 from bench.runs.run import PlannedRun
 from bench.stages import cost
 from bench.stages.cost import PEAKS, Measured, estimate, predict, scoring_work, steps
-from bench.utils.files import read_json, write_json
+from bench.utils.files import write_json
 
 NOTHING = Measured(Path("nowhere"), "h200")
 
@@ -145,13 +144,3 @@ def test_times_come_from_the_device_asked_for(tmp_path):
         ["train", 400.0, 1],
         ["score", 300.0, 1],
     ]
-
-
-def test_plan_predicts_and_writes_only_what_it_is_told(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    words = ["plan", "--suite", "chinese", "--device", "h200"]
-    assert main(words) == 0
-    assert "device h" in capsys.readouterr().out
-    assert not list(tmp_path.iterdir())
-    assert main([*words, "--out", "plan.json"]) == 0
-    assert read_json(tmp_path / "plan.json")["suite"] == "chinese"

@@ -15,7 +15,7 @@ from typing import Any
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 NEEDED = "no chromium and chromedriver (Debian: chromium, chromium-driver)"
 MISSING = None if CHROMIUM and DRIVER else NEEDED
-SWITCHES = ["--headless", "--no-sandbox", "--no-first-run"]
+SWITCHES = ["--headless", "--no-sandbox", "--no-first-run", "--window-size=1280,900"]
 OFF = ["gpu", "quic", "background-networking", "component-update", "sync"]
 # How WebDriver writes keys that print nothing: https://www.w3.org/TR/webdriver2/#keyboard-actions
 KEYS = {"Tab": "\ue004", "Enter": "\ue007", "Escape": "\ue00c", "Left": "\ue012", "Up": "\ue013",
@@ -31,7 +31,7 @@ class Browser:
         self.at = f"{server}/session"
         words = [*SWITCHES, *(f"--disable-{name}" for name in OFF), f"--user-data-dir={profile}"]
         wanted = {"goog:chromeOptions": {"binary": CHROMIUM, "args": words}}
-        wanted |= {"goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}
+        wanted |= {"goog:loggingPrefs": {"browser": "ALL"}}
         answer = self._ask("POST", "", {"capabilities": {"alwaysMatch": wanted}})
         self.at += f"/{answer['sessionId']}"
 
@@ -49,10 +49,6 @@ class Browser:
         """What a function's body returns in the page."""
         return self._ask("POST", "/execute/sync", {"script": script, "args": arguments})
 
-    def command(self, name: str, **parameters: Any) -> Any:
-        """A command of the DevTools protocol."""
-        return self._ask("POST", "/goog/cdp/execute", {"cmd": name, "params": parameters})
-
     def find(self, selector: str) -> str:
         return self._ask("POST", "/element", {"using": "css selector", "value": selector})[ELEMENT]
 
@@ -64,28 +60,14 @@ class Browser:
 
     def press(self, *keys: str) -> None:
         """Keys, one after another, to whatever has the focus."""
-        both = [(KEYS.get(key, key), kind) for key in keys for kind in ("keyDown", "keyUp")]
-        strokes = [{"type": kind, "value": key} for key, kind in both]
+        kinds = "keyDown", "keyUp"
+        strokes = [{"type": kind, "value": KEYS[key]} for key in keys for kind in kinds]
         source = {"type": "key", "id": "keyboard", "actions": strokes}
         self._ask("POST", "/actions", {"actions": [source]})
-
-    def resize(self, width: int, height: int, *, dark: bool = False) -> None:
-        """The size of what is seen, and the preferred colours."""
-        seen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-        self.command("Emulation.setDeviceMetricsOverride", **seen)
-        features = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
-        self.command("Emulation.setEmulatedMedia", features=features)
 
     def console(self) -> list[str]:
         """What the console said since it was asked last."""
         return [entry["message"] for entry in self._ask("POST", "/se/log", {"type": "browser"})]
-
-    def requests(self) -> list[str]:
-        """The addresses that were asked for since this was asked last."""
-        entries = self._ask("POST", "/se/log", {"type": "performance"})
-        said = [json.loads(entry["message"])["message"] for entry in entries]
-        sent = [each["params"] for each in said if each["method"] == "Network.requestWillBeSent"]
-        return [each["request"]["url"] for each in sent]
 
 
 @contextmanager

@@ -26,12 +26,6 @@ def scored(
     return RunResults(PlannedRun(**plan | more), status, "", "senteval", scores)
 
 
-def each(methods: str, seeds: int = 3, **more: Any) -> list[RunResults]:
-    """Runs of several methods with equal points, which rise by one from seed to seed."""
-    pairs = [(method, seed) for seed in range(seeds) for method in methods.split()]
-    return [scored(method, seed, 75.0 + seed, **more) for method, seed in pairs]
-
-
 def suite(*runs: RunResults, stand_ins: dict[str, str] | None = None) -> SuiteResults:
     plan = Plan(suite="paper", data="senteval", stand_ins=stand_ins or {}, runs=[])
     return SuiteResults(plan, list(runs))

@@ -1,13 +1,11 @@
 """Suite folders made up for tests: a plan and scores with chosen values."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from bench.datasets.tasks import STS_TASKS, average
 from bench.results.records import write_scores
-from bench.results.suite_results import SuiteResults
 from bench.runs.run import PlannedRun
 from bench.utils.files import write_json
 
@@ -37,12 +35,12 @@ def write_suite(
         if isinstance(scores, int | float):
             scores = dict.fromkeys(STS_TASKS, scores)
         measured = [*(scores or ()), *(x["task"] for x in entry.get("records", ()))]
-        others = dict.fromkeys(x for x in measured if x not in (*STS_TASKS, "Avg"))
+        more_tasks = dict.fromkeys(x for x in measured if x not in (*STS_TASKS, "Avg"))
         values = {
             "id": f"run{number:03d}", "method": "", "setting": "official", "seed": None,
             "label": entry["method"], "backbone": "bert-base-uncased", "corpus": "wiki1m",
             "recipe_changes": {}, "parts": (), "trained": trained, "identity": {}, "added": False,
-            "tasks": ["sts", *others],
+            "tasks": ["sts", *more_tasks],
         }  # fmt: skip
         values |= {name: entry[name] for name in values.keys() & entry}
         if not trained:
@@ -54,9 +52,7 @@ def write_suite(
         scores = dict(scores or {})
         if scores and set(STS_TASKS) <= set(scores):
             scores.setdefault("Avg", average([scores[task] for task in STS_TASKS]))
-        common = {name: run[name] for name in ("method", "backbone", "seed")}
-        common |= {"source": "sentbench", "setting": run["setting"]}
-        common |= {"split": "test", "metric": "spearman"}
+        common = {"split": "test", "metric": "spearman"}
         own = [{"task": x, "aggregation": "all", "value": value} for x, value in scores.items()]
         means = scores.keys() - {"Avg"}
         own += [{"task": x, "aggregation": "mean", "value": 0.0} for x in scores if x in means]
@@ -78,8 +74,3 @@ def write_suite(
 def seeds(method: str, rows: Iterable[Any], **more: Any) -> list[dict[str, Any]]:
     """One run for each entry of scores, with seeds 0, 1, ..."""
     return [{"method": method, "seed": n, "scores": row, **more} for n, row in enumerate(rows)]
-
-
-def with_plan(suite: SuiteResults, /, **values: Any) -> SuiteResults:
-    """A suite with other values of its plan."""
-    return replace(suite, plan=suite.plan.model_copy(update=values))

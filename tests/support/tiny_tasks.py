@@ -76,8 +76,8 @@ def write_tasks(sts: Path, folder: Path) -> Path:
     for split, size in {"train": 60, "test": 30}.items():
         pairs = zip(labelled(draw, 2, size), labelled(draw, 2, size), strict=True)
         rows = [
-            f"{label}\t1\t2\t{one}\t{one if label and draw.random() < 0.6 else other}"
-            for (one, label), (other, _) in pairs
+            f"{label}\t1\t2\t{first}\t{first if label and draw.random() < 0.6 else second}"
+            for (first, label), (second, _) in pairs
         ]
         put(down / f"MRPC/msr_paraphrase_{split}.txt", ["header", *rows])
     sizes = {"tr": 60, "va": 20, "te": 20}

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 from contextlib import closing, contextmanager
 from functools import partial
 
@@ -15,14 +14,13 @@ import torch
 import bench.training.checkpoint
 import bench.training.loop
 from bench.__main__ import main
-from bench.results.records import FAILURE
 from bench.runs.config import plan, validate
 from bench.runs.run import Recipe
 from bench.training.checkpoint import Checkpoints, Log
 from bench.training.loop import batches, train
 from bench.utils import interrupts
 from bench.utils.errors import TransientError, UserError
-from bench.utils.files import sha256_file, write_json
+from bench.utils.files import sha256_file
 from methods.simcse import SimCSE
 from tests.support.outcomes import timeless
 from tests.support.tiny_suite import SMALL, tiny_configuration, tiny_run, training_words
@@ -289,15 +287,6 @@ def test_a_run_is_trained_once_at_a_time(make, tmp_path):
     assert fit(make(), tmp_path / "run")["outcome"]["status"] == "finished"
 
 
-def test_what_another_process_ended_meanwhile_is_kept(make, tmp_path, monkeypatch):
-    def late(path):
-        write_json(path.with_name("outcome.json"), {"by": "the other one"})
-        return Log(path)
-
-    monkeypatch.setattr(bench.training.loop, "Log", late)
-    assert fit(make(), tmp_path / "run") == {"by": "the other one"}
-
-
 # Signals
 
 
@@ -336,14 +325,6 @@ def test_a_signal_leaves_a_checkpoint(make, unstopped, tmp_path, capsys, numbers
     assert_left(folder, unstopped(run))
 
 
-def test_a_second_interrupt_stops_at_once(make, tmp_path, capsys):
-    run = make()
-    with told(1, signal.SIGINT, signal.SIGINT):
-        assert main(training_words(run, tmp_path)) == 130
-    assert capsys.readouterr().err.splitlines()[-1] == f"interrupted; {CONTINUE}"
-    assert not (tmp_path / "runs" / run.id / "checkpoints").exists()
-
-
 @pytest.mark.parametrize("place", ["RunContext", "save_encoder"])
 def test_outside_of_the_steps_a_signal_stops_at_once(
     make, unstopped, tmp_path, monkeypatch, capsys, place
@@ -377,55 +358,6 @@ def test_several_runs_in_one_process_go_on(
 
 
 # Disks and memory
-
-
-@pytest.fixture
-def disk(tmp_path):
-    """A disk of its own, of eight megabytes."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)]
-    if subprocess.run(command, capture_output=True).returncode:
-        pytest.skip("no right to mount a disk")
-    yield folder
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)
-
-
-@pytest.mark.parametrize(("room", "named"), [(200_000, "checkpoints"), (100_000, "encoder")])
-def test_a_full_disk_is_a_sentence_and_what_is_there_goes_on(
-    make, unstopped, disk, monkeypatch, capsys, room, named
-):
-    """After the first checkpoint there is no room for the second one, or for the encoder."""
-    run, plain = make(), Checkpoints.save
-    folder, filler = disk / "runs" / run.id, disk / "filler"
-
-    def save(self, *given):
-        plain(self, *given)
-        if not filler.exists():
-            free = os.statvfs(disk)
-            filler.write_bytes(bytes(free.f_bavail * free.f_bsize - room))
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Checkpoints, "save", save)
-        patch.setattr(Checkpoints, "due", lambda self: not filler.exists() or named != "encoder")
-        assert main(training_words(run, disk)) == 2
-    last = capsys.readouterr().err.splitlines()[-1]
-    assert last.startswith(f"error: no space left on the device for {folder}")
-    assert named in last
-    assert last.endswith("; free some and start again, finished work is kept")
-    assert {*os.listdir(folder)} == {"log.jsonl", "checkpoints", FAILURE}
-    assert steps_of(folder) == [1]
-    assert log_of(folder)  # of whole lines
-    filler.unlink()
-    assert main(training_words(run, disk)) == 0
-    assert f"{run.id} resumes after step 1 of 4" in capsys.readouterr().err
-    assert_left(folder, unstopped(run))
-
-
-def test_the_allocator_is_one_sentence(make, tmp_path):
-    """A hundred million million noise vectors: torch's own allocator refuses."""
-    with pytest.raises(TransientError, match=r"memory is full after step 0 of gs-infonce"):
-        fit(make("gs-infonce[multiple=1e13]"), tmp_path / "run")
 
 
 @pytest.mark.parametrize(

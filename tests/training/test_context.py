@@ -8,7 +8,6 @@ from torch.nn import functional as F
 
 from bench.datasets.corpora import read_sentences
 from bench.training.context import KEYS, QUERIES, RunContext, nearest_rows
-from bench.utils.errors import UserError
 from tests.conftest import CLOSE
 from tests.oracles.poolers import FIXED, POOLED
 from tests.support.tiny_suite import tiny_run
@@ -223,12 +222,6 @@ def test_nearest_rows_equal_brute_force(kind, count, queries, keys, monkeypatch)
     np.testing.assert_array_equal(found, brute_force(rows(kind), count))
 
 
-def test_ties_are_ordered_by_row():
-    vectors = np.array([[1, 0], [0, 1], [2, 0], [1, 0], [0, 0]], dtype=np.float32)
-    expected = [[2, 3, 1], [0, 2, 3], [0, 3, 1], [0, 2, 1], [0, 1, 2]]
-    assert nearest_rows(vectors, 3).tolist() == expected
-
-
 def test_ties_in_a_block_of_the_largest_size():
     """Cosines 1 and 1 - 1e-12, in 8,192 columns."""
     vectors = np.tile([1.0, 0.0], (KEYS, 1))
@@ -237,9 +230,3 @@ def test_ties_in_a_block_of_the_largest_size():
     assert found[4000].tolist() == [0, 2, 4]
     assert found[4001].tolist() == [1, 3, 5]
     assert found[0].tolist() == [2, 4, 6]
-
-
-@pytest.mark.parametrize("count", [0, N])
-def test_as_many_neighbours_as_rows_are_refused(count):
-    with pytest.raises(UserError, match=f"{count} neighbours of each of {N} rows are not possible"):
-        nearest_rows(rows("random"), count)

@@ -18,6 +18,7 @@ from bench.stages.jobs import score_encoder
 from bench.training.context import RunContext
 from bench.utils.errors import UserError
 from tests.support.tiny_suite import tiny_run
+from tests.support.tiny_tasks import Words
 from tests.training.test_loop import log_of, outcome_of
 
 # The tiny tasks have few sentences.
@@ -86,19 +87,12 @@ def test_target_whitening_by_hand(name, count, encoder_of, tiny_data):
     assert found["value"] == pytest.approx(100 * spearmanr(cosines, gold).statistic, abs=0.01)
 
 
-class Counting:
-    """An Encoder whose last step subtracts the mean of a task; it says what it was asked for."""
-
-    kind = "counting"
-    identity = "counting-1"
+class Centred(Words):
+    """An Encoder whose last step subtracts the mean of a task, and notes which."""
 
     def __init__(self):
-        self.encoded, self.adapted = [], []
-
-    def encode(self, texts):
-        self.encoded += texts
-        draw = [np.random.default_rng([len(text), *text.encode()]).normal(size=4) for text in texts]
-        return np.array(draw, dtype=np.float32)
+        super().__init__()
+        self.adapted = []
 
     def adapt(self, target, vectors):
         self.adapted.append(list(target))
@@ -130,7 +124,7 @@ def test_every_task_is_mapped_once_and_whole_and_each_sentence_encoded_once(
         LabelledTask, "features", lambda *words: features.append(plain(*words)) or features[-1]
     )
     tasks = [*read_tasks(TASKS, tiny_data), labelled()]
-    encoder = Counting()
+    encoder = Centred()
     records = score_encoder(encoder, tasks, "dev", "cpu", tmp_path).records
     whole = [pairs_of(sts.read("STS12", tiny_data))]
     whole += [pairs_of(*(sts.read("STS-B", tiny_data, split) for split in sts.SPLITS))]
@@ -138,7 +132,7 @@ def test_every_task_is_mapped_once_and_whole_and_each_sentence_encoded_once(
     assert encoder.adapted == whole
     assert sorted(encoder.encoded) == sorted({text for texts in whole for text in texts})
     assert len(encoder.encoded) > len(sentences(tasks))
-    everything = Counting().encode(whole[-1])
+    everything = Centred().encode(whole[-1])
     np.testing.assert_allclose(
         np.concatenate(features), everything - everything.mean(0), rtol=0, atol=1e-6
     )
