@@ -55,7 +55,8 @@ def fit(run, folder):
 
 def left(folder):
     """The log and the encoder of a training, and its outcome without times."""
-    files = [folder / "log.jsonl", *(folder / "encoder").glob("**/*.*")]
+    inside = [path for path in (folder / "encoder").rglob("*") if path.is_file()]
+    files = [folder / "log.jsonl", *inside]
     found = {str(path.relative_to(folder)): path.read_bytes() for path in files}
     return found | {"outcome": json.dumps(timeless(outcome_of(folder))).encode()}
 
