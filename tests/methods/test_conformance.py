@@ -21,6 +21,9 @@ from tests.methods.cases import DTYPES, HARD, disagreement, is_caught, tolerance
 SWITCHES = {"self", "own", "one", "detach", "average"}
 FEW = [case for case in cases.CASES if len(SWITCHES & {*case.name.split("-")}) <= 1]
 SOFT = ("random", "close")
+# SimCSE++ standardises columns that differ by 1e-5 here: float32 keeps two digits, and a weight of
+# 10 shows it (4.5e-3 apart under the oldest arithmetic).
+ROUNDED = ("heavy", "near-duplicates")
 DCLR, ESIMCSE, GROUPS = test_dclr.BY_NAME, test_esimcse.BY_NAME, test_is_cse.BY_NAME
 NEGATIVES = [*test_focal_infonce.CASES, *test_mixcse.CASES, *test_simcse_plus_plus.CASES]
 PAIRS = [
@@ -33,7 +36,7 @@ PAIRS = [
         ["near-duplicates", "one"],
     ),
     *product([ESIMCSE[name] for name in ("esimcse", "cold", "short")], HARD),
-    *product(NEGATIVES, ["random", *HARD]),
+    *(pair for pair in product(NEGATIVES, ["random", *HARD]) if (pair[0].name, pair[1]) != ROUNDED),
     *product(GROUPS.values(), ["random"]),
     *product([GROUPS["kmeans-official"]], ["close", *HARD]),
     *product([GROUPS["both-paper"]], ["close", "near-duplicates"]),
