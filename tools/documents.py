@@ -381,13 +381,18 @@ def default_text(value: Any) -> str:
     return format_value(value).replace("e-0", "e-")
 
 
+def description(field: FieldInfo) -> str:
+    """The text below a field of a model, in one line."""
+    return " ".join((field.description or "").split())
+
+
 def keys_table(model: type[BaseModel]) -> pd.DataFrame:
     """The keys of a model of a configuration."""
     return pd.DataFrame(
         {
             "key": f"`{name}`",
             "required": "yes" if field.is_required() else "no",
-            "value": " ".join((field.description or "").split()),
+            "value": description(field),
         }
         for name, field in model.model_fields.items()
     )
@@ -403,10 +408,7 @@ def value_line(name: str, value: Any, meaning: str) -> str:
 
 def recipe_lines() -> str:
     fields = Recipe.model_fields.items()
-    lines = [
-        value_line(name, field.default, " ".join((field.description or "").split()))
-        for name, field in fields
-    ]
+    lines = [value_line(name, field.default, description(field)) for name, field in fields]
     return "\n".join(["```text", *lines, "```"])
 
 
@@ -421,7 +423,7 @@ def listed(names: Sequence[str]) -> str:
 
 def meaning(cls: type[Method], field: FieldInfo) -> str:
     """The description, with what the type and the marks of a hyper-parameter say."""
-    text: str = field.description or ""
+    text = description(field)
     marks: Any = field.json_schema_extra or {}
     choices = re.findall("'(.+?)'", str(field.annotation))
     # Poolers have a table of their own.
