@@ -423,7 +423,7 @@ def overlay(*tables: Table) -> Table:
 # Transforms: maps of finished sentence vectors, written after a `+`.
 
 TARGET = "target"  # the `source` of a transform that is fitted on each task, all its splits
-CHUNK = 8192  # vectors per chunk: bounds memory on tasks of 100,000 sentences
+VECTORS_AT_ONCE = 8192  # vectors per chunk: bounds memory on tasks of 100,000 sentences
 
 Vectors = Callable[[Sequence[str]], Any]  # the vectors (n, d) of n sentences
 
@@ -433,14 +433,14 @@ def in_chunks(
 ) -> np.ndarray:
     """Apply a function to chunks of numpy vectors (n, d) on a device; return float32 numpy."""
     # On the host: each chunk is moved.
-    chunks = torch.from_numpy(np.ascontiguousarray(vectors)).split(CHUNK)
+    chunks = torch.from_numpy(np.ascontiguousarray(vectors)).split(VECTORS_AT_ONCE)
     return np.concatenate([function(chunk.to(device)).float().cpu().numpy() for chunk in chunks])
 
 
 def scatter(vectors: Tensor, centre: Tensor) -> Tensor:
     """Return the sum of (x - centre)(x - centre)^T over vectors x (n, d), in float64."""
     total = torch.zeros(len(centre), len(centre), dtype=torch.float64, device=vectors.device)
-    for chunk in vectors.split(CHUNK):
+    for chunk in vectors.split(VECTORS_AT_ONCE):
         moved = chunk.double() - centre
         total += moved.T @ moved
     return total

@@ -40,7 +40,7 @@ def uniform(generator: torch.Generator, *shape: int) -> nn.Parameter:
     return nn.Parameter(torch.empty(shape).uniform_(-0.1, 0.1, generator=generator))
 
 
-def pad(rows: Sequence[Sequence[int]], device: Any) -> tuple[Tensor, Tensor]:
+def _pad(rows: Sequence[Sequence[int]], device: Any) -> tuple[Tensor, Tensor]:
     """Return word ids padded with zeros, (n, length) with length >= 1, and the lengths (n)."""
     # On the host: moved at once. A sentence without words has one id, which its length leaves out.
     ids = pad_sequence([torch.tensor(row or [END]) for row in rows], batch_first=True)
@@ -110,7 +110,7 @@ class Reader(nn.Module):
 
     def forward(self, rows: Sequence[Sequence[int]]) -> Tensor:
         """Return the states after the last words, (n, units); zero for a sentence without words."""
-        ids, lengths = pad(rows, self.embedding.device)
+        ids, lengths = _pad(rows, self.embedding.device)
         states = self.gru(self.embed(ids))
         last = states[torch.arange(len(rows), device=ids.device), (lengths - 1).clamp(min=0)]
         return last * (lengths > 0).unsqueeze(1)
@@ -131,7 +131,7 @@ class Decoders(nn.Module):
         self, gru: GRU, reader: Reader, sentences: Tensor, rows: Sequence[Sequence[int]]
     ) -> Tensor:
         """Return the summed -log P of all words and end tokens of the rows."""
-        ids, lengths = pad([[*row, END] for row in rows], sentences.device)
+        ids, lengths = _pad([[*row, END] for row in rows], sentences.device)
         words = reader.embed(ids[:, :-1])
         # The first word has no predecessor [code].
         start = words.new_zeros(len(ids), 1, words.shape[-1])

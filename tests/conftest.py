@@ -194,9 +194,9 @@ def train_tiny(tiny_bert, tiny_data, tiny_corpus, tmp_path_factory):
 @pytest.fixture(scope="session")
 def world():
     """The data folder of the embedded world, to be read only."""
-    from bench.world import data_folder
+    from bench.world import world_data_folder
 
-    return data_folder()
+    return world_data_folder()
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ import pandas as pd
 from bench.datasets.metrics import METRICS
 from bench.datasets.tasks import expand_tasks, scored_cells
 from bench.judge.world import (
-    RUN,
+    BACKBONE_RUN,
     RUNS,
     SAME_SEED,
     SCORES,
@@ -35,7 +35,7 @@ from bench.judge.world import (
 from bench.judged.words import WORLD_WORDS
 from bench.results import provenance
 from bench.results.records import read_scores
-from bench.results.suite_results import read_suite
+from bench.results.suite_results import read_results
 from bench.runs import config
 from bench.runs.plan import Plan, read_plan
 from bench.runs.run import PlannedRun
@@ -111,7 +111,7 @@ def plan_of(name: str) -> Plan:
 
 
 def name_of(run: PlannedRun) -> tuple[str, str]:
-    """A run, whatever its seed, as in `RUN`."""
+    """A run, whatever its seed, as in `BACKBONE_RUN`."""
     return run.text, run.backbone
 
 
@@ -152,7 +152,7 @@ def table(out: Path) -> tuple[str, int]:
         folder = out / name
         if not (folder / "plan.json").is_file():
             continue
-        found, suite = read_json(folder / "tests.json"), read_suite(folder)
+        found, suite = read_json(folder / "tests.json"), read_results(folder)
         lines += [f"* {name}: `{test}`" for test in found["failed"]]
         counts: Counter[str] = Counter()
         for row in judge_world(suite):
@@ -191,7 +191,7 @@ def begin(folder: Path) -> None:
 
 # The world's numbers
 
-CELL = [*RUN, "task", "metric"]
+CELL = [*BACKBONE_RUN, "task", "metric"]
 
 
 def points(suite: Path, runs: Sequence[PlannedRun]) -> pd.DataFrame:
@@ -218,7 +218,7 @@ def lacking(plan: Plan, scores: Path = SCORES, runs: Path = RUNS) -> set[tuple[s
     """The runs of a plan that have no numbers, or numbers of another identity or of other tasks."""
     if not scores.is_file():
         return {name_of(run) for run in plan.runs}
-    identities = pd.read_csv(runs).set_index(RUN)["identity"].to_dict()
+    identities = pd.read_csv(runs).set_index(BACKBONE_RUN)["identity"].to_dict()
     measured: dict[tuple[str, str], set[tuple[str, str]]] = defaultdict(set)
     for run, backbone, task, metric in pd.read_csv(scores)[CELL].to_numpy():
         measured[run, backbone].add((task, metric))
@@ -235,7 +235,7 @@ def numbers_of(scores: pd.DataFrame, arithmetics: Sequence[pd.DataFrame]) -> pd.
     `arithmetics`, the first of them `PLAIN`."""
     plain, *_ = frames = [frame.set_index([*CELL, "seed"])["value"] for frame in arithmetics]
     moved = pd.concat([(frame - plain).abs() for frame in frames])
-    movements = moved.groupby([*RUN, "metric"]).max()
+    movements = moved.groupby([*BACKBONE_RUN, "metric"]).max()
     table = scores.pivot_table("value", CELL, "seed", sort=False).reindex(columns=SEEDS)
     tolerances = []
     for (*name, _, metric), values in table.iterrows():
@@ -266,11 +266,11 @@ def write(
         code, torch = provenance.code.commit, provenance.versions["torch"]
         identity = seedless_identity(first[name])
         origins.append([*name, identity, code, processor, torch, provenance.date])
-    columns = [*RUN, "identity", "commit", "processor", "torch", "date"]
-    fresh = pd.DataFrame(origins, columns=columns).set_index(RUN)
+    columns = [*BACKBONE_RUN, "identity", "commit", "processor", "torch", "date"]
+    fresh = pd.DataFrame(origins, columns=columns).set_index(BACKBONE_RUN)
     for path, table in (scores, numbers_of(frames[0], frames[1:])), (runs, fresh):
         if path.is_file():
-            old = pd.read_csv(path).set_index(RUN)
+            old = pd.read_csv(path).set_index(BACKBONE_RUN)
             table = pd.concat([old[~old.index.isin(measured)], table])
         table = pd.concat([table.loc[[name]] for name in dict.fromkeys(map(name_of, plan.runs))])
         table.to_csv(path, lineterminator="\n")

@@ -26,7 +26,7 @@ from bench.datasets.tasks import STS_TASKS
 from bench.judge import stage
 from bench.judge.pairs import seeds_to_show
 from bench.judge.statistics import expected_best
-from bench.judge.world import RUN, SCORES, SEEDS
+from bench.judge.world import BACKBONE_RUN, SCORES, SEEDS
 from bench.judged.rows import Judged, PairRow, SystemRow
 from bench.judged.words import LEVEL
 from bench.registry.methods import format_value, method_classes
@@ -362,7 +362,7 @@ def pairs_table() -> pd.DataFrame:
 def world_table() -> pd.DataFrame:
     """The world's numbers: averages of the runs with both, best first on each backbone."""
     places = ["none", "toy-glove", "toy-bert", "toy-roberta", "toy-chinese"]
-    averages = pd.read_csv(SCORES).query("task == 'Avg'").set_index(RUN)
+    averages = pd.read_csv(SCORES).query("task == 'Avg'").set_index(BACKBONE_RUN)
     averages["mean"] = averages[SEEDS].mean(axis=1)
     spreads = averages[SEEDS].std(axis=1).astype(object)
     spreads = spreads.where(spreads.notna(), None)  # runs without a seed have one score

@@ -56,11 +56,11 @@ RECIPE = {
     "sentences": 64, "precision": "float32", "threads": 1, "select_on": "STS-B",
 }  # fmt: skip
 # Relative tolerance. Sums in float32 differ by less; float16, with three digits, differs by more.
-FLOAT32 = 1e-4
+_FLOAT32 = 1e-4
 # Values that are invalid for many hyper-parameters.
 UNLIKELY = ("-1", "0", "nonsense", "true", "false", "none")
 NEARLY = 0.8  # likeness of a name that is probably a misspelt slot
-REMEDY = "draw with a generator of stream(context.seed, 'name') or step.generator('name')"
+_REMEDY = "draw with a generator of stream(context.seed, 'name') or step.generator('name')"
 
 
 def fail(fault: str) -> NoReturn:
@@ -260,7 +260,7 @@ def test_single_item_batch(trained: Trial) -> None:
         )
 
 
-def weights(name: str, suite: Path, noise: int) -> dict[str, str]:
+def _weights(name: str, suite: Path, noise: int) -> dict[str, str]:
     """The sums of a method's training; `noise` seeds the global generators."""
     with computing(1, "error"):
         seed_torch(noise)
@@ -271,16 +271,16 @@ def weights(name: str, suite: Path, noise: int) -> dict[str, str]:
 
 def test_same_seed(trained: Trial) -> None:
     """the same seed gives the same weights bit for bit, in another process"""
-    here = weights(trained.cls.name, trained.suite, 1)
+    here = _weights(trained.cls.name, trained.suite, 1)
     hash_seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("PYTHONHASHSEED", hash_seed)
         with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-            there = pool.submit(weights, trained.cls.name, trained.suite, 2).result()
+            there = pool.submit(_weights, trained.cls.name, trained.suite, 2).result()
     name = different(here, there)
     require(
         not name,
-        f"'{name}' differs; {REMEDY}, and iterate over sorted(...) instead of a set of strings, "
+        f"'{name}' differs; {_REMEDY}, and iterate over sorted(...) instead of a set of strings, "
         "whose order differs between processes",
     )
 
@@ -292,7 +292,7 @@ def test_random_streams(trained: Trial) -> None:
     seeded = torch.Generator().manual_seed(stream_seed(training.seed, "dropout", 0))
     require(
         torch.equal(torch.get_rng_state(), seeded.get_state()),
-        f"torch's global generator was used; {REMEDY}",
+        f"torch's global generator was used; {_REMEDY}",
     )
 
 
@@ -350,7 +350,7 @@ def test_float64(trained: Trial) -> None:
         f"it is of {dtype}; do not cast, and create tensors with .to(vectors)",
     )
     require(
-        abs(single - double) <= FLOAT32 * max(abs(double), FLOAT32),
+        abs(single - double) <= _FLOAT32 * max(abs(double), _FLOAT32),
         f"it is {double:.8g}, and {single:.8g} in float32; "
         "draw in float32 and cast with .to(vectors), and do not cast anything else",
     )
@@ -410,7 +410,7 @@ def test_encoder(trial: Trial) -> None:
             method.begin(context)
             encoder = method.finish(method.encoder(context), context)
             save_encoder(encoder, stored)
-        tasks = read_tasks(["STS-B"], world.data_folder())
+        tasks = read_tasks(["STS-B"], world.world_data_folder())
         vectors, loaded = encoded(encoder, tasks), load_encoder(stored)
         texts = [text for task in tasks for text in task.sentences()]
         require(
@@ -423,7 +423,7 @@ def test_encoder(trial: Trial) -> None:
 # The command
 
 
-def check(path: Path) -> int:
+def check_contract(path: Path) -> int:
     """Check every method of a file. pytest prints a line per clause, and ends at the first that
     does not hold; its exit status is returned."""
     if not path.is_file() or path.suffix != ".py":

@@ -22,12 +22,12 @@ from bench.datasets.manifest import manifest
 from bench.datasets.metrics import UNSEEN
 from bench.datasets.sts import StsTask
 from bench.datasets.tasks import AVERAGED, NESTED
-from bench.evaluation.scoring import Task, read_tasks, score_encoder
+from bench.evaluation.scoring import ReadTask, read_tasks, score_encoder
 from bench.models.defaults import computing
 from bench.models.encoder import Encoder
 from bench.models.load import Model, load_encoder
 from bench.results.provenance import provenance
-from bench.results.records import Provenance, Record, Scores, read_scores, read_trained
+from bench.results.records import Provenance, Record, ScoreDocument, read_scores, read_trained
 from bench.runs import paths
 from bench.runs.run import Run, identity_of
 from bench.stages.jobs import run_encoder
@@ -46,7 +46,7 @@ ITEMS = 1
 HUNDREDTH = 0.01  # accuracies are rounded to it, as in SentEval; averages are of rounded scores
 
 # Columns of the report, and how their numbers are written.
-FORMATS = {
+FORMATTERS = {
     "stored": "{:.4f}".format,
     "recomputed": "{:.4f}".format,
     "difference": "{:+.2g}".format,
@@ -99,7 +99,7 @@ class Verification:
         if len(shown):
             shown = shown.assign(difference=shown["recomputed"] - shown["stored"])
             shown.index = pd.Index(" ".join(cell).removesuffix(" all") for cell in shown.index)
-            table = shown.to_string(columns=[*FORMATS], formatters=FORMATS, na_rep="none")
+            table = shown.to_string(columns=[*FORMATTERS], formatters=FORMATTERS, na_rep="none")
             lines += table.split("\n")
         lines += [f"{name}: {then}, now {now}" for name, then, now in self.differences]
         return "\n  ".join([*lines, self.verdict])
@@ -161,7 +161,7 @@ def _points(records: Sequence[Record]) -> pd.Series:
     return pd.DataFrame(records).set_index(CELL)["value"].astype(float)
 
 
-def tolerances(tasks: Sequence[Task]) -> dict[Cell, float]:
+def tolerances(tasks: Sequence[ReadTask]) -> dict[Cell, float]:
     """The points by which different rounding may change each score of some tasks.
 
     * Correlation of n pairs: `CORRELATION`, or one swap of neighbouring ranks, at most
@@ -199,7 +199,7 @@ def tolerances(tasks: Sequence[Task]) -> dict[Cell, float]:
 
 
 def _faults(
-    read: Scores, suite: Path, folder: Path, tasks: Sequence[Task], encoder: Encoder
+    read: ScoreDocument, suite: Path, folder: Path, tasks: Sequence[ReadTask], encoder: Encoder
 ) -> Iterator[str]:
     """Reasons why equal scores would confirm nothing, as clauses."""
     described = read.provenance

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from bench.cli.parameters import (
-    DATA,
+    DATA_HELP,
     Mode,
     OptionalSuite,
     Tasks,
@@ -15,7 +15,7 @@ from bench.cli.parameters import (
     command,
     one_of,
     opt,
-    read_tasks,
+    parse_tasks,
 )
 from bench.datasets.tasks import AVERAGED, GROUPS
 from bench.utils.errors import UserError
@@ -27,9 +27,9 @@ def check_method(file: Annotated[Path, arg("A file with methods.", "FILE.py")]) 
 
     Prints one line per clause up to the first that does not hold; the exit status is then 1.
     """
-    from bench.checks.method_contract import check
+    from bench.checks.method_contract import check_contract
 
-    return check(file)
+    return check_contract(file)
 
 
 TABLES = [
@@ -105,7 +105,7 @@ def evaluate(
     ] = "float32",
     tasks: Tasks = ["sts"],
     mode: Mode = "test",
-    data: Annotated[str, opt(f"{DATA}.", "NAME")] = "senteval",
+    data: Annotated[str, opt(f"{DATA_HELP}.", "NAME")] = "senteval",
 ) -> int:
     """Score one or more encoders, print a table and write records.
 
@@ -124,7 +124,7 @@ def evaluate(
     if len(models) == 1:  # score_models checks each of several
         models[0].check()
     folder = paths.data_folder(data)  # after the check, since it may download
-    task_names, errors = read_tasks(tasks), list[str]()
+    task_names, errors = parse_tasks(tasks), list[str]()
     with lease() as device, TemporaryDirectory(prefix="sentbench-") as temporary:
         out = out or Path(temporary, "scores.json" if len(models) == 1 else "")
         if out.suffix == ".json" and len(models) == 1:

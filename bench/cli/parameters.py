@@ -73,17 +73,17 @@ def one_of(values: Sequence[str]) -> dict[str, Any]:
     return {"parser": parse, "metavar": "|".join(values)}
 
 
-def read_tasks(words: Sequence[str]) -> list[str]:
+def parse_tasks(words: Sequence[str]) -> list[str]:
     """Split names of tasks at commas."""
     return [name for word in words for name in word.split(",") if name]
 
 
 _SUITE = opt("The suite's folder, results/<suite>.", "FOLDER", "--suite", file_okay=False)
-Suite = Annotated[Path, _SUITE]
+SuiteFolder = Annotated[Path, _SUITE]
 OptionalSuite = Annotated[Path | None, _SUITE]
 
-CORPORA = "world, wiki1m, wiki1m_fallback, nli, sts, cnsd, or a text file"
-DATA = "world, senteval, or a folder with downstream/"
+CORPORA_HELP = "world, wiki1m, wiki1m_fallback, nli, sts, cnsd, or a text file"
+DATA_HELP = "world, senteval, or a folder with downstream/"
 
 # What an encoder is scored on.
 Tasks = Annotated[list[str], opt(f"{', '.join(GROUPS)}, or names of tasks.", "NAME ...")]

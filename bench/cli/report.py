@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bench.cli.parameters import OptionalSuite, Suite, arg, command, one_of, opt, read_tasks
+from bench.cli.parameters import OptionalSuite, SuiteFolder, arg, command, one_of, opt, parse_tasks
 from bench.report import LEADERBOARD_FORMATS
 from bench.utils.errors import UserError
 
@@ -34,7 +34,7 @@ def show(
     With --suite alone, every system with its seeds and its difference from the baseline. With a
     paper and a table, the printed numbers; --suite adds our scores and verdicts below each row.
     """
-    from bench.judge.stage import planned, planned_names, read_suite
+    from bench.judge.stage import judge_plans, planned_names, read_suite
 
     if paper and table and form == "text" and not rows:
         from bench.report.printed_table import printed_table
@@ -42,7 +42,7 @@ def show(
 
         source = find_paper(paper)
         name = find_table(source, table)
-        judged = read_suite(suite) if suite else planned([])
+        judged = read_suite(suite) if suite else judge_plans([])
         print(printed_table(judged, source, name, print_alone=suite is None))
     elif suite and not paper:
         from bench.report.leaderboard import named_rows, show_leaderboards
@@ -93,7 +93,7 @@ def reproduce(
     source = find_paper(paper)
     name = find_table(source, table)
     rows = find_rows(source, name, row, backbone)
-    content = row_config(rows, seeds, read_tasks(tasks or []))
+    content = row_config(rows, seeds, parse_tasks(tasks or []))
     suite = Path("results", content.suite)
     file = suite / "config.yaml"
     show_again = f"python -m bench show {shlex.join([source, name])} --suite {suite}"
@@ -147,7 +147,7 @@ def _explained(content: Any, title: str, file: Path, cores: int, show_again: str
 
 @command()
 def compare(
-    suite: Suite,
+    suite: SuiteFolder,
     baseline: Annotated[
         str, opt("As in configurations; by default that of the suite.", "METHOD")
     ] = "",
@@ -181,7 +181,7 @@ def coverage(
     Counts the numbers that have a recipe, a place in a plan, a score of ours and a verdict, with
     the reasons why others have none.
     """
-    from bench.judge.stage import planned, read_suite
+    from bench.judge.stage import judge_plans, read_suite
     from bench.report.coverage import report
     from bench.runs import config as configurations
 
@@ -189,7 +189,7 @@ def coverage(
         judged = read_suite(suite)
     else:
         files = config or configurations.PAPERS
-        judged = planned([configurations.plan(configurations.load(file)) for file in files])
+        judged = judge_plans([configurations.plan(configurations.load(file)) for file in files])
     print(report(judged, out))
 
 
@@ -204,7 +204,7 @@ def audit() -> None:
 
 @command()
 def export(
-    suite: Suite,
+    suite: SuiteFolder,
     out: Annotated[
         Path, opt("Used for nothing else; a later export replaces it.", "FOLDER", file_okay=False)
     ],

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from bench.cli.parameters import (
-    CORPORA,
-    DATA,
+    CORPORA_HELP,
+    DATA_HELP,
     Mode,
-    Suite,
+    SuiteFolder,
     Tasks,
     arg,
     command,
     one_of,
     opt,
-    read_tasks,
+    parse_tasks,
 )
 from bench.runs import ANALYSES, STAGES
 from bench.utils.errors import UserError, counted, did_you_mean, errors_of
@@ -92,7 +92,7 @@ def run(
 
 @command("next")
 def next_seeds(
-    suite: Suite,
+    suite: SuiteFolder,
     hours: Annotated[float, opt("Device hours to spend.", "N", min=0)],
     out: Annotated[Path | None, opt("Write a configuration with the seeds.", "FILE.yaml")] = None,
     config: Annotated[Path | None, opt("By default config/NAME.yaml.", "FILE.yaml")] = None,
@@ -131,7 +131,8 @@ def _shipped(suite: str) -> Path:
 
 @command("status")
 def show_status(
-    suite: Suite, as_json: Annotated[bool, opt("Print everything as JSON.", name="--json")] = False
+    suite: SuiteFolder,
+    as_json: Annotated[bool, opt("Print everything as JSON.", name="--json")] = False,
 ) -> None:
     """Show how far a suite is.
 
@@ -149,7 +150,7 @@ def show_status(
 
 @command()
 def job(
-    suite: Suite,
+    suite: SuiteFolder,
     ids: Annotated[list[str], arg("Runs of the plan; by default all.", "ID")] = [],
     stages: Annotated[list[str], opt("Only these stages.", **one_of(STAGES))] = list(STAGES),
     attempt: Annotated[int, opt("From 2 on, no run that failed for good.", "N", min=1)] = 1,
@@ -158,8 +159,8 @@ def job(
         opt("Instead of planned runs, method[key=value,...]+ingredient@paper|official.", "TEXT"),
     ] = "",
     backbone: Annotated[str, opt("With --run: a backbone, by name or folder.", "NAME")] = "none",
-    corpus: Annotated[str, opt(f"With --run: {CORPORA}.", "NAME")] = "",
-    data: Annotated[str, opt(f"With --run: {DATA}.", "NAME")] = "senteval",
+    corpus: Annotated[str, opt(f"With --run: {CORPORA_HELP}.", "NAME")] = "",
+    data: Annotated[str, opt(f"With --run: {DATA_HELP}.", "NAME")] = "senteval",
     seed: Annotated[int | None, opt("With --run: needed by a training.", "N", min=0)] = None,
     recipe: Annotated[list[str], opt("With --run: fields of the recipe.", "KEY=VALUE ...")] = [],
     tasks: Tasks = ["sts"],
@@ -192,7 +193,7 @@ def job(
                 f"'{resolved.method}' is trained, so it needs a corpus and a seed; "
                 "add --corpus wiki1m --seed 42"
             )
-        work = {"tasks": read_tasks(tasks), "analyses": analyses}
+        work = {"tasks": parse_tasks(tasks), "analyses": analyses}
         runs = [PlannedRun.model_validate(dict(resolved) | work)]
         common = {"suite": suite.name, "data": data, "corpus": corpus, "mode": mode, "runs": runs}
         plan = Plan.model_validate(common)
@@ -234,8 +235,10 @@ def _process(
 @command()
 def fetch(
     kind: Annotated[str, arg("What the input is.", **one_of(["data", "corpus", "backbone"]))],
-    name: Annotated[str, arg(f"Data: {DATA}. Corpus: {CORPORA}. Or a backbone's name.", "NAME")],
-    suite: Suite,
+    name: Annotated[
+        str, arg(f"Data: {DATA_HELP}. Corpus: {CORPORA_HELP}. Or a backbone's name.", "NAME")
+    ],
+    suite: SuiteFolder,
     out: Annotated[Path, opt("Where the description of the input is written.", "FILE.json")],
     tasks: Annotated[list[str], opt("For data: tasks that will be scored.", "NAME ...")] = [],
     data: Annotated[str, opt("For a corpus derived from data: these.", "NAME")] = "senteval",
@@ -244,4 +247,4 @@ def fetch(
     from bench.runs import paths
     from bench.utils.files import write_json
 
-    write_json(out, paths.describe_input(kind, name, suite, read_tasks(tasks), data))
+    write_json(out, paths.describe_input(kind, name, suite, parse_tasks(tasks), data))

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.datasets import sts
-from bench.datasets.manifest import Vectors, bad, listed_task, look_up, manifest, read_parts
+from bench.datasets.manifest import EncodeSentences, bad, listed_task, look_up, manifest, read_parts
 from bench.datasets.sts import StsTask
 from bench.datasets.tasks import NESTED, OWN_PROBING, OWN_STS, PAIRS, SPLITS, task_of
 from bench.utils.errors import UserError, did_you_mean
@@ -61,7 +61,7 @@ class LabelledTask:
         """Return the sentence or pair of each test sample."""
         return list(zip(*self.test.columns, strict=True))
 
-    def features(self, split: str, vectors: Vectors) -> np.ndarray:
+    def features(self, split: str, vectors: EncodeSentences) -> np.ndarray:
         """Return the features of a split, float32 (n, d); pairs give [|u - v|, u * v]."""
         columns = self.splits[split].columns
         arrays = look_up(self.name, columns, lambda texts: np.asarray(vectors(texts), np.float32))

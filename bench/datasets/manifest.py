@@ -16,14 +16,16 @@ from bench.datasets.tasks import OWN_STS, PAIRS, TASKS, Task, is_task, task_of
 from bench.download.hub import probing_file
 from bench.utils.errors import UserError, did_you_mean, errors_of, suggestion
 from bench.utils.files import read_lines
-from bench.utils.validation import Model, read_document
+from bench.utils.validation import StrictModel, read_document
 
-Vectors = Callable[[Sequence[str]], np.ndarray]  # encodes sentences of a task: float32 (n, d)
+EncodeSentences = Callable[
+    [Sequence[str]], np.ndarray
+]  # encodes sentences of a task: float32 (n, d)
 _CODES = {"tr": "train", "va": "dev", "te": "test"}  # of parts, in files with all of them
 Sizes = dict[str, dict[str, PositiveInt]]  # of the parts of tasks, by task and part
 
 
-class PairFile(Model):
+class PairFile(StrictModel):
     """The files of a described STS set."""
 
     path: str  # below downstream/, with {split} for the name of the split
@@ -35,7 +37,7 @@ class PairFile(Model):
     range: tuple[float, float] = (0, 5)  # of gold scores
 
 
-class Manifest(Model):
+class Manifest(StrictModel):
     """The tasks of a data folder and their sizes."""
 
     name: str
@@ -219,7 +221,9 @@ def clean(sentence: str) -> str:
     return " ".join(sentence.split())
 
 
-def look_up(where: str, columns: Sequence[Sequence[str]], vectors: Vectors) -> list[np.ndarray]:
+def look_up(
+    where: str, columns: Sequence[Sequence[str]], vectors: EncodeSentences
+) -> list[np.ndarray]:
     """Encode columns of n sentences and return their vectors, an array (n, d) per column."""
     arrays = [np.asarray(vectors(column)) for column in columns]
     with errors_of(where):

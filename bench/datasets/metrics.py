@@ -31,7 +31,7 @@ class Tolerance:
 
 
 @dataclass(frozen=True)
-class Printed:
+class _Printed:
     """A form in which papers print a metric."""
 
     title: str  # in captions
@@ -51,7 +51,7 @@ class Metric:
     # A correlation in points, a share of samples that classifiers get right in points, or another
     # quantity. The tolerance of the first two depends on how the run was made.
     kind: str
-    printed: Mapping[str, Printed] = field(default_factory=dict)  # by name in bench/reported/*.csv
+    printed: Mapping[str, _Printed] = field(default_factory=dict)  # by name in bench/reported/*.csv
     title: str = ""  # of a table of scores
     # What a table of scores adds to name and heading of its group, by default name and title.
     suffix: str = ""
@@ -136,15 +136,15 @@ _TWO_SAMPLES = 200 / 150
 METRICS = {
     "spearman": Metric(
         CORRELATION,
-        {"spearman": Printed("Spearman x 100"),
-         "spearman_delta": Printed("differences of Spearman x 100")},
+        {"spearman": _Printed("Spearman x 100"),
+         "spearman_delta": _Printed("differences of Spearman x 100")},
         title="Spearman x 100", axis="STS average (Spearman x 100)", is_main=True,
         tasks=("pairs",), average="sts", least=0.01, formula=spearman,
     ),
     "accuracy": Metric(
         SHARE,
-        {"accuracy": Printed("accuracy"),
-         "accuracy_delta_above": Printed(
+        {"accuracy": _Printed("accuracy"),
+         "accuracy_delta_above": _Printed(
             "differences of accuracy (print states no number: better or on par)", bound=True)},
         title="accuracy", classifier="logistic regression", axis="average accuracy (%)",
         is_main=True, tasks=("nested", "kfold", "split", "probing"), average="transfer",
@@ -157,7 +157,7 @@ METRICS = {
     ),
     "f1": Metric(SHARE, title="F1", tasks=("MRPC",), least=_TWO_SAMPLES, formula=_f1),
     "best_step": Metric(
-        QUANTITY, {"best_step": Printed("the training step with the best dev score")},
+        QUANTITY, {"best_step": _Printed("the training step with the best dev score")},
         digits=0, cell=("STS-B", "dev"), value=lambda outcome: outcome.best_step,
         tolerance=Tolerance(
             3125, 3125,
@@ -167,13 +167,13 @@ METRICS = {
     ),
     "early_dev": Metric(
         QUANTITY,
-        {"early_dev_lead_above": Printed(
+        {"early_dev_lead_above": _Printed(
             f"lead on STS-B dev, mean up to step {EARLY:,} (print states a range)", bound=True)},
         cell=("early STS-B", "dev"), value=_early_dev, tolerance=_BOUND,
     ),
     "alignment": Metric(
         QUANTITY,
-        {"alignment_gain_above": Printed(
+        {"alignment_gain_above": _Printed(
             f"by how much the alignment loss on STS-B falls {_SAID}", sign=-1, bound=True)},
         cell=("alignment", ""), analysis="alignment", value=partial(_of_all, "alignment"),
         tolerance=_BOUND,
@@ -182,17 +182,17 @@ METRICS = {
     # uniformity is a rise of the loss.
     "uniformity": Metric(
         QUANTITY,
-        {"uniformity_drop": Printed(
+        {"uniformity_drop": _Printed(
             "by how much the uniformity loss on STS-B rises", direction="rise"),
-         "uniformity_gain": Printed("by how much it falls", sign=-1, direction="fall"),
-         "uniformity_drop_above": Printed(
+         "uniformity_gain": _Printed("by how much it falls", sign=-1, direction="fall"),
+         "uniformity_drop_above": _Printed(
             f"by how much the uniformity loss rises {_SAID}", bound=True, tolerance=_BOUND)},
         cell=("uniformity", ""), analysis="alignment", value=partial(_of_all, "uniformity"),
         tolerance=Tolerance(0.1, 0.1, "separates the two printed differences, 0.04 and 0.31"),
     ),
     "cosine_variance": Metric(
         QUANTITY,
-        {"cosine_variance_drop_above": Printed(
+        {"cosine_variance_drop_above": _Printed(
             f"by how much the variance of cosines within groups of gold scores falls {_SAID}",
             sign=-1, bound=True)},
         digits=4, cell=("cosine variance", "test"), analysis="cosines", value=_cosine_variance,
@@ -200,26 +200,26 @@ METRICS = {
     ),
     "layer_similarity": Metric(
         QUANTITY,
-        {"layer_similarity_above": Printed(
+        {"layer_similarity_above": _Printed(
             "cosine of neighbouring layers (print states a lower bound)", bound=True)},
         cell=("SetSim", "test"), analysis="layers", value=_setsim, tolerance=_BOUND,
     ),
     "last_layer_similarity": Metric(
         QUANTITY,
-        {"last_layer_similarity_drop_above": Printed(
+        {"last_layer_similarity_drop_above": _Printed(
             f"by how much that of the last two layers falls {_SAID}", sign=-1, bound=True)},
         cell=("last SetSim", "test"), analysis="layers", value=partial(_setsim, last=1),
         tolerance=_BOUND,
     ),
     "token_similarity": Metric(
         QUANTITY,
-        {"token_similarity_above": Printed(
+        {"token_similarity_above": _Printed(
             "cosine of tokens in percent (print states a lower bound)", bound=True)},
         cell=("TokSim", "test"), analysis="layers", value=_toksim, tolerance=_BOUND,
     ),
     "last_token_similarity": Metric(
         QUANTITY,
-        {"last_token_similarity_drop_above": Printed(
+        {"last_token_similarity_drop_above": _Printed(
             f"by how much that of the last two layers falls {_SAID}", sign=-1, bound=True)},
         cell=("last TokSim", "test"), analysis="layers", value=partial(_toksim, last=2),
         tolerance=_BOUND,
@@ -251,7 +251,7 @@ class OfMetric:
         return METRICS[PRINTED[self.metric][0]]
 
     @property
-    def form(self) -> Printed:
+    def form(self) -> _Printed:
         """How its metric is printed."""
         return PRINTED[self.metric][1]
 

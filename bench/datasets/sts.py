@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.datasets.manifest import Line, Vectors, bad, listed_task, look_up, read_parts
+from bench.datasets.manifest import EncodeSentences, Line, bad, listed_task, look_up, read_parts
 from bench.datasets.metrics import Metric, metrics_of, score_record
 from bench.datasets.tasks import OWN_STS, PAIRS, SPLITS
 from bench.utils.errors import UserError
@@ -124,7 +124,7 @@ def cosine(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return np.round(np.divide(dot, norms, out=np.zeros_like(dot), where=norms > 0), 12)
 
 
-def similarities(task: StsTask, vectors: Vectors) -> list[np.ndarray]:
+def similarities(task: StsTask, vectors: EncodeSentences) -> list[np.ndarray]:
     """The cosine of each pair, one array per subset, from the `vectors` of both columns."""
     return [
         cosine(*look_up(_title(task, subset), (subset.first, subset.second), vectors))
@@ -132,7 +132,7 @@ def similarities(task: StsTask, vectors: Vectors) -> list[np.ndarray]:
     ]
 
 
-def score(task: StsTask, predicted: Sequence[np.ndarray]) -> list[dict[str, Any]]:
+def score_pairs(task: StsTask, predicted: Sequence[np.ndarray]) -> list[dict[str, Any]]:
     """Score the `similarities` of one task. Returns a record for each metric of pairs and each
     aggregation, with its value in points (x 100), unrounded."""
     golds = [subset.gold for subset in task.subsets]

@@ -24,14 +24,14 @@ from torch.optim.rmsprop import rmsprop
 from bench.models.side_by_side import side_by_side
 from methods.base import seed_torch
 
-SEED = 1111  # SentEval's, for weights, permutations, dropout and folds
+CLASSIFIER_SEED = 1111  # SentEval's, for weights, permutations, dropout and folds
 # The bias of padding. Its sigmoid and its share of a softmax are exactly 0, and so are its
 # gradients. Weight decay moves it by about the learning rate a step, which is at most 1,600 in 200
 # passes over 100,000 rows.
 ABSENT = -1e4
 
 
-class Head(NamedTuple):
+class ClassifierHead(NamedTuple):
     """A classifier: logistic regression, or a network with sigmoid units and their dropout."""
 
     decay: float  # weight decay
@@ -48,7 +48,7 @@ def initial(width: int, classes: int, hidden: int = 0) -> tuple[list[Tensor], to
     """SentEval's initial weights, a layer (classes, width + 1), or with hidden units two, (hidden,
     width + 1) and (classes, hidden + 1), and its random generator after them."""
     with torch.random.fork_rng(devices=[]):
-        seed_torch(SEED)
+        seed_torch(CLASSIFIER_SEED)
         sizes = [width, hidden, classes] if hidden else [width, classes]
         layers = [nn.Linear(a, b) for a, b in pairwise(sizes)]
         generator = torch.Generator().set_state(torch.get_rng_state())
@@ -58,7 +58,7 @@ def initial(width: int, classes: int, hidden: int = 0) -> tuple[list[Tensor], to
     return weights, generator
 
 
-def pad(weights: Sequence[Tensor], classes: int, hidden: int) -> list[Tensor]:
+def _pad(weights: Sequence[Tensor], classes: int, hidden: int) -> list[Tensor]:
     """Layers as of `initial`, with absent units and labels up to the given numbers."""
     layers = []
     for layer, (inputs, units) in zip(weights, shapes(weights, classes, hidden), strict=True):
@@ -70,7 +70,7 @@ def pad(weights: Sequence[Tensor], classes: int, hidden: int) -> list[Tensor]:
 
 
 def unpad(weights: Sequence[Tensor], classes: int, hidden: int) -> list[Tensor]:
-    """Undo `pad`; the layers are copies."""
+    """Undo `_pad`; the layers are copies."""
     return [
         torch.cat([layer[:units, :inputs], layer[:units, -1:]], dim=1)
         for layer, (inputs, units) in zip(weights, shapes(weights, classes, hidden), strict=True)
@@ -83,7 +83,7 @@ def shapes(weights: Sequence[Tensor], classes: int, hidden: int) -> list[tuple[i
     return [(width, hidden), (hidden, classes)] if hidden else [(width, classes)]
 
 
-def forward(
+def _forward(
     weights: Sequence[Tensor], inputs: Tensor, masks: Tensor | None
 ) -> tuple[Tensor, Tensor | None]:
     """Logits (heads, classes, n), and hidden units (heads, hidden, n) or None, of inputs
@@ -105,7 +105,7 @@ def gradients(
     weights: Sequence[Tensor], inputs: Tensor, targets: Tensor, masks: Tensor | None
 ) -> list[Tensor]:
     """Gradients of each head's mean cross-entropy. Targets are one-hot, (folds, classes, n)."""
-    logits, units = forward(weights, inputs, masks)
+    logits, units = _forward(weights, inputs, masks)
     heads, classes, n = logits.shape
     folds = len(inputs)
     probabilities = torch.softmax(logits, dim=1).view(folds, -1, classes, n)
@@ -120,12 +120,15 @@ def gradients(
     return [torch.bmm(errors.view(folds, -1, n), inputs).view_as(weights[0]), *later]
 
 
-class Dropout:
+class _Dropout:
     """Scaled masks of the hidden units of each head. On a processor they are SentEval's: drawn in
     the shape of each network, by the generator that drew its weights."""
 
     def __init__(
-        self, like: Tensor, heads: Sequence[Head], generators: dict[int, list[torch.Generator]]
+        self,
+        like: Tensor,
+        heads: Sequence[ClassifierHead],
+        generators: dict[int, list[torch.Generator]],
     ) -> None:
         """Take device and dtype of `like`, and by number of labels a generator for each head."""
         self.like, self.heads, self.generators = like, heads, generators
@@ -134,7 +137,7 @@ class Dropout:
         for rate, head in zip(rates, heads, strict=True):
             rate[: head.hidden] = head.dropout
         self.rates, self.keep = rates.to(like), (1 - rates).to(like)
-        self.on_device = torch.Generator(like.device).manual_seed(SEED)
+        self.on_device = torch.Generator(like.device).manual_seed(CLASSIFIER_SEED)
 
     def masks(self, count: int, classes: Sequence[int]) -> Tensor:
         """Masks of `count` samples, (folds or 1, heads of a fold, hidden, count). Folds with the
@@ -223,7 +226,7 @@ class Fold:
 
     train: np.ndarray  # row indices of the features, int64 (n,)
     dev: np.ndarray | None  # for early stopping; None holds out 5 % of `train`, as SentEval draws
-    heads: tuple[Head, ...]
+    heads: tuple[ClassifierHead, ...]
     classes: int  # number of labels, which are 0 to classes - 1
 
 
@@ -237,7 +240,7 @@ class Fitted:
     def predict(self, features: Tensor) -> np.ndarray:
         """Labels, int64 (n,), for features (n, d); ties go to the lowest."""
         layers = [layer.unsqueeze(0) for layer in self.weights]
-        logits, _ = forward(layers, with_ones(features).unsqueeze(0), None)
+        logits, _ = _forward(layers, with_ones(features).unsqueeze(0), None)
         return logits.argmax(1)[0].cpu().numpy()
 
 
@@ -306,7 +309,7 @@ class _Cohort:
         self.inputs, self.labels, self.settings = inputs, labels, settings
         self.parts, folds = list(parts), [part.fold for part in parts]
         self.heads = folds[0].heads  # of every fold, but for the decay
-        self.shuffle = np.random.RandomState(SEED)
+        self.shuffle = np.random.RandomState(CLASSIFIER_SEED)
         rows = torch.from_numpy(np.stack([fold.train for fold in folds], axis=1))
         if folds[0].dev is None:
             order = self.shuffle.permutation(len(rows))
@@ -330,9 +333,9 @@ class _Cohort:
         for fold in folds:
             drawn = [initial(width, fold.classes, head.hidden) for head in self.heads]
             generators[fold.classes] = [generator for _, generator in drawn]
-            first += [pad(layers, len(self.one_hot), hidden) for layers, _ in drawn]
+            first += [_pad(layers, len(self.one_hot), hidden) for layers, _ in drawn]
         self.weights = [torch.stack(layer).to(self.inputs) for layer in zip(*first, strict=True)]
-        self.dropout = Dropout(self.inputs, self.heads, generators) if hidden else None
+        self.dropout = _Dropout(self.inputs, self.heads, generators) if hidden else None
 
     def train(self, is_stopped: Callable[[], bool]) -> Iterator[tuple[_Part, list[Fitted]]]:
         """Yield the heads of each fold as it finishes; end early once `is_stopped`."""
@@ -406,5 +409,5 @@ class _Cohort:
         heads = slice(place * len(self.heads), (place + 1) * len(self.heads))
         rows = self.dev[place]
         weights = [weight[heads] for weight in self.weights]
-        logits, _ = forward(weights, self.inputs[rows].unsqueeze(0), None)
+        logits, _ = _forward(weights, self.inputs[rows].unsqueeze(0), None)
         return (logits.argmax(1) == self.labels[rows]).sum(1)

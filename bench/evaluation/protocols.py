@@ -9,18 +9,28 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bench.evaluation.classifier import BLOCK, SEED, Fitted, Fold, Head, Settings, fit
+from bench.evaluation.classifier import (
+    BLOCK,
+    CLASSIFIER_SEED,
+    ClassifierHead,
+    Fitted,
+    Fold,
+    Settings,
+    fit,
+)
 
 DECAYS = tuple(10**power for power in range(-5, -1))
-GRID = tuple(Head(decay) for decay in DECAYS)  # for every task
+GRID = tuple(ClassifierHead(decay) for decay in DECAYS)  # for every task
 # Probing, as SentEval recommends: a network with sigmoid, tuned on dev, at SentEval's default
 # weight decay.
 HIDDEN, DROPOUTS, NO_DECAY = (50, 100, 200), (0.0, 0.1, 0.2), 1e-9
-NETWORKS = tuple(Head(NO_DECAY, hidden, dropout) for hidden in HIDDEN for dropout in DROPOUTS)
+NETWORKS = tuple(
+    ClassifierHead(NO_DECAY, hidden, dropout) for hidden in HIDDEN for dropout in DROPOUTS
+)
 
 
 @dataclass(frozen=True)
-class Result:
+class ProtocolResult:
     """Accuracies in points with two decimals, and predicted labels of the test samples, (n,)."""
 
     dev: float
@@ -29,7 +39,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Part:
+class SplitPart:
     """Features (n, d) and labels, int64 (n,), on one device."""
 
     features: Tensor
@@ -37,7 +47,7 @@ class Part:
 
 
 # The fixed parts of a task, "train", "dev" and "test", and its number of labels.
-Split = tuple[dict[str, Part], int]
+Split = tuple[dict[str, SplitPart], int]
 
 
 def fewest_steps(sizes: Mapping[str, int], settings: Settings, device: str, networks: bool) -> int:
@@ -56,7 +66,7 @@ def fewest_steps(sizes: Mapping[str, int], settings: Settings, device: str, netw
     return passes * groups * ceil(sizes.get("train", sum(sizes.values())) / settings.batch_size)
 
 
-def nested(data: Part, classes: int, settings: Settings) -> Result:
+def nested(data: SplitPart, classes: int, settings: Settings) -> ProtocolResult:
     """Nested k-fold cross-validation: the weight decay is selected inside each outer training
     part."""
     labels = data.labels.cpu().numpy()
@@ -81,10 +91,10 @@ def nested(data: Part, classes: int, settings: Settings) -> Result:
         tests.append(_accuracy(predicted[test], labels[test]))
     # SentEval rounds means with numpy, single accuracies with Python.
     dev = np.round(np.mean([max(score) for score in scores]), 2)
-    return Result(float(dev), float(np.round(np.mean(tests), 2)), predicted)
+    return ProtocolResult(float(dev), float(np.round(np.mean(tests), 2)), predicted)
 
 
-def kfold(train: Part, test: Part, classes: int, settings: Settings) -> Result:
+def kfold(train: SplitPart, test: SplitPart, classes: int, settings: Settings) -> ProtocolResult:
     """Select the weight decay by k-fold cross-validation on the training part."""
     labels = train.labels.cpu().numpy()
     folds = [Fold(rows, dev, GRID, classes) for rows, dev in _folds(labels, settings.folds)]
@@ -95,8 +105,8 @@ def kfold(train: Part, test: Part, classes: int, settings: Settings) -> Result:
 
 
 def best_on_dev(
-    tasks: Sequence[Split], grids: Sequence[tuple[Head, ...]], settings: Settings
-) -> list[list[Result]]:
+    tasks: Sequence[Split], grids: Sequence[tuple[ClassifierHead, ...]], settings: Settings
+) -> list[list[ProtocolResult]]:
     """The result of the head that is best on dev, by task and grid (docs/protocol.md#probing).
 
     SentEval retrains the best, which gives the same classifier. The tasks have equally many
@@ -118,18 +128,18 @@ def best_on_dev(
     return results
 
 
-def _selected(heads: Sequence[Fitted], test: Part) -> Result:
+def _selected(heads: Sequence[Fitted], test: SplitPart) -> ProtocolResult:
     """The result of the head with the best dev accuracy, the first of equals."""
     scores = [round(100 * head.accuracy, 2) for head in heads]
     return _tested(max(scores), heads[int(np.argmax(scores))], test)
 
 
-def _tested(dev: float, head: Fitted, test: Part) -> Result:
+def _tested(dev: float, head: Fitted, test: SplitPart) -> ProtocolResult:
     predicted = head.predict(test.features)
-    return Result(dev, _accuracy(predicted, test.labels.cpu().numpy()), predicted)
+    return ProtocolResult(dev, _accuracy(predicted, test.labels.cpu().numpy()), predicted)
 
 
-def _best(scores: Sequence[float]) -> tuple[Head, ...]:
+def _best(scores: Sequence[float]) -> tuple[ClassifierHead, ...]:
     """The head of `GRID` with the best score, the first of equals."""
     return (GRID[int(np.argmax(scores))],)
 
@@ -137,7 +147,7 @@ def _best(scores: Sequence[float]) -> tuple[Head, ...]:
 def _folds(labels: np.ndarray, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
     from sklearn.model_selection import StratifiedKFold  # needs a second, and only some tasks it
 
-    splitter = StratifiedKFold(count, shuffle=True, random_state=SEED)
+    splitter = StratifiedKFold(count, shuffle=True, random_state=CLASSIFIER_SEED)
     return list(splitter.split(np.zeros((len(labels), 1)), labels))
 
 

@@ -16,7 +16,7 @@ from filelock import FileLock, Timeout
 from bench.datasets import sts
 from bench.datasets.contamination import normalised
 from bench.datasets.labelled import LabelledTask, read_scored, task_sums
-from bench.datasets.manifest import Vectors, check_vectors
+from bench.datasets.manifest import EncodeSentences, check_vectors
 from bench.datasets.metrics import UNSEEN, metrics_of, score_record, spearman
 from bench.datasets.tasks import (
     GROUPS,
@@ -112,79 +112,83 @@ class VectorStore:
         self._lock.release()
 
 
-Task = sts.StsTask | LabelledTask
-Record = dict[str, Any]  # as in `bench.results.records`
-Adaptation = Callable[[Sequence[str], Vectors], Vectors]  # see `bench.models.encoder.adaptation`
+ReadTask = sts.StsTask | LabelledTask
+TaskRecord = dict[str, Any]  # as in `bench.results.records`
+Adaptation = Callable[
+    [Sequence[str], EncodeSentences], EncodeSentences
+]  # see `bench.models.encoder.adaptation`
 Columns = dict[str, np.ndarray]
-Classified = tuple[list[Record], list[bool]]  # records, and which test samples are right
+Classified = tuple[list[TaskRecord], list[bool]]  # records, and which test samples are right
 
 
 class EncoderScores(NamedTuple):
     """The scores of an encoder."""
 
-    records: list[Record]
+    records: list[TaskRecord]
     # By task, the arrays (n,) of what each test item contributes: of pairs `gold` and
     # `similarity`, of samples `right`. In the order of `items`.
     items: dict[str, Columns]
 
 
-def read_tasks(names: Sequence[str], data: Path) -> list[Task]:
+def read_tasks(names: Sequence[str], data: Path) -> list[ReadTask]:
     """Read tasks by name or group. STS tasks with a dev split yield two tasks, one a split."""
     if not names:
         raise UserError(f"'tasks' names no task; give {', '.join(GROUPS)}, or names of tasks")
     return [task for name in expand_tasks(names) for task in read_scored(name, data)]
 
 
-def sentences(tasks: Sequence[Task], adapt: Adaptation | None = None) -> list[str]:
+def sentences(tasks: Sequence[ReadTask], adapt: Adaptation | None = None) -> list[str]:
     """The distinct sentences of tasks, in order of first appearance; with `adapt` all those that
     it is fitted on."""
     texts = [task.target() if adapt else task.sentences() for task in tasks]
     return list(dict.fromkeys(chain.from_iterable(texts)))
 
 
-def vectors_of(encoder: Encoder, texts: Sequence[str]) -> Vectors:
+def vectors_of(encoder: Encoder, texts: Sequence[str]) -> EncodeSentences:
     """Encode each distinct sentence once, in memory. Returns a lookup by text."""
     rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
     vectors = encoder.encode(list(rows))
     return lambda texts: vectors[[rows[text] for text in texts]]
 
 
-def encoded(encoder: Encoder, tasks: Sequence[Task]) -> Vectors:
+def encoded(encoder: Encoder, tasks: Sequence[ReadTask]) -> EncodeSentences:
     """The vectors of all sentences of tasks."""
     return vectors_of(encoder, sentences(tasks, adaptation(encoder)))
 
 
 def score_tasks(
-    encoder: Encoder, tasks: Sequence[Task], vectors: Vectors | None = None
-) -> list[Record]:
+    encoder: Encoder, tasks: Sequence[ReadTask], vectors: EncodeSentences | None = None
+) -> list[TaskRecord]:
     """Score STS tasks from vectors in memory, those of `encoded`."""
-    return score(tasks, vectors or encoded(encoder, tasks), adapt=adaptation(encoder)).records
+    return score_vectors(
+        tasks, vectors or encoded(encoder, tasks), adapt=adaptation(encoder)
+    ).records
 
 
 @float32_products(ELSEWHERE)
 def score_encoder(
     encoder: Encoder,
-    tasks: Sequence[Task],
+    tasks: Sequence[ReadTask],
     mode: str,
     device: str,
     work: Path,
     tokens: Path | None = None,
     seen: AbstractSet[str] = frozenset(),
 ) -> EncoderScores:
-    """Score an encoder on tasks, as `score`; an interrupted call is resumed by the next one with
-    the same `work`, of vectors and finished tasks. Scorings of a suite share `tokens`."""
+    """Score an encoder on tasks, as `score_tasks`; an interrupted call is resumed by the next
+    one with the same `work`, of vectors and finished tasks. Scorings of a suite share `tokens`."""
     with disk_errors(work), closing(VectorStore(work, encoder)) as store:
         adapt, finished = adaptation(encoder), work / store.identity
         store.add(sentences(tasks, adapt), device, tokens)
-        return score(
+        return score_vectors(
             tasks, store, adapt=adapt, mode=mode, device=device, finished=finished, seen=seen
         )
 
 
 @torch_defaults()
-def score(
-    tasks: Sequence[Task],
-    vectors: Vectors,
+def score_vectors(
+    tasks: Sequence[ReadTask],
+    vectors: EncodeSentences,
     *,
     adapt: Adaptation | None = None,
     mode: str = "test",
@@ -201,15 +205,15 @@ def score(
     Returns records of each task, and the averages of complete groups, in points: correlations and
     averages unrounded, accuracies and F1 with two decimals (docs/protocol.md).
     """
-    records: list[Record] = []
+    records: list[TaskRecord] = []
     items: dict[str, Columns] = {}
 
     @lru_cache(maxsize=1)  # the splits of a task, one after the other, share one map
-    def mapped(target: tuple[str, ...]) -> Vectors:
+    def mapped(target: tuple[str, ...]) -> EncodeSentences:
         assert adapt
         return adapt(list(target), vectors)
 
-    def final(task: Task) -> Vectors:
+    def final(task: ReadTask) -> EncodeSentences:
         return mapped(tuple(task.target())) if adapt else vectors
 
     labelled = [task for task in tasks if isinstance(task, LabelledTask)]
@@ -221,7 +225,7 @@ def score(
             items[task.name] = {"right": np.array(right, dtype=bool)}
         else:
             similarities = sts.similarities(task, final(task))
-            records += sts.score(task, similarities)
+            records += sts.score_pairs(task, similarities)
             if task.has_test:
                 gold = np.concatenate([subset.gold for subset in task.subsets])
                 items[task.name] = {"gold": gold, "similarity": np.concatenate(similarities)}
@@ -236,7 +240,7 @@ def score(
     return EncoderScores(records + means, items)
 
 
-def with_keys(tasks: Sequence[Task], items: Mapping[str, Columns]) -> dict[str, np.ndarray]:
+def with_keys(tasks: Sequence[ReadTask], items: Mapping[str, Columns]) -> dict[str, np.ndarray]:
     """The test items of a scoring by task: arrays (n,) with a field for each of their columns, and
     `key`, which is equal for equal texts."""
     keyed = {}
@@ -247,7 +251,7 @@ def with_keys(tasks: Sequence[Task], items: Mapping[str, Columns]) -> dict[str, 
     return keyed
 
 
-def _item_keys(task: Task) -> np.ndarray:
+def _item_keys(task: ReadTask) -> np.ndarray:
     keys = []
     for item in task.items():
         # A text without words, such as an emoji, is itself.
@@ -256,7 +260,7 @@ def _item_keys(task: Task) -> np.ndarray:
     return np.array(keys, np.uint64)
 
 
-def _on_unseen(task: Task, items: Columns, seen: AbstractSet[str]) -> list[Record]:
+def _on_unseen(task: ReadTask, items: Columns, seen: AbstractSet[str]) -> list[TaskRecord]:
     """The record of the test items without seen sentences; none if no item has any, or if the
     others have no score."""
     unseen = np.array([seen.isdisjoint(texts) for texts in task.items()])
@@ -273,7 +277,7 @@ def _on_unseen(task: Task, items: Columns, seen: AbstractSet[str]) -> list[Recor
 
 def _classified(
     tasks: Sequence[LabelledTask],
-    final: Callable[[Task], Vectors],
+    final: Callable[[ReadTask], EncodeSentences],
     mode: str,
     device: str,
     finished: Path | None,
@@ -312,13 +316,16 @@ def _trained_together(
 
 
 def _score_labelled(
-    tasks: Sequence[LabelledTask], vectors: Sequence[Vectors], settings: Settings, device: str
+    tasks: Sequence[LabelledTask],
+    vectors: Sequence[EncodeSentences],
+    settings: Settings,
+    device: str,
 ) -> list[Classified]:
     """The results of each task of `_trained_together`."""
     splits: list[protocols.Split] = []
     for task, lookup in zip(tasks, vectors, strict=True):
         parts = {
-            name: protocols.Part(
+            name: protocols.SplitPart(
                 torch.from_numpy(task.features(name, lookup)).to(device),
                 torch.from_numpy(samples.labels).to(device),
             )
@@ -336,7 +343,7 @@ def _score_labelled(
     return [_result(task, of_task) for task, of_task in zip(tasks, results, strict=True)]
 
 
-def _result(task: LabelledTask, results: Sequence[protocols.Result]) -> Classified:
+def _result(task: LabelledTask, results: Sequence[protocols.ProtocolResult]) -> Classified:
     """The records of logistic regression and, of a probing task, of the networks; and which test
     samples the former gets right."""
     records = []

@@ -30,7 +30,12 @@ from bench.utils.files import atomic_folder, read_json, write_json, write_text
 
 # Tolerance of vectors that are read back, relative to the largest value if that exceeds 1.
 CLOSE = 1e-5
-PROBES = ["", "A man is playing a guitar.", "two birds", 50 * "Old dogs see seven small boats. "]
+PROBE_SENTENCES = [
+    "",
+    "A man is playing a guitar.",
+    "two birds",
+    50 * "Old dogs see seven small boats. ",
+]
 
 
 class Module(NamedTuple):
@@ -105,12 +110,12 @@ def _write(suite_dir: Path, exported: ExportedRun, folder: Path) -> None:
         if module.tensors:
             save_file(module.tensors, folder / path / "model.safetensors")
     write_json(folder / "modules.json", entries)
-    vectors = encoder.encode(PROBES)
+    vectors = encoder.encode(PROBE_SENTENCES)
     # The library reads the folder back.
     model = SentenceTransformer(
         str(folder), device="cpu", local_files_only=True, trust_remote_code=False
     )
-    error = np.abs(model.encode(PROBES) - vectors).max() / max(1.0, np.abs(vectors).max())
+    error = np.abs(model.encode(PROBE_SENTENCES) - vectors).max() / max(1.0, np.abs(vectors).max())
     if not error <= CLOSE:  # NaN, too
         raise UserError(
             f"{run.id} cannot be exported: as float32 modules its vectors are off by {error:.1g}"

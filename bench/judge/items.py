@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import binomtest
 
 REPLICATES = 1000
-SEED = 0  # the same resamples for all encoders
+RESAMPLING_SEED = 0  # the same resamples for all encoders
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def compare_items(
 def bootstrap_error(tasks: Sequence[tuple[np.ndarray, np.ndarray]]) -> float:
     """Bootstrap standard error of the mean difference of two encoders, as a fraction, from the
     items of both on each task. An item that stands in several tasks is drawn for all of them."""
-    rng = np.random.default_rng(SEED)
+    rng = np.random.default_rng(RESAMPLING_SEED)
     keys, places = np.unique(
         np.concatenate([first["key"] for first, _ in tasks]), return_inverse=True
     )

@@ -8,7 +8,7 @@ from bench.judge.quoted import quoted_rows
 from bench.judge.runs import run_row
 from bench.judge.series import figures
 from bench.judge.settings import settings
-from bench.judge.systems import beside_baseline, boards, system_rows
+from bench.judge.systems import beside_baseline, board_rows, system_rows
 from bench.judge.world import judge_world
 from bench.judged.rows import Judged, PairRow, QuotedRow, SystemRow
 from bench.results.suite_results import RunResults, SuiteResults
@@ -16,7 +16,7 @@ from bench.results.suite_results import RunResults, SuiteResults
 
 def judge(suite: SuiteResults) -> Judged:
     """All rows of a suite."""
-    tables = boards(suite)
+    tables = board_rows(suite)
     numbers = number_rows(suite, judge_numbers(suite))
     baseline: list[RunResults] = []
     pairs: list[PairRow] = []

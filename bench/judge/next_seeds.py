@@ -15,7 +15,7 @@ from bench.judge.heading import heading
 from bench.judge.numbers import Side, judge_numbers
 from bench.judged.words import FEWEST_SEEDS, MOST_SEEDS
 from bench.registry.backbones import backbone
-from bench.results.suite_results import SuiteResults, read_suite
+from bench.results.suite_results import SuiteResults, read_results
 from bench.runs import config as configurations
 from bench.runs.config import Suite
 from bench.runs.plan import in_order
@@ -28,7 +28,7 @@ Seeded = tuple[Experiment, int]  # with its seed
 Runs = frozenset[Seeded]
 
 
-class Step(NamedTuple):
+class _Step(NamedTuple):
     """Runs that are added together, the open verdicts that get their seeds, and their hours."""
 
     runs: Runs
@@ -40,7 +40,7 @@ class Step(NamedTuple):
 class Growth:
     """The next runs of a suite, and its configuration with them."""
 
-    steps: list[Step]
+    steps: list[_Step]
     open: int  # open verdicts in the suite, each printed number once
     first: int  # those of `steps` without a known spread, which their first seeds may not decide
     config: Suite
@@ -48,16 +48,16 @@ class Growth:
 
 def greedy(
     questions: Mapping[Runs, int], hours: Mapping[Experiment, float], budget: float
-) -> list[Step]:
+) -> list[_Step]:
     """Choose runs, again and again those with the most verdicts per hour that the budget allows.
     `questions` says how many open verdicts each set of runs decides, `hours` what a run takes."""
-    steps: list[Step] = []
+    steps: list[_Step] = []
     while True:
         # What is decided by a part of the runs is decided by them, too.
         affordable = []
         for runs in questions:
             verdicts = sum(count for needed, count in questions.items() if needed <= runs)
-            step = Step(runs, verdicts, _total(runs, hours))
+            step = _Step(runs, verdicts, _total(runs, hours))
             if step.hours <= budget:
                 affordable.append(step)
         if not affordable:
@@ -72,7 +72,7 @@ def greedy(
         questions = remaining
 
 
-def _rate(step: Step) -> float:
+def _rate(step: _Step) -> float:
     """Verdicts per hour."""
     return step.verdicts / step.hours if step.hours else inf
 
@@ -107,7 +107,7 @@ def runs_to_decide(side: Side) -> Runs:
 def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
     """The runs to add within some hours on one device: a new seed does what is planned for any seed
     of its method, and brings the runs that it needs."""
-    suite = read_suite(suite_dir)
+    suite = read_results(suite_dir)
     planned = _planned(suite, config)
     questions = open_questions(suite)
     decisive = _decisive(suite, planned, questions)

@@ -13,7 +13,7 @@ from bench.datasets.metrics import METRICS, SHARE, Tolerance, metric_of
 from bench.datasets.tasks import Key, expand_tasks, scored_cells
 from bench.judge.pairs import matched
 from bench.judge.statistics import coefficient_of_variation, expected_best
-from bench.judge.verdict import TOLERANCES, VerdictInput, tolerance, verdicts
+from bench.judge.verdict import TOLERANCES, VerdictInput, tolerance, verdicts_of
 from bench.judged.rows import NumberRow, RunScores, SideRow, Verdict
 from bench.judged.words import AT_LEAST, FEWEST_SEEDS
 from bench.registry.backbones import NO_BACKBONE
@@ -214,7 +214,7 @@ def judge_numbers(suite: SuiteResults) -> list[Sides]:
             else:
                 tested.append(side)
         inputs = [side.verdict_input() for side in tested]
-        for side, verdict in zip(tested, verdicts(inputs), strict=True):
+        for side, verdict in zip(tested, verdicts_of(inputs), strict=True):
             side.verdict = verdict
     for sides in compared:
         for side in sides.values():

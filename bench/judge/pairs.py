@@ -17,9 +17,9 @@ from bench.judge import statistics
 from bench.judge.heading import differs
 from bench.judge.items import ItemDifference, compare_items
 from bench.judge.statistics import ROUNDING, Prior, estimated_prior
-from bench.judge.systems import boards, shown_name
+from bench.judge.systems import board_rows, shown_name
 from bench.judge.verdict import TOLERANCES, tolerance
-from bench.judged.rows import NO_BACKBONE, Claim, PairRow, Scores
+from bench.judged.rows import NO_BACKBONE, Claim, PairRow, ScoreColumns
 from bench.judged.words import AT_LEAST, FEWEST_SEEDS, LEVEL, MOST_SEEDS, Pairing, Word
 from bench.reported import prior_sd
 from bench.reported.number import Number, numbers
@@ -257,7 +257,7 @@ def find(suite: SuiteResults, text: str) -> Candidate:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Comparison(PairedDifferences):
+class _Comparison(PairedDifferences):
     """A method (A) against the baseline (B) on one task of a board, or its `Avg`."""
 
     board: Board
@@ -311,16 +311,16 @@ class Comparison(PairedDifferences):
         )
 
 
-def _paired(scores: BySeed, beside: BySeed) -> Scores:
+def _paired(scores: BySeed, beside: BySeed) -> ScoreColumns:
     """The scores that are paired with one of the other method."""
     if not (None in scores or None in beside):
         scores = {seed: score for seed, score in scores.items() if seed in beside}
-    return Scores(scores=tuple(scores.values()))
+    return ScoreColumns(scores=tuple(scores.values()))
 
 
 def _comparisons(
     board: Board, backbone: str, method: Candidate, baseline: Candidate
-) -> Iterator[Comparison]:
+) -> Iterator[_Comparison]:
     """The comparisons on a board's tasks: those with scores of both sides, or of one if a training
     diverged, which is reported."""
     results_a, results_b = method.on(backbone), baseline.on(backbone)
@@ -340,7 +340,7 @@ def _comparisons(
             items = compare_items(results_a[0].items, results_b[0].items, tasks, difference)
         if is_sts and board.is_in_print(task):
             prior = prior_sd(backbone, task)
-        yield Comparison(
+        yield _Comparison(
             a,
             b,
             tolerance=tolerance(entry, task),
@@ -361,10 +361,10 @@ def _scores(results: Sequence[RunResults], board: Board, task: str) -> BySeed:
 
 
 # (method, backbone in the suite, task, metric) -> printed scores
-Printed = Mapping[tuple[str, str, str, str], list[Number]]
+_Printed = Mapping[tuple[str, str, str, str], list[Number]]
 
 
-def _printed() -> Printed:
+def _printed() -> _Printed:
     """The printed scores of methods, each for both settings of its method."""
     printed = defaultdict(list)
     for number in numbers():
@@ -391,7 +391,7 @@ def _share_settings(a: Number, b: Number) -> bool:
     return True
 
 
-def _claims(compared: Comparison, printed: Printed) -> list[tuple[Number, Number | None]]:
+def _claims(compared: _Comparison, printed: _Printed) -> list[tuple[Number, Number | None]]:
     """The printed numbers of a comparison: those of A, each with those of B from its table."""
     if not compared.board.is_in_print(compared.task):
         return []
@@ -414,7 +414,7 @@ def _claims(compared: Comparison, printed: Printed) -> list[tuple[Number, Number
     return [(a, b) for a, b in claims if b] or claims
 
 
-def _claim(compared: Comparison, a: Number, b: Number | None, level: float) -> Claim:
+def _claim(compared: _Comparison, a: Number, b: Number | None, level: float) -> Claim:
     printed_b = b.value if b else None
     claimed = nan if printed_b is None else a.value - printed_b
     part, low, high = compared.part_of(claimed)
@@ -443,8 +443,8 @@ def against(suite: SuiteResults, baseline: str) -> list[PairRow]:
     side_b = find(suite, baseline)
     sides = [method for method in candidates(suite) if method.text != side_b.text]
     names = list(dict.fromkeys(result.run.backbone for result in suite.runs))
-    comparisons: list[Comparison] = []
-    for board, backbone, side_a in product(boards(suite), names, sides):
+    comparisons: list[_Comparison] = []
+    for board, backbone, side_a in product(board_rows(suite), names, sides):
         # If neither side uses a backbone there is one comparison, not one per backbone.
         used = backbone in (NO_BACKBONE, *side_a.results, *side_b.results)
         if used and side_a.on(backbone) and side_b.on(backbone):
@@ -455,13 +455,13 @@ def against(suite: SuiteResults, baseline: str) -> list[PairRow]:
             f"{', '.join(names)}; run its missing runs first, or pass others"
         )
     comparisons = _moderated(comparisons)
-    families: dict[tuple[str, bool], list[Comparison]] = defaultdict(list)
+    families: dict[tuple[str, bool], list[_Comparison]] = defaultdict(list)
     for compared in comparisons:
         families[compared.board.name, compared.task == compared.board.overall].append(compared)
-    printed: Printed = {}
+    printed: _Printed = {}
     if not (suite.plan.stand_ins or differs(suite)):
         printed = _printed()
-    rows: dict[Comparison, PairRow] = {}
+    rows: dict[_Comparison, PairRow] = {}
     for family in families.values():
         level = strictest_level(family)
         for compared, decision in zip(family, decide(family), strict=True):
@@ -470,7 +470,7 @@ def against(suite: SuiteResults, baseline: str) -> list[PairRow]:
     return [rows[compared] for compared in comparisons]
 
 
-def _moderated(comparisons: Sequence[Comparison]) -> list[Comparison]:
+def _moderated(comparisons: Sequence[_Comparison]) -> list[_Comparison]:
     """Comparisons with the prior that those of their pool give."""
     spreads: dict[tuple[str, ...], list[tuple[float, int]]] = defaultdict(list)
     for compared in comparisons:

@@ -5,11 +5,11 @@ from typing import Any
 
 from bench.judge.systems import shown_name
 from bench.judged.rows import Analysis, RunRow
-from bench.results.records import Point
+from bench.results.records import CurvePoint
 from bench.results.suite_results import RunResults
 
-ORIGIN = ("code", "data", "corpora", "device", "arithmetic", "versions")
-CURVE = ("step", "dev", "loss", "alignment", "uniformity")
+_ORIGIN = ("code", "data", "corpora", "device", "arithmetic", "versions")
+_CURVE = ("step", "dev", "loss", "alignment", "uniformity")
 
 
 def run_row(result: RunResults) -> RunRow:
@@ -34,16 +34,16 @@ def run_row(result: RunResults) -> RunRow:
         best_dev=outcome.best_dev,
         seconds=outcome.seconds,
         scoring_seconds=provenance.seconds,
-        origin={name: written[name] for name in ORIGIN if written.get(name)},
+        origin={name: written[name] for name in _ORIGIN if written.get(name)},
         curve=_columns(outcome.curve or []),
         analyses=_analyses(result.analyses),
     )
 
 
-def _columns(points: Sequence[Point]) -> dict[str, list[Any]]:
+def _columns(points: Sequence[CurvePoint]) -> dict[str, list[Any]]:
     """A training curve as columns; without those that have no value."""
     columns = {}
-    for name in CURVE:
+    for name in _CURVE:
         values = [getattr(point, name) for point in points]
         if set(values) - {None}:
             columns[name] = values

@@ -18,7 +18,7 @@ from bench.results.suite_results import RunResults, SuiteResults
 
 METRIC = "spearman"  # of all figures that show scores
 # The analysis that a kind of figure shows; other kinds show scores or trainings.
-ANALYSES = {
+ANALYSIS_OF_KIND = {
     "alignment": "alignment",
     "densities": "cosines",
     "tokens": "tokens",
@@ -121,7 +121,7 @@ def _shown(figure: PaperFigure, run: RunResults) -> Iterator[Point]:
         for point in outcome.curve or []:
             if figure.kind == "curves" or None not in (point.alignment, point.uniformity):
                 yield point.model_dump() | {"best": point.step == outcome.best_step}
-    result = run.analyses.get(ANALYSES.get(figure.kind, ""))
+    result = run.analyses.get(ANALYSIS_OF_KIND.get(figure.kind, ""))
     # Without a result, an analysis holds the reason.
     if not result or "reason" in result:
         return

@@ -27,7 +27,7 @@ def _judged(folder: Path) -> Judged:
     from bench.judge.judge import judge
     from bench.results import suite_results
 
-    return judge(suite_results.read_suite(folder)).model_copy(update={"folder": folder})
+    return judge(suite_results.read_results(folder)).model_copy(update={"folder": folder})
 
 
 def write_rows(suite_dir: Path) -> None:
@@ -36,7 +36,7 @@ def write_rows(suite_dir: Path) -> None:
     store.write(_judged(suite_dir), suite_dir, key)
 
 
-def planned(plans: Sequence[Plan]) -> Judged:
+def judge_plans(plans: Sequence[Plan]) -> Judged:
     """The rows of plans, as one suite in which nothing has run; without plans of print alone."""
     from bench.judge.judge import judge
     from bench.results.suite_results import NOT_SCORED, RunResults, SuiteResults
@@ -93,7 +93,7 @@ def compared(
 
 def _against(judged: Judged, baseline: str) -> tuple[PairRow, ...]:
     from bench.judge.pairs import against
-    from bench.results.suite_results import read_suite as read_results
+    from bench.results.suite_results import read_results
 
     assert judged.folder is not None
     return tuple(against(read_results(judged.folder), baseline))

@@ -22,7 +22,7 @@ from bench.runs.run import PlannedRun
 from bench.utils.errors import listed
 
 
-def boards(suite: SuiteResults) -> list[BoardRow]:
+def board_rows(suite: SuiteResults) -> list[BoardRow]:
     """The tables of the suite's tasks. Some may hold no system."""
     planned = expand_tasks([task for result in suite.runs for task in result.run.tasks])
     rows = []

@@ -186,7 +186,7 @@ def _judge(given: VerdictInput, p_adjusted: float | None) -> Verdict:
     return verdict(kind="consistent", reason=reason, one_in=one_in)
 
 
-def verdicts(family: Sequence[VerdictInput]) -> list[Verdict]:
+def verdicts_of(family: Sequence[VerdictInput]) -> list[Verdict]:
     """The verdicts on the numbers of one paper, each once and with at least one score; those that
     need no test are left out. The p values of averages are corrected by Holm's method, those of
     single tasks by Benjamini and Hochberg's."""

@@ -22,7 +22,7 @@ import pandas as pd
 from bench.datasets.metrics import METRICS, SHARE
 from bench.datasets.tasks import expand_tasks, scored_cells
 from bench.judge.statistics import Prediction
-from bench.judge.verdict import VerdictInput, verdicts
+from bench.judge.verdict import VerdictInput, verdicts_of
 from bench.judged.rows import Verdict, WorldRow
 from bench.reported import FOLDER
 from bench.results.suite_results import NEUTRAL_CHANGES, RunResults, SuiteResults
@@ -30,7 +30,7 @@ from bench.runs.run import PlannedRun
 from bench.utils.files import sha256_text
 
 SCORES, RUNS = FOLDER / "world.csv", FOLDER / "world_runs.csv"
-RUN = ["run", "backbone"]  # the columns that name a run, whatever its seed
+BACKBONE_RUN = ["run", "backbone"]  # the columns that name a run, whatever its seed
 SEEDS = [f"seed {seed}" for seed in range(1, 9)]
 MODE = "dev"  # of the classifiers
 
@@ -51,8 +51,10 @@ def seedless_identity(run: PlannedRun) -> str:
 @cache
 def world_numbers() -> dict[tuple[str, str], list[dict[str, Any]]]:
     """The rows of `world.csv` with the identity of their run, by run and backbone."""
-    table = pd.read_csv(SCORES).merge(pd.read_csv(RUNS)[[*RUN, "identity"]], on=RUN)
-    return {name: rows.to_dict("records") for name, rows in table.groupby(RUN, sort=False)}
+    table = pd.read_csv(SCORES).merge(
+        pd.read_csv(RUNS)[[*BACKBONE_RUN, "identity"]], on=BACKBONE_RUN
+    )
+    return {name: rows.to_dict("records") for name, rows in table.groupby(BACKBONE_RUN, sort=False)}
 
 
 def judge_world(suite: SuiteResults) -> list[WorldRow]:
@@ -112,7 +114,7 @@ def _verdict(
     if reason:
         return Verdict(kind="not comparable", reason=reason)
     compared = VerdictInput(number, [score], entry["tolerance"], deterministic=True)
-    return verdicts([compared])[0]
+    return verdicts_of([compared])[0]
 
 
 def _is_within_seeds(score: float, entry: Mapping[str, Any]) -> bool:

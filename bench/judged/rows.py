@@ -16,7 +16,7 @@ from bench.datasets.metrics import OfMetric
 from bench.datasets.tasks import Board
 from bench.judged.words import VERDICT_SYMBOLS, Kind, Pairing, Word
 from bench.utils.errors import listed
-from bench.utils.validation import Model
+from bench.utils.validation import StrictModel
 
 AnyRow = TypeVar("AnyRow")
 # A number; NaN, which does not equal itself, becomes None.
@@ -40,7 +40,7 @@ NO_BACKBONE = "none"  # the name of the backbone of a system without one
 OUTSIDE = " (outside encoder)"  # after the label of an encoder that the suite has not trained
 
 
-class Scores(Model):
+class ScoreColumns(StrictModel):
     """Points of some runs, each once."""
 
     scores: tuple[float, ...]
@@ -62,7 +62,7 @@ class Scores(Model):
 # --- Printed numbers ---
 
 
-class Verdict(Model):
+class Verdict(StrictModel):
     """The verdict on a printed number, and what it is based on where that was judged (tolerance) or
     tested (the rest)."""
 
@@ -92,7 +92,7 @@ class Verdict(Model):
         return self.kind not in ("not comparable", "not run")
 
 
-class SideRow(Scores):
+class SideRow(ScoreColumns):
     """Our side of a printed number: the runs that it is compared with, their scores, one per seed,
     of a printed difference paired differences, and the verdict on them."""
 
@@ -106,7 +106,7 @@ class SideRow(Scores):
         return self.run.partition("@")[2]
 
 
-class RunScores(Model):
+class RunScores(StrictModel):
     """Runs behind a printed number, with the score of each."""
 
     name: str
@@ -114,7 +114,7 @@ class RunScores(Model):
     scores: tuple[float | None, ...]
 
 
-class NumberRow(OfMetric, Model):
+class NumberRow(OfMetric, StrictModel):
     """A printed number that measures something, with our scores."""
 
     place: int  # in the order of print
@@ -164,7 +164,7 @@ class NumberRow(OfMetric, Model):
         return any(side.verdict.is_comparable for side in self.sides)
 
 
-class SettingRow(Model):
+class SettingRow(StrictModel):
     """A printed hyper-parameter."""
 
     place: int  # in the order of print
@@ -176,7 +176,7 @@ class SettingRow(Model):
     reason: str  # why there is no run
 
 
-class OrderRow(Model):
+class OrderRow(StrictModel):
     """Whether the order of the rows of a printed table holds, or of all papers on a board."""
 
     title: str  # of the table, such as "IS-CSE, Table 1", or of the board
@@ -194,13 +194,13 @@ class OrderRow(Model):
     seeds: int | None  # the fewest of a trained row
 
 
-class Score(Scores):
+class Score(ScoreColumns):
     """The points of a system on a task, or their average: one per run that has all scores."""
 
     task: str
 
 
-class QuotedRow(Model):
+class QuotedRow(StrictModel):
     """Scores of a method of another paper, as printed, and ours, which are not judged."""
 
     board: str
@@ -213,7 +213,7 @@ class QuotedRow(Model):
     ours: tuple[Score, ...] = ()
 
 
-class WorldRow(Model):
+class WorldRow(StrictModel):
     """A score of a run of the embedded world beside that of the reference machine."""
 
     run: str
@@ -230,7 +230,7 @@ class WorldRow(Model):
 # --- Systems ---
 
 
-class SystemRow(Model):
+class SystemRow(StrictModel):
     """A system on a board, with its difference from the baseline of the suite."""
 
     board: str
@@ -273,7 +273,7 @@ class SystemRow(Model):
 # --- Pairs ---
 
 
-class Claim(Model):
+class Claim(StrictModel):
     """A printed number of a method, with that of the baseline from the same table."""
 
     source: str
@@ -288,7 +288,7 @@ class Claim(Model):
     seeds_claimed: int | None  # that would show `claimed`
 
 
-class PairRow(Model):
+class PairRow(StrictModel):
     """A method (A) against a baseline (B) on one task of a board, or its `Avg`."""
 
     board: str
@@ -332,14 +332,14 @@ class PairRow(Model):
 # --- Figures ---
 
 
-class Series(Model):
+class Series(StrictModel):
     """A line of a figure, or one kind of mark."""
 
     label: str
     backbone: str
 
 
-class FigureRow(Model):
+class FigureRow(StrictModel):
     """A figure of a paper with our data."""
 
     stem: str  # of its file names
@@ -357,7 +357,7 @@ class FigureRow(Model):
 # --- Runs ---
 
 
-class Analysis(Model):
+class Analysis(StrictModel):
     """A result of an analysis that the page shows as a table."""
 
     name: str
@@ -365,7 +365,7 @@ class Analysis(Model):
     missing: str = ""  # why there is no result
 
 
-class RunRow(Model):
+class RunRow(StrictModel):
     """A planned run, where its results come from, and how its training went."""
 
     id: str
@@ -391,7 +391,7 @@ class RunRow(Model):
 # --- The suite ---
 
 
-class BoardRow(Model):
+class BoardRow(StrictModel):
     """A result table of the suite."""
 
     whole: Board
@@ -414,7 +414,7 @@ class BoardRow(Model):
         return "Avg" if "Avg" in self.columns else self.columns[0]
 
 
-class Heading(Model):
+class Heading(StrictModel):
     """A suite as a whole."""
 
     suite: str  # its name
@@ -458,7 +458,7 @@ class Heading(Model):
         return f"{self.partial} {self.incomparable(backbones)}".strip()
 
 
-class Judged(Model):
+class Judged(StrictModel):
     """A judged suite."""
 
     suite: Heading

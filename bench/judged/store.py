@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from bench.judged.rows import Judged
 from bench.utils.errors import UserError
 from bench.utils.files import sha256_file, sha256_text, write_json
-from bench.utils.validation import Model, explain, read_document
+from bench.utils.validation import StrictModel, explain, read_document
 
 FILE = "judged.json"
 _BENCH = Path(__file__).parents[1]
@@ -25,11 +25,11 @@ _RULE = (
     "datasets/tasks.py", "datasets/metrics.py",
 )  # fmt: skip
 _RESULTS = ("plan.json", "scores/*.json", "items/*.npz", "analyses/*.json")
-FAILURES = "runs/*/failure.json"  # of these only the place counts
-REMEDY = "remove it, and the suite is judged again"
+_FAILURES = "runs/*/failure.json"  # of these only the place counts
+_REMEDY = "remove it, and the suite is judged again"
 
 
-class _Content(Model):
+class _Content(StrictModel):
     key: str
     rows: dict[str, Any]  # of any version, as long as the key is not compared
 
@@ -50,7 +50,7 @@ def key_of(suite_dir: Path) -> str:
     for pattern in _RESULTS:
         for path in sorted(suite_dir.glob(pattern)):
             sums[path.relative_to(suite_dir).as_posix()] = sha256_file(path)
-    failed = sorted(path.parent.name for path in suite_dir.glob(FAILURES))
+    failed = sorted(path.parent.name for path in suite_dir.glob(_FAILURES))
     return sha256_text(json.dumps([sums, failed]))
 
 
@@ -65,10 +65,10 @@ def read(suite_dir: Path, key: str) -> Judged | None:
     path = suite_dir / FILE
     if not path.is_file():
         return None
-    content = read_document(path, _Content, "a file of rows", REMEDY)
+    content = read_document(path, _Content, "a file of rows", _REMEDY)
     if content.key != key:
         return None
     try:
         return Judged(**content.rows, folder=suite_dir)
     except ValidationError as error:
-        raise UserError(f"{path} has no valid rows ({explain(error)}); {REMEDY}") from None
+        raise UserError(f"{path} has no valid rows ({explain(error)}); {_REMEDY}") from None

@@ -19,12 +19,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bench.datasets.manifest import Vectors
+from bench.datasets.manifest import EncodeSentences
 from bench.models.defaults import torch_defaults
 from bench.models.packed_forward import (
     FIRST_ONLY,
     LAST_ONLY,
-    POOLERS,
+    POOLER_FUNCTIONS,
     POSITIONS,
     Batch,
     States,
@@ -56,7 +56,7 @@ STATE_BYTES = 2**33
 ALONE = 1024
 # Batches that a processor encodes at once; each takes up to 0.5 GB with BERT-large.
 AT_ONCE = 16
-CHUNK = 10_000  # sentences that are tokenized between two updates of the progress
+SENTENCES_AT_ONCE = 10_000  # sentences that are tokenized between two updates of the progress
 
 
 class Encoder(Protocol):
@@ -128,8 +128,8 @@ def tokenized(sentences: Sequence[str], tokenizer: Any, longest: int, folder: Pa
     if not is_complete(path):
         rows: list[np.ndarray] = []
         progress = Progress(len(sentences), "tokenize")
-        for start in range(0, len(sentences), CHUNK):
-            chunk = list(sentences[start : start + CHUNK])
+        for start in range(0, len(sentences), SENTENCES_AT_ONCE):
+            chunk = list(sentences[start : start + SENTENCES_AT_ONCE])
             rows += [np.asarray(row, np.int32) for row in token_ids(tokenizer, chunk, longest)]
             progress.advance(len(chunk))
         TokenFile.write(path, rows)
@@ -151,9 +151,9 @@ class TransformerEncoder:
         cached_tokens: Mapping[str, list[int]] | None = None,
         work: Work | None = None,
     ) -> None:
-        """Take a Hugging Face transformer, its fast tokenizer, a name of `POOLERS`, the text around
-        a sentence, token ids of sentences that are encoded repeatedly, and what counts the FLOP of
-        `encode`."""
+        """Take a Hugging Face transformer, its fast tokenizer, a name of `POOLER_FUNCTIONS`, the
+        text around a sentence, token ids of sentences that are encoded repeatedly, and what counts
+        the FLOP of `encode`."""
         self.model, self.tokenizer, self.pooler = model, tokenizer, pooler
         self.template = template
         self._cached_tokens = {} if cached_tokens is None else cached_tokens
@@ -287,7 +287,7 @@ class TransformerEncoder:
         if spans is not None:
             index, bounds = token_positions(mask), to_device(torch.tensor(spans), mask.device)
             mask = ((bounds[:, :1] < index) & (index <= bounds[:, 1:])).to(mask)
-        return (pool or POOLERS[self.pooler])(states.float(), mask)
+        return (pool or POOLER_FUNCTIONS[self.pooler])(states.float(), mask)
 
     def save(self, folder: Path) -> dict[str, Any]:
         self.model.save_pretrained(folder, safe_serialization=True)
@@ -316,7 +316,9 @@ def innermost(encoder: Any) -> Any:
     return encoder
 
 
-def adaptation(encoder: Encoder) -> Callable[[Sequence[str], Vectors], Vectors] | None:
+def adaptation(
+    encoder: Encoder,
+) -> Callable[[Sequence[str], EncodeSentences], EncodeSentences] | None:
     """The encoder's last step, or None if it has none.
 
     It is fitted on sentences, all of a task, and maps a lookup of the vectors of `encode` to a

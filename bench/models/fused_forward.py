@@ -26,7 +26,7 @@ from bench.models.packed_forward import Batch, is_packed
 HEAD = 8  # the kernel of attention takes heads whose width is a multiple of this
 # How many weights and biases of modules are joined in each copy of a layer: of queries, keys and
 # values, and of three more products.
-GROUPS = (3, 3, 1, 1, 1, 1, 1, 1)
+_GROUPS = (3, 3, 1, 1, 1, 1, 1, 1)
 
 
 def is_fused(model: Any, device: str) -> bool:
@@ -44,7 +44,7 @@ class FusedLayers:
 
     def __init__(self, model: Any, dtype: torch.dtype) -> None:
         self.model, self.dtype = model, dtype
-        self.weights: list[Tensor] = []  # of products, those of `GROUPS` in a row
+        self.weights: list[Tensor] = []  # of products, those of `_GROUPS` in a row
         for layer in model.encoder.layer:
             attention = layer.attention.self
             joined = (attention.query, attention.key, attention.value)
@@ -55,8 +55,8 @@ class FusedLayers:
 
     def on(self, batch: Batch) -> Callable[[Any, Tensor, bool], Tensor]:
         """A function that computes a layer of a batch without `positions`, as `bert_layer`."""
-        layers, size = self.model.encoder.layer, len(GROUPS)
-        copies = cast(Any, _Copies.apply(self.dtype, GROUPS * len(layers), *self.weights))
+        layers, size = self.model.encoder.layer, len(_GROUPS)
+        copies = cast(Any, _Copies.apply(self.dtype, _GROUPS * len(layers), *self.weights))
         of_layer = {layer: copies[size * i : size * (i + 1)] for i, layer in enumerate(layers)}
         return partial(self._layer, batch=batch, copies=of_layer)
 
@@ -86,7 +86,7 @@ class FusedLayers:
             queries, keys, values = triples.unflatten(1, (3, heads, -1)).unbind(1)
         rate = attention.dropout.p if training else 0.0
         longest = 1 if first_only else batch.longest
-        mixed = attend(queries, keys, values, ends, batch.ends, longest, batch.longest, rate)
+        mixed = attend_fused(queries, keys, values, ends, batch.ends, longest, batch.longest, rate)
         mixed = F.linear(mixed.flatten(1), mix, mix_bias)
         mixed = F.dropout(mixed, layer.attention.output.dropout.p, training)
         between = norms[0](mixed + computed)
@@ -125,7 +125,7 @@ def _parts(joined: Sequence[Tensor], groups: Sequence[int]) -> list[Tensor]:
     ]
 
 
-def attend(
+def attend_fused(
     queries: Tensor,
     keys: Tensor,
     values: Tensor,

@@ -357,7 +357,7 @@ def _two_layers(first: int, second: int) -> Callable[[States, Tensor], Tensor]:
 
 # Functions of all hidden states (embeddings first) and the attention mask, (n, length) -> (n, d).
 # The pooler "cls" is not among them: it is the output of the model's own pooling layer.
-POOLERS: dict[str, Callable[[States, Tensor], Tensor]] = {
+POOLER_FUNCTIONS: dict[str, Callable[[States, Tensor], Tensor]] = {
     "cls_before_pooler": lambda states, mask: states.first(-1),
     "avg": lambda states, mask: masked_mean(states[-1], mask),
     **{pooler: _two_layers(*layers) for pooler, layers in LAYERS.items()},

@@ -12,13 +12,13 @@ from typing import TypeVar
 
 import torch
 
-Item = TypeVar("Item")
+WorkItem = TypeVar("WorkItem")
 Result = TypeVar("Result")
 
 
 def side_by_side(
-    work: Callable[[Item, Callable[[], bool]], Result],
-    items: Sequence[Item],
+    work: Callable[[WorkItem, Callable[[], bool]], Result],
+    items: Sequence[WorkItem],
     most: int,
     then: Callable[[Result], object] = lambda result: None,
     share: int | None = None,

@@ -331,7 +331,7 @@ def vocabulary(folder: Path | None) -> Any:
     return read_json(folder / "tokenizer.json")["model"].get("vocab")
 
 
-def fingerprint(name: str) -> str:
+def backbone_fingerprint(name: str) -> str:
     """Return what identifies an encoder: the sum of its folder's files, else its name."""
     folder = encoder_folder(name)
     return name if folder is None else f"sha256-{encoder_sum(folder)}"

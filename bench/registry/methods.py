@@ -23,7 +23,7 @@ from bench.utils.files import sha256_text
 from bench.utils.validation import validated
 from methods.base import HyperParameters, Method
 
-LONGEST = 200  # characters of an error message that are shown
+_LONGEST = 200  # characters of an error message that are shown
 FAILURES = (Exception, SystemExit)  # exceptions of user code; not `Stopped` or KeyboardInterrupt
 # Folders of code that is not the user's: this project and the standard library.
 _NOT_USER_CODE = (
@@ -154,7 +154,7 @@ def methods_in(module: types.ModuleType) -> list[type[Method]]:
     ]
 
 
-Table = dict[str, dict[str, Any]]  # by backbone or "*", then by key
+_Table = dict[str, dict[str, Any]]  # by backbone or "*", then by key
 
 
 class Interface(BaseModel):
@@ -166,8 +166,8 @@ class Interface(BaseModel):
     title: str = Field(pattern=r"^\S.*$")
     reference: str
     version: int
-    paper: Table
-    official: Table | None
+    paper: _Table
+    official: _Table | None
 
 
 def _check_interface(cls: type[Method]) -> None:
@@ -190,7 +190,7 @@ def describe_error(error: BaseException) -> str:
     lines = [
         (frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)
     ]
-    words = " ".join(str(error).split())[:LONGEST]
+    words = " ".join(str(error).split())[:_LONGEST]
     if isinstance(error, SyntaxError):
         lines.append((error.filename or "<", error.lineno or 1))
         words = error.msg

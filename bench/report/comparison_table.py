@@ -54,7 +54,7 @@ def greatest_first(pairs: Iterable[PairRow]) -> list[PairRow]:
     return sorted(pairs, key=lambda pair: (pair.difference is None, -(pair.difference or 0)))
 
 
-def shown(pairs: Sequence[PairRow]) -> TextTable:
+def _shown(pairs: Sequence[PairRow]) -> TextTable:
     """Comparisons of one board as texts, one per line; further lines follow if papers print
     different numbers for it."""
     lines = []
@@ -103,7 +103,7 @@ def p_text(value: float | None) -> str:
     return score_text(value, digits=3)
 
 
-def caption(suite: Heading, pairs: Sequence[PairRow], filtered: bool = False) -> str:
+def comparison_caption(suite: Heading, pairs: Sequence[PairRow], filtered: bool = False) -> str:
     """The caption of a table of comparisons."""
     with_prior = [pair for pair in pairs if pair.prior_df]
     priors = grouped(with_prior, lambda pair: (pair.backbone, pair.task))
@@ -145,7 +145,7 @@ def render_versus(
     for rows in grouped(pairs, lambda pair: pair.board):
         board = rows[0].board
         decisive = _decisive(rows, suite.board(board).whole.overall)
-        table, text = shown(decisive), caption(suite, decisive, filtered)
+        table, text = _shown(decisive), comparison_caption(suite, decisive, filtered)
         texts.append(plain(table, text))
         if out is None:
             continue

@@ -11,7 +11,7 @@ from bench.report.formats import markdown, templates, text_table
 from bench.utils.errors import UserError
 from bench.utils.files import write_text
 
-STAGES = ["printed", "measures", "recipe", "planned", "run"]
+COVERAGE_STAGES = ["printed", "measures", "recipe", "planned", "run"]
 
 
 def _printed(judged: Judged) -> list[NumberRow | SettingRow]:
@@ -25,7 +25,7 @@ def coverage(judged: Judged) -> list[dict[str, Any]]:
     counts: dict[tuple[str, str], dict[str, Any]] = {}
     for row in _printed(judged):
         place = {"source": row.source, "paper": row.paper, "table": row.table}
-        zeros = dict.fromkeys([*STAGES, *VERDICT_SYMBOLS], 0)
+        zeros = dict.fromkeys([*COVERAGE_STAGES, *VERDICT_SYMBOLS], 0)
         count = counts.setdefault((row.source, row.table), place | zeros)
         count["printed"] += 1
         if isinstance(row, NumberRow):
@@ -49,12 +49,16 @@ def report(judged: Judged, out: Path | None = None) -> str:
 
     if out and out.suffix != ".md":
         raise UserError(f"coverage is written as Markdown: the extension of '{out}' must be .md")
-    numbers = [*STAGES, *VERDICT_SYMBOLS]
+    numbers = [*COVERAGE_STAGES, *VERDICT_SYMBOLS]
     counts = pd.DataFrame(coverage(judged), columns=["source", "table", *numbers])
     papers, total = counts["source"].nunique(), counts[numbers].sum()
     counts.loc[len(counts)] = {"source": "all", "table": "", **total}
     kinds = [kind for kind in VERDICT_SYMBOLS if total[kind]]
-    shown = counts[["source", "table", *STAGES, *kinds]].rename(columns=VERDICT_SYMBOLS).astype(str)
+    shown = (
+        counts[["source", "table", *COVERAGE_STAGES, *kinds]]
+        .rename(columns=VERDICT_SYMBOLS)
+        .astype(str)
+    )
     caption = (
         f"Printed numbers of {papers} papers and versions of papers in suite {judged.suite.suite}."
     )

@@ -26,7 +26,7 @@ from bench.report.formats import (
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import stem, write_text
 
-NAME_WIDTH = 36  # letters in a line of a name in the terminal
+_NAME_WIDTH = 36  # letters in a line of a name in the terminal
 BOLD = (
     f"Bold: the best mean of a backbone, unless it has fewer than {FEWEST_SEEDS} seeds or is of a "
     "control that is trained with labels."
@@ -34,7 +34,7 @@ BOLD = (
 FIELDS = "backbone label method setting corpus name labelled n remark seen on_unseen averages"
 
 
-def boards(judged: Judged) -> list[BoardRow]:
+def shown_boards(judged: Judged) -> list[BoardRow]:
     """The boards that hold any score; that of STS in any case."""
     found = {row.board for row in judged.systems for score in row.scores if score.n}
     return [board for board in judged.suite.boards if board.name in {"sts", *found}]
@@ -154,7 +154,7 @@ def about(suite: Heading, board: BoardRow, rows: Sequence[SystemRow]) -> str:
     )  # fmt: skip
 
 
-def caption(suite: Heading, board: BoardRow, rows: Sequence[SystemRow]) -> str:
+def leaderboard_caption(suite: Heading, board: BoardRow, rows: Sequence[SystemRow]) -> str:
     """The caption of a leaderboard."""
     backbones = {row.backbone for row in rows} - {NO_BACKBONE}
     where = f" on {backbones.pop()}" if len(backbones) == 1 else ""
@@ -214,12 +214,12 @@ def in_format(judged: Judged, board: BoardRow, rows: Sequence[SystemRow], form: 
     if form == "csv":
         return csv(frame(judged, board.name, rows))
     suite = judged.suite
-    text = caption(suite, board, rows)
+    text = leaderboard_caption(suite, board, rows)
     if form == "markdown":
         return markdown(shown_leaderboard(suite, board, rows), text, BOLD)
     if form == "text":
         shown = shown_leaderboard(suite, board, rows, short=True)
-        lines = [{**line, "Method": fill(line["Method"], NAME_WIDTH)} for line in shown.rows]
+        lines = [{**line, "Method": fill(line["Method"], _NAME_WIDTH)} for line in shown.rows]
         return plain(replace(shown, rows=lines), text)
     # The words of symbols stand in the caption.
     shown = shown_leaderboard(suite, board, rows, short=True, has_words=False)
@@ -233,7 +233,7 @@ def show_leaderboards(judged: Judged, form: str, rows: Iterable[SystemRow]) -> s
     each once."""
     chosen = dict.fromkeys(rows)
     texts = []
-    for board in boards(judged):
+    for board in shown_boards(judged):
         on_board = [row for row in chosen if row.board == board.name]
         if on_board:
             texts.append(in_format(judged, board, on_board, form).rstrip())
@@ -242,7 +242,7 @@ def show_leaderboards(judged: Judged, form: str, rows: Iterable[SystemRow]) -> s
 
 def write_leaderboards(judged: Judged, out: Path) -> None:
     """Write the leaderboards of a suite in three formats."""
-    for board in boards(judged):
+    for board in shown_boards(judged):
         rows = judged.board_systems(board.name)
         for suffix, form in (("csv", "csv"), ("md", "markdown"), ("tex", "latex")):
             text = in_format(judged, board, rows, form)

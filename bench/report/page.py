@@ -18,7 +18,7 @@ from urllib.parse import quote
 from bench.datasets.metrics import AGGREGATIONS
 from bench.judged.rows import Analysis, BoardRow, Heading, Judged, NumberRow, RunRow, RunScores
 from bench.report import leaderboard, printed_table, tables
-from bench.report.coverage import STAGES, coverage, without_recipe
+from bench.report.coverage import COVERAGE_STAGES, coverage, without_recipe
 from bench.report.formats import (
     TEMPLATES,
     backbone_text,
@@ -30,7 +30,7 @@ from bench.utils.errors import counted
 from bench.utils.files import atomic_file, write_text
 
 RULE = Path(__file__).parents[2] / "docs" / "statistics.md"  # only in a checkout
-CURVE = {
+_CURVE = {
     "dev": "Selection score (Spearman x 100)",
     "loss": "Training loss",
     "alignment": "Alignment",
@@ -95,7 +95,7 @@ def page_content(judged: Judged, scores: str) -> Json:
         entries.append({"title": title, **more, "facts": facts, "sides": shown})
         return len(entries) - 1
 
-    boards = [_board(judged, board, add) for board in leaderboard.boards(judged)]
+    boards = [_board(judged, board, add) for board in leaderboard.shown_boards(judged)]
     printed = printed_table.printed_tables(numbers)
     sections = [_section(stem, table, add) for stem, table in printed.items()]
     origins: list[Facts] = []
@@ -110,7 +110,7 @@ def page_content(judged: Judged, scores: str) -> Json:
         "papers": {number.source: number.paper for number in numbers},
         "summaries": tables.summaries(judged),
         "verdicts": tables.verdict_counts(numbers),
-        "stages": STAGES,
+        "stages": COVERAGE_STAGES,
         "counts": coverage(judged),
         "without_recipe": without_recipe(judged),
         "analyses": _analyses(judged.runs),
@@ -119,7 +119,7 @@ def page_content(judged: Judged, scores: str) -> Json:
             "runs": runs,
             "origins": origins,
             "entries": entries,
-            "curve": list(CURVE.items()),
+            "curve": list(_CURVE.items()),
             "commands": _commands(judged.suite),
         },
     }
@@ -185,7 +185,7 @@ def _section(stem: str, table: ShownTable, add: Callable[..., int]) -> Json:
         "stem": stem,
         "table": table,
         "title": f"{table.numbers[0].paper}, {table.name}",
-        "metric": printed_table.metrics_of(table.numbers),
+        "metric": printed_table.metric_names(table.numbers),
         "notes": printed_table.notes(table.numbers),
         "verdicts": tables.verdict_counts(table.numbers),
         "entries": indices,
@@ -230,13 +230,13 @@ def thinned(curve: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
     last = len(curve["step"]) - 1
     kept = sorted({round(index * last / (CURVE_POINTS - 1)) for index in range(CURVE_POINTS)})
     columns = {}
-    for name in ("step", *CURVE):
+    for name in ("step", *_CURVE):
         if name in curve:
             columns[name] = _rounded(curve[name][index] for index in kept)
     return columns
 
 
-ORIGIN = {
+_ORIGIN = {
     "Code": "code",
     "Data": "data",
     "Corpora": "corpora",
@@ -248,7 +248,7 @@ ORIGIN = {
 
 def _origin(run: RunRow) -> Facts:
     """The provenance of scores, as titled texts."""
-    known = {title: run.origin.get(name) for title, name in ORIGIN.items()}
+    known = {title: run.origin.get(name) for title, name in _ORIGIN.items()}
     return [(title, _text(value)) for title, value in known.items() if value]
 
 

@@ -238,7 +238,7 @@ def _stated(kind: Kind) -> str:
 # --- Captions ---
 
 
-def metrics_of(numbers: Sequence[NumberRow]) -> str:
+def metric_names(numbers: Sequence[NumberRow]) -> str:
     return listed(number.form.title for number in numbers)
 
 
@@ -266,7 +266,7 @@ def captioned(heading: Heading, table: ShownTable) -> str:
     elsewhere = [number for number in table.numbers if number.split != number.our_split]
     remark = heading.remark_on(number.ours.measured_on for number in table.numbers)
     text = templates().get_template("printed.txt").render(
-        table=table, metrics=metrics_of(table.numbers), listed=listed,
+        table=table, metrics=metric_names(table.numbers), listed=listed,
         elsewhere=grouped(elsewhere, lambda number: number.split),
         notes=[*notes(table.numbers), remark, heading.growth],
     )  # fmt: skip
@@ -313,7 +313,7 @@ def printed_table(
     table = shown_table(numbers)
     shown, caption, below = in_lines(table), captioned(judged.suite, table), symbols(numbers)
     if print_alone:
-        title = f"{numbers[0].paper_title}, {name}: {metrics_of(numbers)}, as printed."
+        title = f"{numbers[0].paper_title}, {name}: {metric_names(numbers)}, as printed."
         caption, below = " ".join([title, *notes(numbers)]), ""
         shown = in_lines(table, print_alone=True)
     text = plain(shown, caption, below)

@@ -25,8 +25,8 @@ import pandas as pd
 FOLDER = Path(__file__).parent
 
 # The columns that recipes.yaml matches on, and those of all tables.
-LABEL = ["source", "table", "method", "backbone", "variant"]
-COLUMNS = [*LABEL, "task", "split", "metric", "value", "quoted_from"]
+ROW_COLUMNS = ["source", "table", "method", "backbone", "variant"]
+COLUMNS = [*ROW_COLUMNS, "task", "split", "metric", "value", "quoted_from"]
 
 SOURCES = {
     "gs-infonce-v1": "GS-InfoNCE, first version (arXiv 2109.04321v1)",

@@ -31,14 +31,14 @@ def row_name(method: str, variant: str) -> str:
 
 
 def _labels(source: str, table: str) -> list[tuple[str, ...]]:
-    """The rows of a table by `LABEL`, in the order of print."""
+    """The rows of a table by `ROW_COLUMNS`, in the order of print."""
     labels = dict.fromkeys(number.label for number in numbers())
     return [label for label in labels if label[:2] == (source, table)]
 
 
 @cache
 def printed_names() -> dict[tuple[str, ...], str]:
-    """The names of rows as printed, by `LABEL`; not of tables whose labels are enough."""
+    """The names of rows as printed, by `ROW_COLUMNS`; not of tables whose labels are enough."""
     names: dict[tuple[str, ...], str] = {}
     content = yaml.safe_load((FOLDER / "names.yaml").read_text(encoding="utf-8"))
     for source, tables in content.items():

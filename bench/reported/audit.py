@@ -26,7 +26,7 @@ from bench.reported.rows import (
     cells_of,
     described,
     finding,
-    nested,
+    is_nested,
     read,
     shown,
 )
@@ -229,7 +229,7 @@ def _terms(claim: PrintedRow, task: str, tables: PrintedRows) -> PrintedRows:
         ]
         # Several tables may print a row; the text means the one in just its variant.
         exactly = [row for row in like if row.words == claim.words]
-        sides.append(exactly or [row for row in like if nested(row, claim)])
+        sides.append(exactly or [row for row in like if is_nested(row, claim)])
     claimed = claim.cells[task]
 
     def misfit(pair: Sequence[PrintedRow]) -> Fraction:
@@ -288,22 +288,22 @@ def _statements(tables: PrintedRows, claims: Sequence[dict[str, Any]]) -> Iterat
 
 
 # The row that a statement says is higher, the lower one, the task, and their figures as a clause.
-Comparison = tuple[PrintedRow, PrintedRow, str, str]
+_Comparison = tuple[PrintedRow, PrintedRow, str, str]
 
 
-def _orders(above: dict[str, str], rows: PrintedRows) -> Iterator[Comparison]:
+def _orders(above: dict[str, str], rows: PrintedRows) -> Iterator[_Comparison]:
     """Comparisons of methods, of which one is `above` another."""
     for high, low in product(rows, repeat=2):
         is_named = above.get(high.method) == low.method
         # GS-InfoNCE has a variant that SimCSE cannot have; SSCL-BERT (avg) is not BERT (cls).
-        if is_named and high.scale == low.scale and nested(high, low):
+        if is_named and high.scale == low.scale and is_nested(high, low):
             for task in high.tasks:
                 clause = f"{task} is {shown(high.cells[task])} for {high.who}"
                 clause += f" and {shown(low.cells[task])} for {low.method}"
                 yield high, low, task, clause
 
 
-def _sweeps(claim: dict[str, Any], rows: PrintedRows) -> Iterator[Comparison]:
+def _sweeps(claim: dict[str, Any], rows: PrintedRows) -> Iterator[_Comparison]:
     """Comparisons of the averages along variants, which are `rising` or `falling`."""
     at = {row.variant: row for row in rows if claim.get("method", row.method) == row.method}
     for order in ("rising", "falling"):

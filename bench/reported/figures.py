@@ -9,7 +9,7 @@ from pydantic import field_validator
 from bench.reported import FOLDER, paper_name
 from bench.reported.number import Texts, as_list
 from bench.utils.files import stem
-from bench.utils.validation import Model, validated
+from bench.utils.validation import StrictModel, validated
 
 FigureKind = Literal[
     "sweep",  # scores against a number
@@ -25,7 +25,7 @@ FigureKind = Literal[
 ]
 
 
-class PaperSeries(Model):
+class PaperSeries(StrictModel):
     """One line of a figure, or one kind of mark."""
 
     label: str  # as in the legend; series that differ only in the backbone share it
@@ -40,7 +40,7 @@ class PaperSeries(Model):
         return list(self.runs.items()) or [(None, self.run)]
 
 
-class PaperFigure(Model):
+class PaperFigure(StrictModel):
     """One figure of a paper."""
 
     id: str
@@ -73,7 +73,7 @@ class PaperFigure(Model):
         return f"{paper_name(self.source)}, {self.figure}: {self.title}"
 
 
-class _Figures(Model):
+class _Figures(StrictModel):
     figures: list[PaperFigure]
 
 

@@ -15,9 +15,9 @@ from pydantic import BeforeValidator, model_validator
 
 from bench.datasets.metrics import AGGREGATIONS, PRINTED, OfMetric, aggregated
 from bench.datasets.tasks import WITH_SUBSETS
-from bench.reported import COLUMNS, FOLDER, LABEL, SOURCES
+from bench.reported import COLUMNS, FOLDER, ROW_COLUMNS, SOURCES
 from bench.utils.errors import UserError, errors_of
-from bench.utils.validation import Model, validated
+from bench.utils.validation import StrictModel, validated
 
 
 def as_list(value: Any) -> list[Any]:
@@ -35,7 +35,7 @@ REASONS = (
 )
 
 
-class Entry(Model):
+class Entry(StrictModel):
     """An entry of recipes.yaml: the run that printed rows are compared with, or why there is
     none."""
 
@@ -63,10 +63,10 @@ class Entry(Model):
         return self
 
     def matches(self, row: Mapping[str, str]) -> bool:
-        return all(row[name] in (getattr(self, name) or [row[name]]) for name in LABEL)
+        return all(row[name] in (getattr(self, name) or [row[name]]) for name in ROW_COLUMNS)
 
 
-class Sweep(Model):
+class Sweep(StrictModel):
     """A printed table whose rows vary one quantity, which is their `variant`."""
 
     source: str
@@ -74,7 +74,7 @@ class Sweep(Model):
     line: str = ""  # the name of all rows; by default each method is a line
 
 
-class Recipes(Model):
+class Recipes(StrictModel):
     """The content of recipes.yaml."""
 
     checkpoints: list[dict[str, str]] = []  # anchors of the entries
@@ -125,7 +125,7 @@ class Number(OfMetric):
 
     @property
     def label(self) -> tuple[str, ...]:
-        """The printed row, as in `bench.reported.LABEL`."""
+        """The printed row, as in `bench.reported.ROW_COLUMNS`."""
         return self.source, self.table, self.method, self.backbone, self.variant
 
     @property
@@ -144,12 +144,12 @@ def numbers() -> tuple[Number, ...]:
     for row in pd.concat(tables)[COLUMNS].to_dict("records"):
         matches = [entry for entry in entries if entry.matches(row)]
         if len(matches) != 1:
-            label = {name: row[name] for name in LABEL}
+            label = {name: row[name] for name in ROW_COLUMNS}
             raise UserError(
                 f"recipes.yaml: {len(matches)} entries match {label}; exactly one must match"
             )
         (entry,) = matches
-        row |= entry.model_dump(exclude={*LABEL, "suite_backbone", "suite_split"})
+        row |= entry.model_dump(exclude={*ROW_COLUMNS, "suite_backbone", "suite_split"})
         row["our_backbone"] = entry.suite_backbone or row["backbone"]
         row["our_split"] = entry.suite_split or row["split"]
         row["checkpoint"] = entry.checkpoint.get(row["backbone"], "")

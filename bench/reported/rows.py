@@ -13,7 +13,7 @@ import pandas as pd
 import yaml
 
 from bench.datasets.metrics import METRICS
-from bench.reported import FOLDER, LABEL
+from bench.reported import FOLDER, ROW_COLUMNS
 from bench.reported.address import row_name
 from bench.utils.errors import listed
 
@@ -121,7 +121,9 @@ def read(printed: pd.DataFrame) -> PrintedRows:
     main = [name for name, metric in METRICS.items() if metric.is_main]
     scores = printed[printed["metric"].str.removesuffix(DIFFERENCE).isin(main)]
     rows = []
-    for texts, group in scores.groupby([*LABEL, "split", "metric", "quoted_from"], sort=False):
+    for texts, group in scores.groupby(
+        [*ROW_COLUMNS, "split", "metric", "quoted_from"], sort=False
+    ):
         # The decimal number that is printed, rather than the nearest binary fraction.
         values = map(Fraction, map(str, group["value"]))
         rows.append(PrintedRow(dict(zip(group["task"], values, strict=True)), *texts))
@@ -144,7 +146,7 @@ def cells_of(rows: Iterable[PrintedRow]) -> Iterator[tuple[PrintedRow, str, Frac
             yield row, task, value
 
 
-def nested(first: PrintedRow, second: PrintedRow) -> bool:
+def is_nested(first: PrintedRow, second: PrintedRow) -> bool:
     """Whether one variant abbreviates the other."""
     return first.words <= second.words or second.words <= first.words
 

@@ -1,8 +1,8 @@
 """Records: all scores, of runs and of other encoders, in one form.
 
-A record is a flat dict with the keys of `COLUMNS`. Scores are in points (x 100): accuracies and F1
-rounded to two decimals, as in SentEval, correlations with all digits. A file of scores is one
-object `{"provenance": {...}, "records": [...]}`.
+A record is a flat dict with the keys of `RECORD_COLUMNS`. Scores are in points (x 100): accuracies
+and F1 rounded to two decimals, as in SentEval, correlations with all digits. A file of scores is
+one object `{"provenance": {...}, "records": [...]}`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,7 +24,7 @@ class _Written(Document):
         return self.model_dump(exclude_unset=True)
 
 
-class Point(_Written):
+class CurvePoint(_Written):
     """A point of a training curve, at a selection."""
 
     step: int
@@ -40,7 +40,7 @@ class Outcome(_Written):
     status: Literal["finished", "diverged", "skipped"]
     reason: str | None = None
     best_step: int | None = None
-    curve: list[Point] | None = None
+    curve: list[CurvePoint] | None = None
     steps: int | None = None
     best_dev: float | None = None
     seconds: float | None = None
@@ -145,7 +145,7 @@ class Trained(_Written):
     provenance: Provenance = Provenance()
 
 
-class Score(_Written):
+class RecordedScore(_Written):
     """A record of a file of scores."""
 
     source: str | None = None
@@ -160,11 +160,11 @@ class Score(_Written):
     value: float = Field(ge=-100, le=100)  # points
 
 
-class Scores(_Written):
+class ScoreDocument(_Written):
     """The content of scores/RUN.json, and of what `evaluate` writes."""
 
     provenance: Provenance
-    records: list[Score]
+    records: list[RecordedScore]
 
 
 class Analyses(_Written):
@@ -176,7 +176,7 @@ class Analyses(_Written):
 
 Record = dict[str, Any]
 
-COLUMNS = (
+RECORD_COLUMNS = (
     "source",  # "sentbench"
     "method",  # text of a run, or `encoder[...]` of another encoder
     "backbone",
@@ -211,10 +211,10 @@ def read_items(path: Path) -> dict[str, np.ndarray]:
         return dict(content)
 
 
-def read_scores(path: Path) -> Scores:
+def read_scores(path: Path) -> ScoreDocument:
     """Read the scores of an encoder."""
     return read_document(
-        path, Scores, "a scores file", "name another file, or move it away and score"
+        path, ScoreDocument, "a scores file", "name another file, or move it away and score"
     )
 
 

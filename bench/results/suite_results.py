@@ -13,7 +13,7 @@ from bench.datasets.tasks import Board, Key, average_of_all, averages
 from bench.results.records import (
     FAILURE,
     Provenance,
-    Scores,
+    ScoreDocument,
     read_analyses,
     read_items,
     read_scores,
@@ -172,7 +172,7 @@ def read_run(run: PlannedRun, suite_dir: Path, mode: str) -> RunResults:
     )
 
 
-def _fault(scores: Scores, run: PlannedRun, mode: str) -> str:
+def _fault(scores: ScoreDocument, run: PlannedRun, mode: str) -> str:
     """Why scores are not those of a planned run; empty if they are."""
     scored, scored_mode = scores.provenance.run, scores.provenance.mode or mode
     # The id is of another run if the file was copied; the rest differs if the plan was edited.
@@ -186,7 +186,7 @@ def _fault(scores: Scores, run: PlannedRun, mode: str) -> str:
     return ""
 
 
-def read_suite(suite_dir: Path) -> SuiteResults:
+def read_results(suite_dir: Path) -> SuiteResults:
     """Read the plan of a suite, and the scores and analyses of every planned run; `UserError` if
     there is no plan, or a file is damaged."""
     plan = read_plan(Path(suite_dir) / "plan.json")

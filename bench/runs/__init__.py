@@ -6,5 +6,5 @@ from typing import Literal, get_args
 STAGES = {"train": "trained", "score": "scores", "analyse": "analyses"}
 
 # Measurements of a run's encoder besides scores (bench/stages/analyse.py).
-Analysis = Literal["alignment", "layers", "tokens", "in-batch", "cosines"]
-ANALYSES: tuple[str, ...] = get_args(Analysis)
+AnalysisName = Literal["alignment", "layers", "tokens", "in-batch", "cosines"]
+ANALYSES: tuple[str, ...] = get_args(AnalysisName)

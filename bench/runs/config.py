@@ -17,17 +17,17 @@ from bench.datasets.manifest import listed_task
 from bench.datasets.tasks import GROUPS, OWN_PROBING, OWN_STS, expand_tasks
 from bench.registry.backbones import BACKBONE_KINDS, TRANSFORMER, backbone, encoder_folder
 from bench.registry.methods import add_method_paths, method_class, method_classes, python_files
-from bench.runs import Analysis
+from bench.runs import AnalysisName
 from bench.runs.paths import local_data
 from bench.runs.plan import Plan, in_order, named
 from bench.runs.resolve import parse, resolve, spell
 from bench.runs.run import PlannedRun, Recipe, Run, converted
 from bench.utils.errors import UserError, did_you_mean, errors_of
-from bench.utils.validation import Model, validated
+from bench.utils.validation import StrictModel, validated
 from methods.base import POOLERS
 
 
-class EncoderEntry(Model):
+class EncoderEntry(StrictModel):
     """An entry of `encoders`: a model, or such a map."""
 
     model: Annotated[str, Field(min_length=1)]
@@ -156,7 +156,7 @@ Distinct = Annotated[list[Item], Field(min_length=1), AfterValidator(_distinct)]
 Names = Annotated[Distinct[Text], _OR_ITEM]
 
 
-class BackboneOptions(Model):
+class BackboneOptions(StrictModel):
     """Seeds and tasks that the runs of a backbone have instead of the suite's own."""
 
     seeds: Distinct[Seed] = []
@@ -175,7 +175,7 @@ class MethodEntry(BackboneOptions):
     backbones: Names = ["all"]
     """`all`, or a list of this suite's backbones; `all` excludes those with `tasks` of their own,
     and those of another kind than the method needs"""
-    analyses: Distinct[Analysis] = []
+    analyses: Distinct[AnalysisName] = []
     """further measurements (docs/analyses.md)"""
     added: bool = False
     """`true` if its seeds were added after a look at the verdicts, as `sentbench next` does; they
@@ -203,14 +203,14 @@ class MethodEntry(BackboneOptions):
                 yield text + setting
 
 
-class Compare(Model):
+class Compare(StrictModel):
     """Which methods are compared, seed by seed."""
 
     baseline: Text
     """the method that every other one is compared with, as in `methods`"""
 
 
-class Suite(Model):
+class Suite(StrictModel):
     """A configuration of a suite, complete by itself."""
 
     suite: Annotated[str, AfterValidator(_suite_name)]

@@ -51,7 +51,7 @@ def data_folder(name: str) -> Path:
     if name == "senteval":
         return download.fetch_senteval()
     if name == "world":
-        return world.data_folder()
+        return world.world_data_folder()
     folder = Path(name)
     if not (folder / "downstream").is_dir():
         problem = "holds no downstream/" if folder.is_dir() else "does not exist"
@@ -73,7 +73,7 @@ def corpus_file(name: str, suite_dir: Path, data_name: str = "senteval") -> Path
     (built in the suite folder from the evaluation data `data_name`), of another name (in
     BENCH_DATA, else downloaded), or a path."""
     if name in corpora.WORLDS:
-        return world.data_folder() / corpora.WORLDS[name]
+        return world.world_data_folder() / corpora.WORLDS[name]
     if name in corpora.MADE:
         path = suite_dir / "corpora" / slug(data_name) / f"{name}.txt"
         text = "".join(f"{sentence}\n" for sentence in corpora.MADE[name](data_folder(data_name)))
@@ -135,7 +135,7 @@ def describe_input(
         return {"kind": kind, **corpora.corpus_identity(corpus_file(name, suite_dir, data_name))}
     used = backbone(name)
     if used.source == "toy":
-        world.check(TOY_FOLDER, f"{name}/")
+        world.check_world(TOY_FOLDER, f"{name}/")
     if used.kind == "words":
         files = {used.table().name: file_sum(used.table())}
     else:

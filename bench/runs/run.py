@@ -27,12 +27,12 @@ from bench.registry.backbones import (
     NO_BACKBONE,
     Backbone,
     backbone,
-    fingerprint,
+    backbone_fingerprint,
 )
 from bench.registry.methods import method_class, method_origin
 from bench.runs import STAGES
 from bench.utils.errors import UserError, did_you_mean
-from bench.utils.validation import Document, Model
+from bench.utils.validation import Document, StrictModel
 from methods.base import HyperParameters, Method, Shape, Transform, compose
 
 # Of the learning rate: to 0, constant, or AllenNLP's slanted triangle (docs/methods.md#declutr).
@@ -45,13 +45,13 @@ HEADED = ("cls_mlp", *WITH_POOLER)
 NotNegative = Annotated[float, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
-Pooler = Literal[
+_Pooler = Literal[
     "cls_mlp", "cls_pooler", "cls_pooler_mlp", "cls_before_pooler", "avg", "avg_top2",
     "avg_first_last", "avg_first_last_64", "avg_embedding_last", "last", "weighted_mean",
 ]  # fmt: skip
 
 
-class Recipe(HyperParameters, Model):
+class Recipe(HyperParameters, StrictModel):
     """Hyper-parameters of the training loop. Defaults: docs/methods.md#shared-recipe,
     bert-base-uncased."""
 
@@ -69,7 +69,7 @@ class Recipe(HyperParameters, Model):
     """each sentence of the corpus once, of at least so many words; none: every row"""
     max_length: Annotated[int, Field(ge=3)] = 32  # of at least [CLS], one token, [SEP]
     """word pieces in training, including special tokens; at least 3"""
-    pooler: Pooler = "cls_mlp"
+    pooler: _Pooler = "cls_mlp"
     """of the vectors; those with a training head, `cls_mlp`, `cls_pooler` and `cls_pooler_mlp`, are
     scored as `cls_before_pooler`"""
     dropout: Fraction | None = None
@@ -274,7 +274,7 @@ class Run(Document):
                 if name in self.needs:
                     found[name] = f"run-{self.needs[name].digest}"
                 elif name not in (None, BACKBONE):
-                    found[name] = fingerprint(name)
+                    found[name] = backbone_fingerprint(name)
         return found
 
     @property

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from bench.datasets import sts
-from bench.datasets.manifest import Vectors, check_vectors, look_up, manifest
+from bench.datasets.manifest import EncodeSentences, check_vectors, look_up, manifest
 from bench.evaluation import geometry
 from bench.models.encoder import Encoder, TransformerEncoder, adaptation
 from bench.runs.run import Run
@@ -26,7 +26,7 @@ TASK = "STS-B"  # the papers' dataset for analyses that do not use a corpus
 ON_CORPUS = "in-batch"  # the analysis that uses a corpus instead
 
 RANKS, REPEATS = 4, 100  # GS-InfoNCE, figure 1
-SIZES = (16, 32, 64, 128, 256, 512, 1024)  # batch sizes; the paper does not list its own
+_SIZES = (16, 32, 64, 128, 256, 512, 1024)  # batch sizes; the paper does not list its own
 POOL = 8192  # sentences that batches are drawn from, each encoded once
 
 TOKEN_WORDS = range(8, 15)  # words of the compared sentence; SSCL does not give that of figure 5
@@ -80,7 +80,7 @@ class Material:
         return np.stack([self.known[text] for text in texts])
 
     @cached_property
-    def fitted(self) -> Vectors:
+    def fitted(self) -> EncodeSentences:
         """The encoder with its transform fitted on all of STS-B."""
         adapt = adaptation(self.encoder)
         return adapt(list(self.tasks[0].target()), self.encode) if adapt else self.encode
@@ -102,13 +102,13 @@ def analyse(material: Material, names: Iterable[str]) -> dict[str, Any]:
     results: dict[str, Any] = {}
     for name in names:
         try:
-            results[name] = ANALYSES[name](material)
+            results[name] = MEASURED_BY[name](material)
         except NotApplicable as reason:
             results[name] = {"reason": str(reason)}
     return results
 
 
-def alignment(material: Material) -> dict[str, Any]:
+def _alignment(material: Material) -> dict[str, Any]:
     """Return alignment (None if no pair is positive) and uniformity of the test and dev
     pairs, and of all with the training pairs."""
     parts = {task.split: task.subsets[0] for task in material.tasks}
@@ -206,9 +206,9 @@ def in_batch(material: Material) -> dict[str, Any]:
     # Blank sentences are excluded, and duplicates, which would be their own neighbours.
     distinct = dict.fromkeys(sentences[row] for row in order if not sentences[row].isspace())
     pool = list(islice(distinct, POOL))
-    sizes = [size for size in SIZES if size <= len(pool)]
+    sizes = [size for size in _SIZES if size <= len(pool)]
     if not sizes:
-        few = f"{len(pool)} distinct sentences, fewer than a batch of {SIZES[0]}"
+        few = f"{len(pool)} distinct sentences, fewer than a batch of {_SIZES[0]}"
         raise NotApplicable(f"corpus '{corpus}' has {few}")
     encoded = material.vectors(pool, f"corpus '{corpus}'")
     vectors = geometry.unit(material.tensor(encoded)).float()
@@ -236,8 +236,8 @@ def cosines(material: Material) -> dict[str, Any]:
     return {"task": TASK, "split": "test", "gold": pairs.gold.tolist(), "cosine": cosine.tolist()}
 
 
-ANALYSES: dict[str, Callable[[Material], dict[str, Any]]] = {
-    "alignment": alignment,
+MEASURED_BY: dict[str, Callable[[Material], dict[str, Any]]] = {
+    "alignment": _alignment,
     "layers": layers,
     "tokens": tokens,
     "in-batch": in_batch,

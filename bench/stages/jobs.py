@@ -15,7 +15,7 @@ from bench.datasets.corpora import corpus_identity, read_sentences
 from bench.datasets.labelled import task_sums
 from bench.datasets.manifest import manifest
 from bench.download.hub import pinned
-from bench.evaluation.scoring import Task, read_tasks, score_encoder, sentences, with_keys
+from bench.evaluation.scoring import ReadTask, read_tasks, score_encoder, sentences, with_keys
 from bench.models.defaults import torch_defaults
 from bench.models.encoder import Encoder, adaptation
 from bench.models.float32 import ELSEWHERE, float32_products
@@ -128,11 +128,11 @@ def analyse_run(
     Analyses that `out` already holds are repeated with the new ones, so that all have one
     provenance. `in-batch` reads the training corpus, or `corpus` if the run has none.
     """
-    from bench.stages.analyse import ANALYSES, ON_CORPUS, Material, analyse
+    from bench.stages.analyse import MEASURED_BY, ON_CORPUS, Material, analyse
 
     started = time.monotonic()
     names = list(dict.fromkeys((*read_analyses(out).analyses, *names)))
-    names = [name for name in names if name in ANALYSES]  # others were of an earlier version
+    names = [name for name in names if name in MEASURED_BY]  # others were of an earlier version
     corpus, ended = run.corpus or corpus, _ended(run, suite)
     read = [corpus] if ON_CORPUS in names else []
     described = _described(run, ended, suite, device, read)
@@ -149,7 +149,7 @@ def analyse_run(
 
 
 def _contamination(
-    run: Run, suite: Path, tasks: Sequence[Task]
+    run: Run, suite: Path, tasks: Sequence[ReadTask]
 ) -> tuple[frozenset[str], dict[str, dict[str, int]]]:
     """Return `contamination` by the corpora that a run reads; nothing is counted if it reads
     none."""
@@ -314,7 +314,7 @@ def score_models(
 
 def evaluate(
     model: Model,
-    tasks: Sequence[Task],
+    tasks: Sequence[ReadTask],
     mode: str,
     data: Path,
     out: Path,

@@ -13,7 +13,7 @@ from bench.utils.progress import interval
 
 WORDS = {"train": "training", "score": "scoring", "analyse": "analysing"}
 WEIGHTS = {"train": 4, "score": 1, "analyse": 1}  # trainings take the longest
-LONGEST = 120  # characters of a line
+_LONGEST = 120  # characters of a line
 
 
 def watch(plan: Plan, suite: Path) -> None:
@@ -42,7 +42,7 @@ def watch(plan: Plan, suite: Path) -> None:
                 seed = "" if run.seed is None else f", seed {run.seed}"
                 where = "" if run.backbone == NO_BACKBONE.name else f" on {run.backbone}"
                 parts.append(f"{WORDS[stage]} {run.label}{where}{seed}")
-        warn(shorten("; ".join(parts), LONGEST, placeholder=" ..."))
+        warn(shorten("; ".join(parts), _LONGEST, placeholder=" ..."))
 
 
 def _clock(seconds: float) -> str:

@@ -19,7 +19,15 @@ from bench.models.encoder import Encoder, TransformerEncoder, tokenized
 from bench.models.float32 import ELSEWHERE, TRAINING, float32_products
 from bench.models.fused_forward import FusedLayers, is_fused
 from bench.models.load import find_model, load_encoder
-from bench.models.packed_forward import FIRST_ONLY, POOLERS, POSITIONS, Batch, States, Work, forward
+from bench.models.packed_forward import (
+    FIRST_ONLY,
+    POOLER_FUNCTIONS,
+    POSITIONS,
+    Batch,
+    States,
+    Work,
+    forward,
+)
 from bench.models.transformer import (
     load_backbone,
     load_language_head,
@@ -307,7 +315,7 @@ class RunContext:
 
         def at_layer(layer: int) -> list[Tensor]:
             with self.autocast():
-                pooled = POOLERS[pooler](states[: layer + 1], mask)
+                pooled = POOLER_FUNCTIONS[pooler](states[: layer + 1], mask)
             vectors = self.head(pooled)
             return [vectors[row :: len(rows)] for row in range(len(rows))]
 

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from bench.datasets import corpora, sts
 from bench.datasets.labelled import task_sums
-from bench.datasets.manifest import Vectors
+from bench.datasets.manifest import EncodeSentences
 from bench.evaluation.geometry import alignment, uniformity
 from bench.evaluation.scoring import encoded, score_tasks, sentences
 from bench.models.defaults import computing, torch_defaults
@@ -315,7 +315,7 @@ class Training:
             row |= geometry
             state.curve.append({"step": row["step"], "loss": row["loss"], "dev": value, **geometry})
 
-    def _geometry(self, vectors: Vectors) -> dict[str, float | None]:
+    def _geometry(self, vectors: EncodeSentences) -> dict[str, float | None]:
         """Alignment and uniformity of the dev pairs, for figures."""
         pairs = zip(*chain.from_iterable(task.items() for task in self.dev), strict=True)
         first, second = (torch.from_numpy(vectors(side)).to(self.context.device) for side in pairs)

@@ -13,7 +13,7 @@ from bench.utils.errors import UserError, did_you_mean, suggestion
 from bench.utils.files import read_json
 
 
-class Model(BaseModel):
+class StrictModel(BaseModel):
     """A frozen model without unknown fields, NaN or infinity."""
 
     # The text below a field is its description.
@@ -42,7 +42,7 @@ class Model(BaseModel):
         return validated(type(self), {**self.model_dump(exclude_defaults=True), **values})
 
 
-class Document(Model):
+class Document(StrictModel):
     """A JSON file that the suite wrote. Fields that a reader does not use are kept unchecked."""
 
     model_config = ConfigDict(extra="allow")

@@ -10,11 +10,11 @@ from pathlib import Path
 from bench.utils.errors import UserError
 from bench.utils.files import sha256_file
 
-DATA = Path(__file__).with_name("data")
+WORLD_DATA = Path(__file__).with_name("data")
 BACKBONES = Path(__file__).with_name("backbones")
 
 
-def check(folder: Path, part: str = "") -> None:
+def check_world(folder: Path, part: str = "") -> None:
     """Verify the checksums of the shipped files in a folder whose names start with `part`."""
     for line in (folder / "SHA256SUMS").read_text().splitlines():
         digest, _, name = line.partition("  ")
@@ -24,7 +24,7 @@ def check(folder: Path, part: str = "") -> None:
 
 
 @cache
-def data_folder() -> Path:
+def world_data_folder() -> Path:
     """The data folder in SentEval's layout, with the corpora; verified once a process."""
-    check(DATA)
-    return DATA
+    check_world(WORLD_DATA)
+    return WORLD_DATA

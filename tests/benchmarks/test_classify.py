@@ -15,7 +15,7 @@ import torch
 
 from bench.evaluation import protocols
 from bench.evaluation.classifier import MODES
-from bench.evaluation.protocols import DECAYS, Part
+from bench.evaluation.protocols import DECAYS, SplitPart
 from tests.oracles import senteval as literal
 
 WIDTH = 384
@@ -76,8 +76,8 @@ def test_heads_at_once(benchmark, name):
     labels = generator.integers(0, classes, count)
     centres = distance * generator.normal(size=(classes, width))
     features = (centres[labels] + generator.normal(size=(count, width))).astype(np.float32)
-    data = Part(torch.from_numpy(features), torch.from_numpy(labels))
-    few = Part(data.features[:872], data.labels[:872])
+    data = SplitPart(torch.from_numpy(features), torch.from_numpy(labels))
+    few = SplitPart(data.features[:872], data.labels[:872])
     task = ({"train": data, "dev": few, "test": few}, classes)
     settings = MODES["test"]
     work = {
@@ -106,7 +106,7 @@ def test_a_probing_task(benchmark):
         started = time.perf_counter()
         literal.Head(WIDTH, classes, 1e-9, settings).fit(*parts["train"], parts["dev"])
         seconds += 3 * (time.perf_counter() - started)
-    tensors = {name: Part(*map(torch.from_numpy, part)) for name, part in parts.items()}
+    tensors = {name: SplitPart(*map(torch.from_numpy, part)) for name, part in parts.items()}
     grids = [protocols.GRID, protocols.NETWORKS]
     run = protocols.best_on_dev, ([(tensors, classes)], grids, MODES["test"])
     benchmark.pedantic(*run, rounds=1)

@@ -9,7 +9,7 @@ import pytest
 
 from bench.datasets.corpora import read_sentences
 from bench.models.load import load_encoder
-from bench.world import data_folder
+from bench.world import world_data_folder
 
 
 @pytest.fixture(params=["bert", "mpnet"])
@@ -40,7 +40,9 @@ def test_encoding_is_no_slower_than_sentence_transformers(folder, request):
     from sentence_transformers import SentenceTransformer
 
     library, ours = SentenceTransformer(str(folder), device="cpu"), load_encoder(folder)
-    sentences = list(dict.fromkeys(read_sentences(data_folder() / "world.txt", limit=900)))[:600]
+    sentences = list(dict.fromkeys(read_sentences(world_data_folder() / "world.txt", limit=900)))[
+        :600
+    ]
     seconds = {library: [], ours: []}
     for encoder in [library, ours] * 4:
         started = time.perf_counter()

@@ -107,7 +107,7 @@ def dev_score(
     for task in DEV:
         for split in splits:
             read = sts.read(task, data, split)
-            records += sts.score(read, sts.similarities(read, vectors))
+            records += sts.score_pairs(read, sts.similarities(read, vectors))
     return float(np.mean([record["value"] for record in records if record["split"] == "dev"]))
 
 

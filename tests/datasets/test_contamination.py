@@ -13,7 +13,7 @@ from bench.datasets import sts
 from bench.datasets.contamination import contamination, in_corpora, normalised
 from bench.datasets.corpora import read_sentences
 from bench.datasets.labelled import LabelledTask, Samples
-from bench.evaluation.scoring import read_tasks, score, with_keys
+from bench.evaluation.scoring import read_tasks, score_vectors, with_keys
 
 
 def test_case_punctuation_and_spaces_make_no_difference():
@@ -80,7 +80,7 @@ def changed(data):
 
 
 def test_words_of_english_are_those_between_spaces_and_punctuation():
-    assert changed(world.data_folder()) == []
+    assert changed(world.world_data_folder()) == []
 
 
 def test_sentences_in_any_corpus_are_found():
@@ -110,14 +110,16 @@ def test_pairs_with_a_seen_sentence_are_left_out():
     table = dict(zip("abcdefgh", np.random.default_rng(0).normal(size=(8, 4)), strict=True))
     vectors = lambda texts: np.stack([table[text] for text in texts])  # noqa: E731
     (similarities,) = sts.similarities(task, vectors)
-    records, items = score([task], vectors, seen=frozenset("f"))
+    records, items = score_vectors([task], vectors, seen=frozenset("f"))
     all_pairs, unseen = records
     assert items["STS-B"]["gold"].tolist() == [0, 1, 2, 3, 4]
     assert items["STS-B"]["similarity"].tolist() == similarities.tolist()
     expected = 100 * spearmanr(similarities[1:], np.arange(1.0, 5.0)).statistic
     assert unseen == all_pairs | {"aggregation": "unseen", "value": pytest.approx(expected)}
-    assert len(score([task], vectors).records) == 1
-    assert len(score([task], vectors, seen=frozenset("abc")).records) == 1  # no pair is left
+    assert len(score_vectors([task], vectors).records) == 1
+    assert (
+        len(score_vectors([task], vectors, seen=frozenset("abc")).records) == 1
+    )  # no pair is left
 
 
 def test_pairs_of_equal_words_have_equal_keys_in_all_tasks():
@@ -125,7 +127,7 @@ def test_pairs_of_equal_words_have_equal_keys_in_all_tasks():
     subset = sts.Subset("STS12", first, second, np.array([1.0, 2.0, 3.0]))
     vectors = lambda texts: np.array([[1.0, ord(text.strip()[0]) % 7] for text in texts])  # noqa: E731
     tasks = [task, sts.StsTask("STS12", "test", (subset,))]
-    items = with_keys(tasks, score(tasks, vectors).items)
+    items = with_keys(tasks, score_vectors(tasks, vectors).items)
     keys, keys_of_sts12 = items["STS-B"]["key"].tolist(), items["STS12"]["key"].tolist()
     assert keys_of_sts12[:2] == keys[:2]
     assert keys_of_sts12[2] not in keys
@@ -145,7 +147,7 @@ def test_a_plan_shows_the_share_of_each_corpus(capsys):
     assert main(["plan", "--suite", "smoke", "--contamination"]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert lines[2] == ["test", "sentences", "world", "world-nli", "cnsd"]
-    data = world.data_folder()
+    data = world.world_data_folder()
     sentences = set(sts.read("STS-B", data).sentences())
     seen = in_corpora(sentences, [read_sentences(data / "world.txt")])
     (row,) = (line for line in lines if line[:1] == ["STS-B"])

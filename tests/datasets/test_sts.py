@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from bench.datasets import sts
 from bench.datasets.manifest import manifest
 from bench.datasets.tasks import STS_TASKS
-from bench.evaluation.scoring import score, sentences
+from bench.evaluation.scoring import score_vectors, sentences
 from bench.utils.errors import UserError
 from bench.utils.files import write_json
 from tests.datasets.files import put
@@ -209,7 +209,7 @@ def make_task(sizes, seed):
 
 def values(task, table):
     vectors = lambda texts: np.stack([table[text] for text in texts])  # noqa: E731
-    records = sts.score(task, sts.similarities(task, vectors))
+    records = sts.score_pairs(task, sts.similarities(task, vectors))
     found = {record.pop("aggregation"): record.pop("value") for record in records}
     common = {"task": task.name, "split": task.split, "metric": "spearman"}
     assert all(record == common for record in records)
@@ -320,7 +320,7 @@ FLAT = angles({"a": 10, "b": 20, "c": 30, "d": 30})
 def test_vectors_that_cannot_be_scored(vectors, problem):
     subsets = (subset_of("one", {"a": 5, "b": 4}), subset_of("two", {"c": 1, "d": 2}))
     with pytest.raises(UserError, match=problem):
-        score([sts.StsTask("STS14", "test", subsets)], vectors)
+        score_vectors([sts.StsTask("STS14", "test", subsets)], vectors)
 
 
 def test_sentences_are_distinct_and_in_order():

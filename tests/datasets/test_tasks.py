@@ -8,7 +8,7 @@ from bench.datasets import tasks
 from bench.datasets.manifest import manifest
 from bench.datasets.metrics import quantities
 from bench.datasets.tasks import BOARDS, GROUPS, TASKS, boards_of, scored_cells
-from bench.results.records import Outcome, Point
+from bench.results.records import CurvePoint, Outcome
 
 
 def test_each_name_of_a_task_means_one_task():
@@ -38,7 +38,7 @@ def test_quantities_are_read_from_outcome_and_analyses():
     cosines = {"gold": [0, 1, 1.5, 2, 5], "cosine": [0.1, 0.3, 0.2, 0.6, 0.9]}
     analyses = {"alignment": alignment, "layers": layers, "cosines": cosines}
     steps = zip((125, 1500, 1625), (60, 70, 99), strict=True)
-    curve = [Point(step=step, dev=dev) for step, dev in steps]
+    curve = [CurvePoint(step=step, dev=dev) for step, dev in steps]
     outcome = Outcome(status="finished", best_step=125, curve=curve)
     assert quantities(outcome, analyses) == {
         ("STS-B", "dev", "best_step"): 125,

@@ -13,8 +13,8 @@ from sklearn.metrics import f1_score
 
 from bench.datasets.labelled import LabelledTask, ordered
 from bench.evaluation import classifier
-from bench.evaluation.classifier import MODES, Fold, Head, fit
-from bench.evaluation.scoring import score
+from bench.evaluation.classifier import MODES, ClassifierHead, Fold, fit
+from bench.evaluation.scoring import score_vectors
 from tests.oracles import senteval as literal
 
 LITERAL = {"test": literal.TEST_MODE, "dev": literal.DEV_MODE}
@@ -44,7 +44,7 @@ def test_weights_of_a_network_with_dropout(dropout):
     head = literal.Head(6, 3, 1e-2, chosen, torch.float64)
     head.fit(features[:70], labels[:70], (features[70:], labels[70:]))
     theirs = list(head.model.state_dict().values())
-    fold = Fold(np.arange(70), np.arange(70, 90), (Head(1e-2, 50, dropout),), 3)
+    fold = Fold(np.arange(70), np.arange(70, 90), (ClassifierHead(1e-2, 50, dropout),), 3)
     ((found,),) = fit(*doubles(features, labels), [fold], replace(MODES["test"], **once))
     for layer, place in zip(found.weights, (0, 2), strict=True):
         torch.testing.assert_close(layer[:, :-1], theirs[place], rtol=1e-7, atol=1e-9)
@@ -64,7 +64,7 @@ def test_heads_do_not_depend_on_others_in_the_batch(n, width, classes, seed, mod
     """Folds of unlike sizes trained at once: each head ends as if it had been trained alone."""
     features, labels = data(seed, n, width, classes)
     generator = np.random.default_rng(seed)
-    heads = tuple(Head(decay) for decay in decays)
+    heads = tuple(ClassifierHead(decay) for decay in decays)
     folds = []
     for size in (n // 2, n // 2, n // 2 - 1):
         rows = generator.permutation(n)
@@ -100,8 +100,10 @@ def same(found, expected, **tolerances):
             torch.testing.assert_close(layer, wanted, **tolerances)
 
 
-GRID = (Head(1e-3), Head(1e-2))
-NETWORKS = tuple(Head(1e-9, hidden, dropout) for hidden in (3, 5, 9) for dropout in (0.0, 0.2))
+GRID = (ClassifierHead(1e-3), ClassifierHead(1e-2))
+NETWORKS = tuple(
+    ClassifierHead(1e-9, hidden, dropout) for hidden in (3, 5, 9) for dropout in (0.0, 0.2)
+)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -253,7 +255,7 @@ def literal_values(task, chosen):
 @pytest.mark.usefixtures("small_modes_in_double")
 def test_records_are_those_of_the_literal_classifier(task, mode):
     expected = literal_values(task, replace(LITERAL[mode], **SMALL))
-    records = score([task], vectors, mode=mode).records
+    records = score_vectors([task], vectors, mode=mode).records
     assert all((record["task"], record["aggregation"]) == (task.name, "all") for record in records)
     assert len(records) == len(expected)
     assert {(record["metric"], record["split"]): record["value"] for record in records} == expected

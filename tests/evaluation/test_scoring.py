@@ -14,7 +14,7 @@ from bench.cli.evaluate import score_tables
 from bench.datasets.tasks import STS_TASKS
 from bench.evaluation import protocols, scoring
 from bench.evaluation.classifier import MODES
-from bench.evaluation.scoring import read_tasks, score
+from bench.evaluation.scoring import read_tasks, score_vectors
 from bench.models.encoder import TransformerEncoder
 from bench.results.records import read_scores
 from tests.support.tiny_tasks import look_up, write_tasks
@@ -64,12 +64,12 @@ def test_tasks_are_read_in_order_and_sts_b_and_sick_with_dev(data):
 
 
 def test_an_average_needs_its_whole_group(data):
-    found = cells(score(read_tasks(["sts"], data), look_up).records)
+    found = cells(score_vectors(read_tasks(["sts"], data), look_up).records)
     # Of the cells as printed: neither of subsets' means nor of dev sets.
     printed = [round(found[task, "test", "spearman", "all"], 2) for task in STS_TASKS]
     average = found["Avg", "test", "spearman", "all"]
     assert average == pytest.approx(sum(printed) / 7, abs=1e-12)
-    fewer = cells(score(read_tasks(list(STS_TASKS[:-1]), data), look_up).records)
+    fewer = cells(score_vectors(read_tasks(list(STS_TASKS[:-1]), data), look_up).records)
     assert "Avg" not in {task for task, *_ in fewer}
 
 
@@ -79,21 +79,21 @@ def test_tasks_that_train_together_are_scored_as_if_alone(
     """As on a GPU. Records, their order, and the files of finished tasks; the second call finds one
     missing."""
     tasks = read_tasks(["Length", "STS-B", "Depth", "Tense", "SST2"], data)
-    expected = score(tasks, look_up).records
+    expected = score_vectors(tasks, look_up).records
     plain = scoring._trained_together
     monkeypatch.setattr(scoring, "_trained_together", lambda *words: plain(*words[:2], "cuda"))
     classified.clear()
-    assert score(tasks, look_up, finished=tmp_path).records == expected
+    assert score_vectors(tasks, look_up, finished=tmp_path).records == expected
     assert classified == ["Length", "Depth", "Tense", "SST2"]
     next(tmp_path.glob("Depth-*")).unlink()
     classified.clear()
-    assert score(tasks, look_up, finished=tmp_path).records == expected
+    assert score_vectors(tasks, look_up, finished=tmp_path).records == expected
     assert classified == ["Depth"]
 
 
 def test_items_say_which_test_samples_are_right(data, tmp_path, quick, classified):
     tasks = read_tasks(["MR", "TREC", "Tense"], data)
-    found = score(tasks, look_up, finished=tmp_path)
+    found = score_vectors(tasks, look_up, finished=tmp_path)
     by_cell = cells(found.records)
     for task in tasks:
         right = found.items[task.name]["right"]
@@ -104,7 +104,7 @@ def test_items_say_which_test_samples_are_right(data, tmp_path, quick, classifie
         assert 100 * right.mean() == pytest.approx(accuracy, abs=tolerance)
     # Every third sentence is seen.
     seen = frozenset(text for task in tasks for (text,) in task.items()[::3])
-    by_cell = cells(score(tasks, look_up, finished=tmp_path, seen=seen).records)
+    by_cell = cells(score_vectors(tasks, look_up, finished=tmp_path, seen=seen).records)
     for task in tasks:
         unseen = [text not in seen for (text,) in task.items()]
         expected = round(100 * found.items[task.name]["right"][unseen].mean(), 2)
@@ -133,16 +133,16 @@ def interrupt(monkeypatch):
 
 def test_finished_tasks_depend_on_mode_and_sentences(data, tmp_path, quick, classified):
     tasks = read_tasks(["MR", "TREC"], data)
-    test = score(tasks, look_up, finished=tmp_path).records
-    dev = score(tasks, look_up, mode="dev", finished=tmp_path).records
+    test = score_vectors(tasks, look_up, finished=tmp_path).records
+    dev = score_vectors(tasks, look_up, mode="dev", finished=tmp_path).records
     assert classified == ["MR", "TREC"] * 2
-    assert score(tasks, look_up, mode="dev").records == dev != test
+    assert score_vectors(tasks, look_up, mode="dev").records == dev != test
     classified.clear()
     samples = tasks[0].splits["all"]
     reworded = replace(samples, columns=((*samples.columns[0][:-1], "another sentence"),))
     flipped = replace(samples, labels=1 - samples.labels)
     for changed in (reworded, flipped):
-        score([replace(tasks[0], splits={"all": changed})], look_up, finished=tmp_path)
+        score_vectors([replace(tasks[0], splits={"all": changed})], look_up, finished=tmp_path)
     assert classified == ["MR", "MR"]
 
 

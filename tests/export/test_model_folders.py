@@ -8,7 +8,7 @@ from sentence_transformers import SentenceTransformer
 
 from bench.__main__ import main
 from bench.export import folders
-from bench.export.folders import PROBES, card, export
+from bench.export.folders import PROBE_SENTENCES, card, export
 from bench.export.runs import ExportedRun, read_runs
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import Normalised, load_encoder, save_encoder
@@ -116,10 +116,10 @@ def test_what_has_no_module_is_refused(make, sentence, tiny_bert, with_encoder, 
 def test_a_map_that_float32_cannot_carry_is_refused(tiny_bert, with_encoder, tmp_path):
     """A direction in which all sentences agree, scaled by 1e6, so that only rounding remains."""
     base = transformer(tiny_bert)
-    vectors = torch.from_numpy(base.encode(PROBES)).double()
+    vectors = torch.from_numpy(base.encode(PROBE_SENTENCES)).double()
     weight = 1e6 * torch.linalg.svd(vectors - vectors.mean(0)).Vh[-1:]
     narrow = affine(base, weight, -(weight @ vectors.mean(0)))
-    assert np.abs(narrow.encode(PROBES)).max() < 1e-6
+    assert np.abs(narrow.encode(PROBE_SENTENCES)).max() < 1e-6
     with pytest.raises(UserError, match="as float32 modules its vectors are off by"):
         export(with_encoder(narrow), tmp_path / "out")
 

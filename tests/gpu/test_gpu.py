@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from bench.models.float32 import SELECTION, float32_products
-from bench.models.fused_forward import attend
+from bench.models.fused_forward import attend_fused
 from bench.models.load import load_encoder
 from bench.models.transformer import load_backbone
 from bench.runs.resolve import resolve
@@ -121,7 +121,7 @@ def test_the_kernel_of_attention_equals_padded_attention(first_only):
     rows = [torch.randn(n, 2, 8, generator=draw).to(DEVICE, torch.float16) for n in (count, 9, 9)]
     results = []
     for attention in (
-        lambda *parts: attend(*parts, ends, key_ends, longest, 8, 0.0),
+        lambda *parts: attend_fused(*parts, ends, key_ends, longest, 8, 0.0),
         lambda *parts: attend_padded(*parts, ends, key_ends, 0.0),
     ):
         parts = [part.clone().requires_grad_() for part in rows]

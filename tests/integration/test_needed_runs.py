@@ -8,7 +8,7 @@ import yaml
 
 from bench.models.load import load_encoder
 from bench.results.records import read_trained
-from bench.results.suite_results import read_suite
+from bench.results.suite_results import read_results
 from bench.runs import config as suites
 from bench.runs import paths
 from bench.runs.plan import read_plan
@@ -53,7 +53,7 @@ def test_teacher_and_student_are_trained_in_order(make, tiny_bert, tmp_path):
     plan = read_plan(tmp_path / "plan.json")
     done = jobs.run_plan(tmp_path, plan, plan.chosen(), "cpu")
     assert [run.id for run in done] == [teacher.id, student.id]
-    rows = read_suite(tmp_path).runs
+    rows = read_results(tmp_path).runs
     assert [run.status for run in rows] == ["finished", "finished"]
     found = read_trained(paths.result_file(tmp_path, student.id, "train")).run
     assert found.needs == {"run:simcse[sentences=28]@official": teacher.describe()}
@@ -96,7 +96,7 @@ def test_a_student_needs_its_teachers_encoder(make, tmp_path):
     write_json(file, {"outcome": {"status": "diverged", "reason": "the loss is nan"}})
     plan = read_plan(tmp_path / "plan.json")
     list(jobs.run_plan(tmp_path, plan, plan.chosen([student.id]), "cpu"))
-    row = read_suite(tmp_path).runs[1]
+    row = read_results(tmp_path).runs[1]
     why = "it needs run:simcse[sentences=28]@official, whose training diverged"
     assert (row.status, row.reason) == ("skipped", why)
 

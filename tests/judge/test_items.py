@@ -173,7 +173,7 @@ def covered(sizes, strengths, draws):
     mean over tasks."""
     truth, hits = true_difference(strengths), 0
     for draw in range(draws):
-        items.SEED = draw  # other resamples each time
+        items.RESAMPLING_SEED = draw  # other resamples each time
         a, b = sample(sizes, strengths, draw)
         found = np.mean([difference(a[task], b[task]) for task in a])
         error = compare_items(a, b, list(a), found).error
@@ -187,7 +187,7 @@ STRENGTHS = ((0.8, 0.8), (0.82, 0.78))  # equal encoders and different ones
 @pytest.fixture
 def quick(monkeypatch):
     monkeypatch.setattr(items, "REPLICATES", 100)
-    monkeypatch.setattr(items, "SEED", items.SEED)
+    monkeypatch.setattr(items, "RESAMPLING_SEED", items.RESAMPLING_SEED)
 
 
 def test_the_interval_covers_the_true_difference(quick):

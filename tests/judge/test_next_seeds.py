@@ -13,7 +13,7 @@ from bench.judge.heading import heading
 from bench.judge.next_seeds import greedy, grow, open_questions, report, runs_to_decide
 from bench.judge.numbers import judge_numbers
 from bench.report.tables import write_tables
-from bench.results.suite_results import read_suite
+from bench.results.suite_results import read_results
 from bench.runs import config as configurations
 from bench.stages.cost import Measured, predict
 from methods.base import overlay
@@ -113,7 +113,7 @@ def growth_of(folder, config=CONFIG, hours=20.0):
 
 def open_sides(suite, **wanted):
     """The open questions whose numbers have these fields."""
-    found = open_questions(read_suite(suite))
+    found = open_questions(read_results(suite))
     return [side for side in found if wanted.items() <= vars(side.number).items()]
 
 
@@ -185,9 +185,9 @@ def test_from_a_suite_to_its_grown_tables(tmp_path, capsys):
 
 def test_added_seeds_come_after_the_first_look(tmp_path):
     growth, _ = growth_of(suite_of(tmp_path))
-    assert not heading(read_suite(tmp_path / "paper")).growth
+    assert not heading(read_results(tmp_path / "paper")).growth
     suite = suite_of(tmp_path / "grown", growth.config)
-    sides = [compared["ours"] for compared in judge_numbers(read_suite(suite))]
+    sides = [compared["ours"] for compared in judge_numbers(read_results(suite))]
     sides = [side for side in sides if len(side.scores) > 5]
     found = {(side.number.run, side.number.minus): side.verdict_input().first for side in sides}
     assert found[SIMCSE[0], ""] == 5

@@ -7,7 +7,7 @@ import pytest
 
 from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
 from bench.judge.heading import heading
-from bench.results.suite_results import read_suite
+from bench.results.suite_results import read_results
 from bench.runs.resolve import resolve
 from bench.utils.files import read_json, write_json
 from tests.support.rows import numbers_of, row_of, rows_of
@@ -25,7 +25,7 @@ WHERE |= {"task": "Avg"}
 def cell(folder, where=(), **more):
     """The row of a printed number; `where` is a source, table, method and backbone, or less."""
     where = WHERE | dict(zip(WHERE, where, strict=False)) | more
-    return row_of(numbers_of(read_suite(folder)), **where)
+    return row_of(numbers_of(read_results(folder)), **where)
 
 
 def judged(folder, *runs, where=(), **more):
@@ -194,7 +194,7 @@ def test_a_stand_in_shows_its_numbers_and_says_so(tmp_path):
     own = f"toy-bert stands in for {BASE}, with its own settings; scored on world"
     assert found.ours.verdict.reason.startswith(own)
     assert cell(folder, backbone="roberta-base").ours.verdict.kind == "not run"
-    remark = heading(read_suite(folder)).remark
+    remark = heading(read_results(folder)).remark
     assert "toy-bert" in remark
     assert remark.endswith("Do not compare these numbers with any paper.")
 
@@ -262,7 +262,7 @@ def test_the_average_of_the_dev_sets(tmp_path):
         records = [dev | {"task": task, "value": value} for task, value in scores.items()]
         test = dict.fromkeys(scores, 11.0)
         entries.append({"method": "is-cse", "seed": seed, "scores": test, "records": records})
-    rows = numbers_of(read_suite(write_suite(tmp_path, entries)))
+    rows = numbers_of(read_results(write_suite(tmp_path, entries)))
     found = rows_of(rows, table="Table 4", variant="L=1024")
     ours = {row.task: row.ours.scores for row in found}
     assert ours == {"STS-B": (84.0, 85.0), "Avg": (79.75,)}
@@ -374,7 +374,7 @@ def checkpoint(off=0.0, **more):
 
 def quoted_numbers(folder, *runs, metric="spearman"):
     """The numbers that quote the checkpoint."""
-    rows = numbers_of(read_suite(write_suite(folder, runs)))
+    rows = numbers_of(read_results(write_suite(folder, runs)))
     return rows_of(rows, published="published@paper", metric=metric)
 
 

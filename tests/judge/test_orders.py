@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
 from bench.judge.orders import expected_tau, kendall, orders, resampled_means, tau_interval
-from bench.judge.stage import planned
-from bench.judge.systems import boards
-from bench.results.suite_results import read_suite
+from bench.judge.stage import judge_plans
+from bench.judge.systems import board_rows
+from bench.results.suite_results import read_results
 from tests.oracles.order_coverage import SEEDS, below_expected, covered
 from tests.oracles.verdict_rule import DOCUMENT
 from tests.support.rows import numbers_of, rows_of
@@ -112,11 +112,11 @@ def suite_of(folder, means, *, count=3, more=()):
     untrained = {"method": "untrained", "setting": "paper", "scores": float(means[0])}
     rest = zip(ROWS[1:], means[1:], strict=True)
     trained = [run for method, mean in rest for run in runs_of(method, mean, count=count)]
-    return read_suite(write_suite(folder, [untrained, *trained, *more]))
+    return read_results(write_suite(folder, [untrained, *trained, *more]))
 
 
 def orders_of(suite):
-    return orders(numbers_of(suite), boards(suite))
+    return orders(numbers_of(suite), board_rows(suite))
 
 
 def order_of(suite, source, table, backbone):
@@ -149,7 +149,7 @@ def test_rows_that_diverged_are_left_out(tmp_path):
 def test_rows_that_cannot_be_compared_with_print_are_left_out(tmp_path):
     untrained = {"method": "untrained", "setting": "paper", "scores": 57.0}
     elsewhere = [run | {"corpus": "wiki-mini"} for run in runs_of("is-cse", 78)]
-    suite = read_suite(write_suite(tmp_path, [untrained, *runs_of("simcse", 76), *elsewhere]))
+    suite = read_results(write_suite(tmp_path, [untrained, *runs_of("simcse", 76), *elsewhere]))
     assert order_of(suite, *TABLE) is None  # two rows are left
 
 
@@ -170,7 +170,7 @@ def test_the_same_run_counts_once(tmp_path):
 
 def test_averages_rank_the_rows_or_else_the_only_task():
     tasks = {}
-    for row in rows_of(planned([]).numbers, ranks=True):
+    for row in rows_of(judge_plans([]).numbers, ranks=True):
         tasks.setdefault((row.source, row.table), set()).add(row.task)
         assert row.metric in ("spearman", "accuracy")
     assert tasks["is-cse", "Table 4"] == {"Avg"}  # prints STS-B and the average

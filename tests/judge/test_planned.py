@@ -11,14 +11,14 @@ from bench.datasets.metrics import PRINTED
 from bench.evaluation import protocols
 from bench.evaluation.scoring import read_tasks, score_encoder
 from bench.judge.numbers import planned_scores, select
-from bench.judge.stage import planned as planned_rows
+from bench.judge.stage import judge_plans as planned_rows
 from bench.judge.stage import read_suite as read_rows
 from bench.judged.words import FEWEST_SEEDS
-from bench.report.coverage import STAGES, coverage, without_recipe
+from bench.report.coverage import COVERAGE_STAGES, coverage, without_recipe
 from bench.reported.address import address
 from bench.reported.figures import load_figures
 from bench.reported.number import numbers
-from bench.results.suite_results import NOT_SCORED, RunResults, SuiteResults, read_suite
+from bench.results.suite_results import NOT_SCORED, RunResults, SuiteResults, read_results
 from bench.runs import config
 from bench.runs.plan import Plan
 from bench.runs.resolve import parse
@@ -152,7 +152,7 @@ def test_what_is_measured_is_what_is_scored(tiny_data, tmp_path, monkeypatch):
     """On every task of SentEval, scoring gives exactly the scores that `planned_scores` lists."""
 
     def result(part):
-        return protocols.Result(1.0, 2.0, np.zeros(len(part.labels), dtype=np.int64))
+        return protocols.ProtocolResult(1.0, 2.0, np.zeros(len(part.labels), dtype=np.int64))
 
     def best_on_dev(tasks, grids, _):
         return [[result(parts["test"])] * len(grids) for parts, _ in tasks]
@@ -164,7 +164,7 @@ def test_what_is_measured_is_what_is_scored(tiny_data, tmp_path, monkeypatch):
     records, _ = score_encoder(Words(), read_tasks(["all"], data), "dev", "cpu", tmp_path / "work")
     entry = {"method": "simcse", "seed": 1, "scores": {}, "records": records}
     entry["outcome"] = {"best_step": 3, "curve": [{"step": 3, "dev": 70.0}]}
-    suite = read_suite(write_suite(tmp_path / "suite", [entry]))
+    suite = read_results(write_suite(tmp_path / "suite", [entry]))
     assert planned_scores(planned_run(1, "all")) == set(suite.runs[0].scores)
     assert planned_scores(planned_run(1, "all", skip="no such layer")) == set()
 
@@ -197,4 +197,4 @@ def test_what_is_measured_in_part():
 )
 def test_stages_of_a_small_suite(small, source, table, counts):
     row = next(row for row in coverage(small) if (row["source"], row["table"]) == (source, table))
-    assert [row[stage] for stage in STAGES] == counts
+    assert [row[stage] for stage in COVERAGE_STAGES] == counts

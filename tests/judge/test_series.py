@@ -12,7 +12,7 @@ from bench.judged.words import OURS
 from bench.report.figures.papers import DRAW
 from bench.reported import curves
 from bench.reported.figures import FigureKind, load_figures
-from bench.results.suite_results import read_suite
+from bench.results.suite_results import read_results
 from bench.utils.files import read_json, stem, write_json
 from tests.support.printed_numbers import mapped, printed
 from tests.support.synthetic_figures import folder, suite, write_everything
@@ -219,18 +219,18 @@ def test_tokens_are_those_of_one_seed(folder, suite):
     ],
 )
 def test_there_is_no_figure_without_data(tmp_path, entries, expected):
-    suite = read_suite(write_suite(tmp_path, entries))
+    suite = read_results(write_suite(tmp_path, entries))
     assert ids(figures(suite)) == expected
 
 
 def test_what_print_has_beyond_our_last_step_is_left_out(tmp_path):
     """A log of a single point would be no line, and would stretch the axis."""
     write_everything(tmp_path / "a", only=["S12", "L1"], seeds=(1,), steps=4)
-    short = read_suite(tmp_path / "a")
+    short = read_results(tmp_path / "a")
     assert set(table("S12", short)["origin"]) == {OURS}
     assert table("L1", short).query("origin != @OURS")["step"].max() == 500
     write_everything(tmp_path / "b", only=["L1"], seeds=(1,), steps=1)
-    found = row("L1", read_suite(tmp_path / "b"))
+    found = row("L1", read_results(tmp_path / "b"))
     assert set(found.columns["origin"]) == {OURS}
     assert found.remarks == (
         "Printed steps and released logs beyond our last step, 125, are not drawn, "
@@ -250,7 +250,7 @@ def test_gold_scores_end_their_group(tmp_path):
     write_everything(tmp_path, only=["I9"], seeds=(1,))
     gold = [0.0, 0.999, 1.0, 1.001, 2.0, 2.5, 3.0, 3.2, 4.0, 4.2, 5.0]
     change_analyses(tmp_path, cosines={"gold": gold, "cosine": [score / 5 for score in gold]})
-    groups = table("I9", read_suite(tmp_path)).query("series == 'SimCSE'")["group"].tolist()
+    groups = table("I9", read_results(tmp_path)).query("series == 'SimCSE'")["group"].tolist()
     assert groups == [0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
 
 
@@ -258,7 +258,7 @@ def test_an_analysis_that_could_not_be_made_is_no_data(tmp_path):
     write_everything(tmp_path, only=["S1", "I8"], seeds=(1,))
     no_pair = {"STS-B": {"all": {"alignment": None, "uniformity": -2.0}}}
     change_analyses(tmp_path, layers={"reason": "no transformer"}, alignment=no_pair)
-    suite = read_suite(tmp_path)
+    suite = read_results(tmp_path)
     found = ids(figures(suite))
     assert "S11" in found
     assert not {"S1", "I8"} & {*found}
@@ -267,7 +267,7 @@ def test_an_analysis_that_could_not_be_made_is_no_data(tmp_path):
 def test_stand_ins_are_named_and_what_is_missing_is_said(tmp_path):
     stand_ins = {"bert-base-uncased": "toy-bert"}
     write_everything(tmp_path, depth=4, seeds=(1,), stand_ins=stand_ins, data="world")
-    rows = figures(read_suite(tmp_path))
+    rows = figures(read_results(tmp_path))
     assert ids(rows) == ["G5", "L1", "I8", "S1", "S6", "S7", "S10", "S11", "S12", "Z1"]
     for found in rows:
         points = pd.DataFrame(found.columns)
@@ -289,7 +289,7 @@ def test_the_first_run_of_several_is_taken_and_diverged_trainings_are_told(tmp_p
         (4, [names[2], names[0]], "1 of 2 trainings of sscl[layer=11], official diverged."),
         (2, [names[1], names[0]], "SSCL-SimCSE at 1 is sscl[stack=1], official here."),
     ):
-        suite = read_suite(write_suite(tmp_path / str(last), entries[:last]))
+        suite = read_results(write_suite(tmp_path / str(last), entries[:last]))
         drawn = table("S7", suite).query("origin == @OURS")["run"].tolist()
         assert drawn == [f"{name}@official" for name in runs]
         assert row("S7", suite).remarks[0] == remark

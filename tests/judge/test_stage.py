@@ -48,7 +48,7 @@ def test_chosen_comparisons_are_those_of_the_suite(judged, methods, backbones, s
 
 
 def test_another_baseline_compares_the_whole_suite(folder, judged):
-    pairs = against(suite_results.read_suite(folder), "is-cse")
+    pairs = against(suite_results.read_results(folder), "is-cse")
     assert compared(judged, "is-cse") == pairs
     chosen = [pair for pair in pairs if pair.method == "simcse"]
     assert compared(judged, "is-cse", ["simcse"]) == chosen

@@ -1,7 +1,7 @@
 """The systems of a suite on its boards: their order, and what is said of them."""
 
 from bench.judge.heading import heading
-from bench.results.suite_results import read_suite
+from bench.results.suite_results import read_results
 from bench.utils.files import write_json
 from tests.support.rows import systems_of
 from tests.support.synthetic_suite import seeds, write_suite
@@ -22,7 +22,7 @@ def test_leaderboards_are_best_first_and_count_what_is_missing(tmp_path):
     runs += [run | tasks for run in seeds("sscl", [{"STS-B": 50.0}], backbone="roberta-base")]
     folder = write_suite(tmp_path, runs)
     write_json(folder / "runs" / "run004" / "failure.json", {})
-    suite = read_suite(folder)
+    suite = read_results(folder)
     assert heading(suite).partial == "Partial: 6 of 9 runs have been made, 1 failed."
     rows = systems_of(suite)
     assert [(row.backbone, row.method, row.n, row.averages, row.remark) for row in rows] == [

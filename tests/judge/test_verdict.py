@@ -10,7 +10,7 @@ from scipy import stats
 from statsmodels.stats.weightstats import DescrStatsW
 
 from bench.judge.statistics import Prediction
-from bench.judge.verdict import TOLERANCES, VerdictInput, tolerance, verdicts
+from bench.judge.verdict import TOLERANCES, VerdictInput, tolerance, verdicts_of
 from bench.judged.words import FEWEST_SEEDS, MOST_SEEDS
 from bench.reported import prior_sd
 from tests.oracles import verdict_rule as rule
@@ -30,7 +30,7 @@ PRIOR = 0.5444
 
 def verdict(printed, ours, **rest):
     """The verdict on a single number."""
-    return verdicts([VerdictInput(printed, ours, **rest)])[0]
+    return verdicts_of([VerdictInput(printed, ours, **rest)])[0]
 
 
 # --- The intervals ---
@@ -155,7 +155,7 @@ FAMILY = [75 + stats.t.ppf(1 - p / 2, 9) * (0.5 * 1.2**0.5) for p in P_VALUES]
 )
 def test_corrections_on_known_p_values(average, adjusted):
     family = [VerdictInput(x, OURS, 0.1, prior_sd=0.5, average=average) for x in FAMILY]
-    found = verdicts(family)
+    found = verdicts_of(family)
     assert [verdict.p for verdict in found] == pytest.approx(P_VALUES)
     assert [verdict.p_adjusted for verdict in found] == pytest.approx(adjusted)
     kinds = ["lower" if p < 0.05 else "consistent" for p in adjusted]
@@ -169,8 +169,8 @@ def test_numbers_without_a_test_and_tasks_do_not_count_for_averages():
         *[VerdictInput(50.0, [50.0, 51.0], 1.0)] * 50,
         *[VerdictInput(75.0, OURS, 1.0, average=False)] * 50,
     ]
-    assert verdicts([lone])[0] == verdicts([lone, *company])[0]
-    assert verdicts([lone])[0].kind == "lower"
+    assert verdicts_of([lone])[0] == verdicts_of([lone, *company])[0]
+    assert verdicts_of([lone])[0].kind == "lower"
 
 
 # --- Tolerances ---
@@ -251,7 +251,7 @@ def test_later_looks_add_at_most_one_percent_at_the_edge_of_the_tolerance(first,
 def test_seeds_up_to_the_first_look_are_judged_as_if_none_were_added(ours, printed, prior, allowed):
     suite = VerdictInput(printed, ours, allowed, prior_sd=prior)
     grown = replace(suite, first=len(ours))
-    assert verdicts([suite])[0].kind == verdicts([grown])[0].kind
+    assert verdicts_of([suite])[0].kind == verdicts_of([grown])[0].kind
     assert suite.seeds_to_decide <= grown.seeds_to_decide
 
 
@@ -260,9 +260,9 @@ def test_the_first_look_stands_while_the_mean_stays_on_its_side(added, kind):
     """With two seeds more, at the level 0.005 * 5 / 7, the number is open. The mean of all is 74.97
     or 74.14."""
     cell = VerdictInput(75.5, [*OURS, added, added], 1.0, prior_sd=PRIOR, first=5)
-    assert verdicts([replace(cell, ours=OURS)])[0].kind == "reproduced"
+    assert verdicts_of([replace(cell, ours=OURS)])[0].kind == "reproduced"
     assert cell.within() is None
-    found = verdicts([cell])[0]
+    found = verdicts_of([cell])[0]
     assert found.kind == kind
     assert ("the first 5 seeds decided" in found.reason) == (kind == "reproduced")
     sides = 2 if found.within else 1

@@ -32,7 +32,7 @@ def written(tmp_path_factory):
     (folder / "items").mkdir()
     (folder / "items" / "other.npz").write_bytes(b"1")  # of no planned run
     write_rows(folder)
-    return folder, judge(suite_results.read_suite(folder)).model_dump()
+    return folder, judge(suite_results.read_results(folder)).model_dump()
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import pytest
 
 from bench.evaluation.classifier import MODES
 from bench.judge.world import judge_world
-from bench.models.packed_forward import POOLERS
-from bench.results.suite_results import read_suite
+from bench.models.packed_forward import POOLER_FUNCTIONS
+from bench.results.suite_results import read_results
 from bench.runs import config
 from bench.stages.jobs import run_plan
 from tests.methods.mutations import MUTATIONS
@@ -42,7 +42,7 @@ def verdicts(wanted, folder):
     part = plan.model_copy(update={"runs": runs})
     part.write(folder / "plan.json")
     list(run_plan(folder, part, runs, "cpu", ["train", "score"]))
-    return {cell.verdict.kind for cell in judge_world(read_suite(folder))}
+    return {cell.verdict.kind for cell in judge_world(read_results(folder))}
 
 
 def test_without_a_mistake_all_scores_are_as_on_the_reference_machine(tmp_path):
@@ -69,7 +69,10 @@ MISTAKES: dict[str, tuple[dict[str, list[str]], Mutation]] = {
     "first_token_for_the_mean": (POOLED, pooling(MEAN, "return states[:, 0]")),
     "layer_before_the_last": (
         POOLED,
-        entry(POOLERS, "avg", lambda plain: lambda states, mask: plain(states[:-1], mask))),
+        entry(
+            POOLER_FUNCTIONS, "avg",
+            lambda plain: lambda states, mask: plain(states[:-1], mask),
+        )),
     "gold_of_the_next_pair": (
         POOLED, pairs("formula(gold, predicted)", "formula(np.roll(gold, 1), predicted)")),
     "dev_for_test": (POOLED, pairs("[split])[split]}", "['dev'])['dev']}")),

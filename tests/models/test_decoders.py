@@ -18,7 +18,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, 
 from bench.models import encoder as encoders
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import Model, ModularEncoder, load_encoder, save_encoder
-from bench.registry.backbones import fingerprint
+from bench.registry.backbones import backbone_fingerprint
 from tests.conftest import make_sentences
 from tests.models.folders import change, pooling, refused, write
 
@@ -275,9 +275,9 @@ def test_the_base_of_an_adapter_is_part_of_its_identity_and_has_to_fit(adapted, 
     base, folder, _ = adapted()
     copied = shutil.copytree(base, tmp_path / "base")
     change(folder / "adapter_config.json", base_model_name_or_path=str(copied))
-    before = fingerprint(str(folder))
+    before = backbone_fingerprint(str(folder))
     change(copied / "config.json", rms_norm_eps=1e-3)
-    assert fingerprint(str(folder)) != before
+    assert backbone_fingerprint(str(folder)) != before
     change(folder / "adapter_config.json", target_modules=["q_proj"])
     refused(lambda: load_encoder(folder, pooler="last"), "v_proj.lora_A.weight, which is not read")
     change(folder / "adapter_config.json", base_model_name_or_path=str(tmp_path / "nowhere"))

@@ -25,7 +25,7 @@ def padded(monkeypatch):
     def attend(queries, keys, values, ends, key_ends, longest, longest_keys, rate):
         return attend_padded(queries, keys, values, ends, key_ends, rate)
 
-    monkeypatch.setattr(fused_forward, "attend", attend)
+    monkeypatch.setattr(fused_forward, "attend_fused", attend)
 
 
 def states(model, fused, kind, first_only=True):

@@ -5,7 +5,7 @@ from torch.nn import functional as F
 
 
 def attend_padded(queries, keys, values, ends, key_ends, rate):
-    """`bench.models.fused_forward.attend` on padded sequences."""
+    """`bench.models.fused_forward.attend_fused` on padded sequences."""
     padded = [
         torch.nn.utils.rnn.pad_sequence(list(rows.split(of.diff().tolist())), batch_first=True)
         for rows, of in ((queries, ends), (keys, key_ends), (values, key_ends))

@@ -7,8 +7,8 @@ import pytest
 
 from bench.judge.stage import compared, read_suite
 from bench.report.comparison_table import (
-    caption,
     claims_frame,
+    comparison_caption,
     line_of,
     pairs_frame,
     render_versus,
@@ -49,7 +49,9 @@ def test_encoders_without_seeds_are_compared_over_items():
     pairs = [pair("sscl", [0.1], kind="items", items=12345, sd_a=None, difference=None)]
     texts = {"n": "12,345 items", "A": "75.10", "B": "75.00 ± 0.40", "A - B": "–"}
     assert line_of(pairs[0]).items() >= texts.items()
-    assert "A and B have no seeds, n is the number of test items;" in caption(SUITE, pairs)
+    assert "A and B have no seeds, n is the number of test items;" in comparison_caption(
+        SUITE, pairs
+    )
 
 
 # --- Order ---
@@ -82,8 +84,8 @@ def test_a_caption_shows_each_prior_of_the_spreads_once():
     assert (
         "of the other methods, a prior of 0.34 points with 4.0 degrees of freedom "
         f"({BASE}, Avg), 0.34 points with 4.0 degrees of freedom (roberta-base, Avg). ↑ better"
-    ) in caption(SUITE, pairs)
-    assert "prior" not in caption(SUITE, pairs[2:3])
+    ) in comparison_caption(SUITE, pairs)
+    assert "prior" not in comparison_caption(SUITE, pairs[2:3])
 
 
 # --- Files ---

@@ -16,7 +16,7 @@ from bench.judge.judge import judge
 from bench.judge.numbers import planned_scores
 from bench.judge.stage import read_suite
 from bench.report.formats import latex, latex_text
-from bench.report.leaderboard import boards, in_format, named_rows, show_leaderboards
+from bench.report.leaderboard import in_format, named_rows, show_leaderboards, shown_boards
 from bench.report.printed_table import captioned, in_lines, legend, printed_tables
 from bench.results.suite_results import RunResults, SuiteResults
 from bench.runs import config
@@ -68,7 +68,7 @@ def test_every_table_of_the_paper_suite_compiles_and_fits(tmp_path):
     assert verdicts >= {"reproduced", "inconclusive", "lower", "higher", "not run"}
     texts = [
         in_format(judged, board, judged.board_systems(board.name), "latex")
-        for board in boards(judged)
+        for board in shown_boards(judged)
     ]
     texts += [
         latex(in_lines(table), captioned(suite, table), stem, legend(table))

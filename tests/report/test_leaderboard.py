@@ -13,16 +13,16 @@ from bench.judge.stage import read_suite
 from bench.judge.systems import beside_baseline, system_rows
 from bench.report.formats import Bold
 from bench.report.leaderboard import (
-    boards,
-    caption,
     frame,
     in_format,
+    leaderboard_caption,
     named_rows,
     show_leaderboards,
+    shown_boards,
     shown_leaderboard,
     write_leaderboards,
 )
-from bench.results.suite_results import read_suite as read_results
+from bench.results.suite_results import read_results
 from bench.runs.resolve import resolve
 from bench.utils.errors import UserError
 from tests.support.judged_rows import BASE, WITH_BASELINE, board, heading, judged, pair, system
@@ -121,7 +121,7 @@ def test_only_planned_tasks_are_columns():
     table = shown_leaderboard(heading(part), part, [row])
     assert list(table.columns) == ["Backbone", "Method", "n", "STS-B", "SICK-R"]
     assert table.rows[0]["SICK-R"] == "61.00 ± 1.41"
-    text = caption(heading(part), part, [row])
+    text = leaderboard_caption(heading(part), part, [row])
     assert text.startswith(f"Suite s on {BASE}: Spearman x 100 on STS-B and SICK-R, mean ±")
 
 
@@ -137,7 +137,7 @@ def test_only_planned_tasks_are_columns():
     ],
 )  # fmt: skip
 def test_a_caption_says_what_was_measured(suite, name, rows, words):
-    text = caption(suite, board(name), rows)
+    text = leaderboard_caption(suite, board(name), rows)
     assert words in text
     assert ("are controls" in text) == rows[0].labelled
 
@@ -175,7 +175,7 @@ def test_boards_without_scores_are_left_out_but_for_sts():
     suite = heading(board(), board("transfer"), board("probing"))
     rows = [system("simcse", board="transfer", tasks=("MR",)),
             system("simcse", [80.0], board="probing", tasks=("Tense",))]  # fmt: skip
-    assert [shown.name for shown in boards(judged(rows, suite))] == ["sts", "probing"]
+    assert [shown.name for shown in shown_boards(judged(rows, suite))] == ["sts", "probing"]
 
 
 # --- What belongs to a row ---

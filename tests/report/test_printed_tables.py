@@ -13,7 +13,7 @@ import pytest
 
 from bench.datasets.metrics import PRINTED
 from bench.datasets.tasks import STS_TASKS
-from bench.judge.stage import planned, read_suite
+from bench.judge.stage import judge_plans, read_suite
 from bench.judged.rows import OrderRow, QuotedRow, Score, Verdict, WorldRow
 from bench.report.formats import Bold
 from bench.report.printed_table import (
@@ -44,7 +44,7 @@ RENDERED = Path(__file__).with_name("rendered")
 
 @pytest.fixture(scope="module")
 def print_alone():
-    return planned([])
+    return judge_plans([])
 
 
 @pytest.fixture(scope="module")

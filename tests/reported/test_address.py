@@ -5,7 +5,7 @@ import shlex
 import pytest
 
 from bench.datasets.metrics import PRINTED
-from bench.reported import LABEL
+from bench.reported import ROW_COLUMNS
 from bench.reported.address import address, find_rows, find_table, reproduce_command
 from bench.utils.files import sha256_text
 from tests.support.printed_numbers import mapped, printed
@@ -27,12 +27,16 @@ def test_addresses_are_distinct_and_stay():
 def test_the_command_of_a_number_finds_its_row_and_no_other():
     """Every row that has a run; a search without signs takes IS-CSE's `+ DCLR` for `DCLR`."""
     numbers = mapped()
-    for number in numbers[numbers["metric"].isin(PRINTED)].drop_duplicates(LABEL).itertuples():
+    for number in (
+        numbers[numbers["metric"].isin(PRINTED)].drop_duplicates(ROW_COLUMNS).itertuples()
+    ):
         words = shlex.split(reproduce_command(number))
         assert words[:4] == ["python", "-m", "bench", "reproduce"]
         source, table, _, row, _, backbone = words[4:]
         found = find_rows(source, table, row, backbone)
-        assert {own.label for own in found} == {tuple(getattr(number, name) for name in LABEL)}
+        assert {own.label for own in found} == {
+            tuple(getattr(number, name) for name in ROW_COLUMNS)
+        }
 
 
 @pytest.mark.parametrize(

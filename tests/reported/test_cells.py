@@ -27,11 +27,11 @@ def _suite():
         # Nothing to import or compare: the default test run pays nothing for this file.
         return None
     from bench.judge.judge import judge
-    from bench.results.suite_results import read_suite
+    from bench.results.suite_results import read_results
     from bench.utils.errors import UserError
 
     try:
-        return judge(read_suite(RESULTS))  # anew, whatever rows are stored
+        return judge(read_results(RESULTS))  # anew, whatever rows are stored
     except UserError as error:
         raise pytest.Collector.CollectError(f"SENTBENCH_RESULTS: {error}") from None
 

@@ -10,7 +10,7 @@ import yaml
 from bench.datasets.metrics import PRINTED
 from bench.datasets.tasks import BOARDS, STS_TASKS
 from bench.registry.methods import method_class
-from bench.reported import COLUMNS, FOLDER, LABEL, SOURCES, prior_sd, quoted
+from bench.reported import COLUMNS, FOLDER, ROW_COLUMNS, SOURCES, prior_sd, quoted
 from bench.reported.address import printed_names
 from bench.reported.figures import load_figures
 from bench.reported.number import REASONS, load_recipes, sweep_lines
@@ -30,7 +30,7 @@ def test_every_row_has_its_fields_and_none_got_lost():
     assert set(numbers["source"]) == set(SOURCES)
     assert set(numbers["split"]) == {"", "test", "dev", "train"}
     assert (numbers[["table", "method", "task", "metric"]] != "").all(axis=None)
-    assert not numbers.duplicated([*LABEL, "task", "split", "metric"]).any()
+    assert not numbers.duplicated([*ROW_COLUMNS, "task", "split", "metric"]).any()
 
 
 def test_spread_of_public_seeds():
@@ -48,10 +48,10 @@ def test_every_row_has_exactly_one_entry_and_every_entry_a_row():
     setting = ~numbers["metric"].isin(PRINTED)
     assert ((numbers["reason"] == "hyper-parameter, not a score") == setting).all()
     assert setting.sum() == 52
-    rows = numbers[LABEL].drop_duplicates()
+    rows = numbers[ROW_COLUMNS].drop_duplicates()
     for entry in load_recipes().entries:
         found = rows
-        for field in entry.model_fields_set & set(LABEL):
+        for field in entry.model_fields_set & set(ROW_COLUMNS):
             found = found[found[field].isin(getattr(entry, field))]
         assert len(found), f"{entry} matches nothing"
 
@@ -185,7 +185,7 @@ def test_what_is_quoted_from_a_checkpoint():
     assert averages.first().to_dict() == printed
     for row in numbers.query("method == 'SimCSE' and metric == 'spearman'").itertuples():
         if row.task == "Avg" and row.value == printed.get(row.backbone):
-            assert row.checkpoint, [getattr(row, name) for name in LABEL]
+            assert row.checkpoint, [getattr(row, name) for name in ROW_COLUMNS]
 
 
 def test_the_checkpoints_are_those_of_simcse():

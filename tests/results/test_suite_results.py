@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bench.datasets.tasks import BOARDS, STS_TASKS
-from bench.results.suite_results import read_suite
+from bench.results.suite_results import read_results
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
 from tests.support.rows import systems_of
@@ -22,14 +22,14 @@ def finished(folder, **more):
 
 
 def test_valid_results_are_read(tmp_path):
-    (run,) = read_suite(finished(tmp_path)).runs
+    (run,) = read_results(finished(tmp_path)).runs
     assert (run.status, run.analyses["alignment"]) == ("finished", ALIGNMENT)
     assert [point.as_written() for point in run.provenance.outcome.curve] == CURVE
     assert run.scores["STS12", "test", "spearman"] == 70.0
     assert run.scores["STS-B", "dev", "best_step"] == 125
     assert run.scores["uniformity", "", "uniformity"] == -2.5
     failed = {"alignment": {"reason": "the data has no STS-B"}}
-    (run,) = read_suite(finished(tmp_path, analyses=failed)).runs
+    (run,) = read_results(finished(tmp_path, analyses=failed)).runs
     assert ("uniformity", "", "uniformity") not in run.scores
 
 
@@ -37,10 +37,10 @@ def test_means_over_subsets_stand_beside_the_scores_over_all_pairs(tmp_path):
     """STS-B and SICK-R have no subsets, so they enter these averages with their only score."""
     common = {"split": "test", "metric": "spearman", "aggregation": "wmean"}
     weighted = [common | {"task": task, "value": 77.0} for task in STS_TASKS[:5]]
-    (run,) = read_suite(finished(tmp_path, records=weighted)).runs
+    (run,) = read_results(finished(tmp_path, records=weighted)).runs
     for metric, values in {"spearman": (70, 70), "spearman_wmean": (77, 75)}.items():
         assert tuple(run.scores[task, "test", metric] for task in ("STS12", "Avg")) == values
-    (run,) = read_suite(finished(tmp_path, scores={"STS-B": 70.0})).runs
+    (run,) = read_results(finished(tmp_path, scores={"STS-B": 70.0})).runs
     assert ("Avg", "test", "spearman_wmean") not in run.scores
 
 
@@ -55,7 +55,7 @@ def test_scores_on_unseen_items(tmp_path):
     counts = {task: {"sentences": 200, "seen": 0} for task in STS_TASKS}
     counts |= {"STS12": {"sentences": 200, "seen": 100}, "STS13": {"sentences": 600, "seen": 2}}
     records = [unseen("STS12", 63.0), unseen("STS13", 70.7)]
-    suite = read_suite(finished(tmp_path, contamination=counts, records=records))
+    suite = read_results(finished(tmp_path, contamination=counts, records=records))
     (run,) = suite.runs
     found = [
         run.points_on_unseen(BOARDS["sts"], task) for task in ("STS12", "STS13", "STS14", "Avg")
@@ -71,14 +71,14 @@ def test_scores_on_unseen_items(tmp_path):
 
 def test_no_score_is_left_where_all_sentences_are_seen(tmp_path):
     counts = {task: {"sentences": 200, "seen": 200} for task in STS_TASKS}
-    suite = read_suite(finished(tmp_path, contamination=counts))
+    suite = read_results(finished(tmp_path, contamination=counts))
     assert suite.runs[0].points_on_unseen(BOARDS["sts"], "Avg") is None
     (row,) = systems_of(suite)
     assert row.remark.startswith("test sentences in its corpus: STS12 100%, STS13 100%, STS14")
 
 
 def test_what_was_not_counted_is_unknown(tmp_path):
-    suite = read_suite(finished(tmp_path))
+    suite = read_results(finished(tmp_path))
     assert suite.runs[0].points_on_unseen(BOARDS["sts"], "STS12") is None
     assert np.isnan(suite.runs[0].seen(STS_TASKS))
     (row,) = systems_of(suite)
@@ -107,7 +107,7 @@ def test_results_that_do_not_fit_are_reported(tmp_path, file, change, message):
     change(content)
     write_json(path, content)
     with pytest.raises(UserError, match=rf"^{path} .*{message}"):
-        read_suite(tmp_path)
+        read_results(tmp_path)
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "accuracy_mlp", "f1", "spearman"])
@@ -119,26 +119,26 @@ def test_classifiers_of_another_mode_are_reported(tmp_path, metric):
     content["records"].append(content["records"][0] | {"task": "MRPC", "metric": metric})
     content["provenance"]["mode"] = "dev"
     write_json(path, content)
-    assert read_suite(tmp_path).runs[0].status == "finished"
+    assert read_results(tmp_path).runs[0].status == "finished"
     content["provenance"]["mode"] = "test"
     write_json(path, content)
     if metric == "spearman":
-        assert read_suite(tmp_path).runs[0].status == "finished"
+        assert read_results(tmp_path).runs[0].status == "finished"
         return
     with pytest.raises(UserError, match="have mode 'test', which is 'dev' in the plan"):
-        read_suite(tmp_path)
+        read_results(tmp_path)
 
 
 def test_a_seed_counts_once(tmp_path):
     run = {"method": "simcse", "seed": 1, "scores": ROWS}
     changes = [{"corpus": "nli"}, {"recipe_changes": {"epochs": 2}}, {"seed": 2}]
     assert (
-        len(read_suite(write_suite(tmp_path, [run, *(run | change for change in changes)])).runs)
+        len(read_results(write_suite(tmp_path, [run, *(run | change for change in changes)])).runs)
         == 4
     )
     told = "'run000' and 'run001' are one experiment with one seed, 1"
     with pytest.raises(UserError, match=told):
-        read_suite(write_suite(tmp_path, [run, run]))
+        read_results(write_suite(tmp_path, [run, run]))
 
 
 def test_nan_is_rejected(tmp_path):
@@ -146,7 +146,7 @@ def test_nan_is_rejected(tmp_path):
     path = finished(tmp_path) / "scores" / "run000.json"
     path.write_text(path.read_text().replace("70.0", "NaN", 1))
     with pytest.raises(UserError, match="not nan"):
-        read_suite(tmp_path)
+        read_results(tmp_path)
 
 
 def test_a_plan_that_does_not_fit_is_reported(tmp_path):
@@ -156,4 +156,4 @@ def test_a_plan_that_does_not_fit_is_reported(tmp_path):
     write_json(path, plan)
     told = rf"is not a plan \('runs.0.id' should match .* plan --config FILE.yaml --out {path}$"
     with pytest.raises(UserError, match=told):
-        read_suite(tmp_path)
+        read_results(tmp_path)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from bench.models.load import load_encoder, save_encoder
-from bench.registry.backbones import encoder_sum, fingerprint
-from bench.results.suite_results import read_suite
+from bench.registry.backbones import backbone_fingerprint, encoder_sum
+from bench.results.suite_results import read_results
 from bench.runs import config as suites
 from bench.runs.resolve import resolve
 from bench.runs.run import PlannedRun, Run
@@ -52,7 +52,7 @@ def test_an_encoder_is_a_run_with_the_tasks_of_the_suite(content, model):
     assert (run.trained, run.backbone, run.seed) == (False, "none", None)
     hyper = {"model": str(model), "pooler": "avg", "prompt": None, "normalize": True}
     assert run.parts[0][2] == hyper | {"template": None, "dims": None, "dtype": "float32"}
-    assert run.models == {str(model): fingerprint(str(model))}
+    assert run.models == {str(model): backbone_fingerprint(str(model))}
 
 
 def test_every_prompt_can_be_named(content, model):
@@ -98,15 +98,21 @@ def test_changed_files_are_another_run(model):
 
 
 def test_names_of_the_hub_identify_themselves(model, monkeypatch):
-    assert fingerprint("a/b@main") == "a/b@main"
+    assert backbone_fingerprint("a/b@main") == "a/b@main"
     monkeypatch.setenv("BENCH_MODELS", str(model.parent))
-    assert fingerprint("mine") == fingerprint(str(model)) == f"sha256-{encoder_sum(model)}"
+    assert (
+        backbone_fingerprint("mine")
+        == backbone_fingerprint(str(model))
+        == f"sha256-{encoder_sum(model)}"
+    )
 
 
 def test_the_folder_of_a_run_is_that_of_its_encoder(model, tmp_path):
     save_encoder(load_encoder(model, pooler="avg"), tmp_path / "run" / "encoder")
     (tmp_path / "run" / "log.jsonl").touch()
-    assert fingerprint(str(tmp_path / "run")) == fingerprint(str(tmp_path / "run" / "encoder"))
+    assert backbone_fingerprint(str(tmp_path / "run")) == backbone_fingerprint(
+        str(tmp_path / "run" / "encoder")
+    )
 
 
 @pytest.mark.parametrize(
@@ -169,7 +175,7 @@ def test_its_row_stands_beside_those_of_methods(content, model, tmp_path):
     plan = suites.plan(suites.validate(made))
     plan.write(tmp_path / "plan.json")
     list(jobs.run_plan(tmp_path, plan, plan.chosen(), "cpu"))
-    suite = read_suite(tmp_path)
+    suite = read_results(tmp_path)
     rows = {row.label: row for row in systems_of(suite)}
     ours = rows["Ours"]
     assert (ours.backbone, ours.outside, ours.name) == ("none", True, "Ours (outside encoder)")

@@ -161,7 +161,7 @@ def test_tokens_of_the_first_sentence_of_a_middle_length(material_of, tiny_bert,
 
 @pytest.fixture
 def small_batches(monkeypatch):
-    monkeypatch.setattr(module, "SIZES", (8, 16, 32, 64))
+    monkeypatch.setattr(module, "_SIZES", (8, 16, 32, 64))
     monkeypatch.setattr(module, "REPEATS", 3)
 
 
@@ -246,7 +246,7 @@ def test_every_result_is_plain_json_and_the_same_again(
     material_of, tiny_bert, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(module, "REPEATS", 2)
-    assert tuple(module.ANALYSES) == NAMES
+    assert tuple(module.MEASURED_BY) == NAMES
     encoder = load_encoder(tiny_bert, pooler="avg")
     first, second = (analyse(encoder, material_of(), *NAMES) for _ in "12")
     assert not any("reason" in result for result in first.values())

@@ -16,7 +16,7 @@ from bench.datasets.labelled import task_sums
 from bench.download import sums
 from bench.download.sums import file_sum
 from bench.evaluation.scoring import read_tasks
-from bench.results.suite_results import read_suite
+from bench.results.suite_results import read_results
 from bench.runs import paths
 from bench.runs.resolve import resolve
 from bench.stages.inputs import renew
@@ -89,12 +89,12 @@ def test_results_of_different_data_are_not_put_together(first, second, read, par
 
     record(first, 0, "0123")
     record(second, 1, "0123")
-    assert len(read_suite(suite).runs) == 2
+    assert len(read_results(suite).runs) == 2
     record(second, 1, "4567")
     pair = rf"the {first} of run000 \(2026-01-02\) and the {second} of run001 \(2026-01-01\)"
     told = rf"{pair} in suite paper are of different data \({part} has the checksums 0123"
     with pytest.raises(UserError, match=told):
-        read_suite(suite)
+        read_results(suite)
 
 
 # Names whose content changes between two starts of a suite

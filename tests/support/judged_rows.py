@@ -22,10 +22,10 @@ from bench.judged.rows import (
     Verdict,
 )
 from bench.utils.errors import listed
-from bench.utils.validation import Model
+from bench.utils.validation import StrictModel
 
 BASE = "bert-base-uncased"
-AnyModel = TypeVar("AnyModel", bound=Model)
+AnyModel = TypeVar("AnyModel", bound=StrictModel)
 
 
 def row(model: type[AnyModel], **values: Any) -> AnyModel:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from bench.judge.numbers import judge_numbers, number_rows
-from bench.judge.systems import boards, system_rows
+from bench.judge.systems import board_rows, system_rows
 from bench.judged.rows import NumberRow, SystemRow
 from bench.results.suite_results import SuiteResults
 
@@ -17,7 +17,7 @@ def numbers_of(suite: SuiteResults) -> list[NumberRow]:
 
 def systems_of(suite: SuiteResults, name: str = "sts") -> list[SystemRow]:
     """The systems on one of a suite's boards."""
-    board = next(board for board in boards(suite) if board.name == name)
+    board = next(board for board in board_rows(suite) if board.name == name)
     return system_rows(suite, board)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
 from bench.reported.figures import PaperFigure, load_figures
-from bench.results.suite_results import SuiteResults, read_suite
+from bench.results.suite_results import SuiteResults, read_results
 from tests.support.synthetic_suite import write_suite
 
 TEXT = "[CLS] a man with a hard hat is un ##load ##ing boxes from a truck near the station . [SEP]"
@@ -135,4 +135,4 @@ def folder(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def suite(folder) -> SuiteResults:
-    return read_suite(folder)
+    return read_results(folder)

@@ -21,7 +21,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, 
 from tokenizers.normalizers import BertNormalizer
 
 from bench.utils.progress import Progress
-from bench.world import data_folder
+from bench.world import world_data_folder
 from tools.world.data import in_chinese
 
 # Shape and schedule of a toy backbone; pre-training takes about ten minutes on one core. With a
@@ -71,7 +71,7 @@ def pretrain(
 
 
 def sentences() -> list[str]:
-    return (data_folder() / "world.txt").read_text(encoding="utf-8").splitlines()
+    return (world_data_folder() / "world.txt").read_text(encoding="utf-8").splitlines()
 
 
 def _train_wordpiece(lines: Sequence[str]) -> Tokenizer:

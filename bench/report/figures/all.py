@@ -7,7 +7,7 @@ from bench.report.figures.compared import board_figure, comparison, figure_stems
 from bench.report.figures.papers import draw, table_of
 from bench.report.figures.style import drawing, save
 from bench.report.formats import board_stem
-from bench.report.leaderboard import boards, frame
+from bench.report.leaderboard import frame, shown_boards
 from bench.report.tables import number_frame
 
 
@@ -16,7 +16,7 @@ def render_figures(judged: Judged, out: Path) -> None:
     and `<paper>_<figure>` as PNG and PDF, each with its data as CSV."""
     heading = judged.suite
     with drawing():
-        for board in boards(judged):
+        for board in shown_boards(judged):
             picture = board_figure(heading, board, judged.board_systems(board.name))
             save(picture, out / board_stem(board.name), frame(judged, board.name))
         for stem, averages in figure_stems(judged.numbers).items():

@@ -16,7 +16,7 @@ from bench.judged.rows import (
     Heading,
     NumberRow,
     PairRow,
-    Scores,
+    ScoreColumns,
     SideRow,
     SystemRow,
     grouped,
@@ -30,7 +30,7 @@ from bench.utils.files import stem
 
 # Inches: height of a row, of each line of its name, extra height of a panel, of the axis.
 ROW, NAME, PANEL, AXIS = 0.12, 0.1, 0.34, 0.3
-NAME_WIDTH = 45  # letters per line
+_NAME_WIDTH = 45  # letters per line
 # An axis ends at the last mark within this many median deviations, or these points, of the median.
 DEVIATIONS, NEAR = 10, 15.0
 MOST_ROWS = 25  # of a figure
@@ -75,7 +75,7 @@ def figure_of_rows(
     shown = sum(map(len, parts))
     if shown < len(strips):
         notes = [f"The first {shown} of {len(strips)} rows; the table has all.", *notes]
-    names = {strip.name: style.wrapped(strip.name, NAME_WIDTH) for strip in strips}
+    names = {strip.name: style.wrapped(strip.name, _NAME_WIDTH) for strip in strips}
     lines = max([name.count("\n") + 1 for name in names.values()], default=1)
     height = shown * (ROW + NAME * lines) + len(parts) * PANEL + AXIS
     figure = Figure((style.WIDTH, height), layout="constrained")
@@ -132,7 +132,7 @@ def _zoom(figure: Figure, always: Sequence[float]) -> None:
 
 LOOKS = {
     "official": style.OFFICIAL | {"label": "a seed, official settings"},
-    "paper": style.PAPER | {"label": "a seed, paper settings"},
+    "paper": style.PAPER_LOOK | {"label": "a seed, paper settings"},
 }
 BAND: style.Look = {"color": "#D5D8DD", "lw": 9, "solid_capstyle": "butt"}
 TOLERANCE = BAND | {"label": "printed ± tolerance"}
@@ -151,7 +151,7 @@ def _scored(number: NumberRow) -> list[SideRow]:
 
 def _look(side: SideRow) -> style.Look:
     """The look of seeds, hollow if they are not comparable."""
-    look = style.UNTRAINED if side.deterministic else LOOKS[side.setting]
+    look = style.UNTRAINED_LOOK if side.deterministic else LOOKS[side.setting]
     if side.verdict.kind == "not comparable":
         look = look | {"mfc": "none", "label": f"{look['label']}, not comparable with print"}
     return look
@@ -166,7 +166,7 @@ def _strip(number: NumberRow, panel: str) -> Strip:
     color = {"color": _look(ours)["color"]}
     marks: list[Mark] = [
         (_around(number.value, verdict.tolerance), 0, TOLERANCE),
-        ([number.value], 0, style.PRINTED),
+        ([number.value], 0, style.PRINTED_LOOK),
         (_around(ours.mean, verdict.mean_half_width), -shift, OUR_MEAN | color),
     ]
     if verdict.within is False:
@@ -209,10 +209,10 @@ def board_figure(heading: Heading, board: BoardRow, rows: Sequence[SystemRow]) -
     strips = []
     highest: list[float] = []
     for row in rows:
-        look = LOOKS[row.setting] if row.corpus else style.UNTRAINED
+        look = LOOKS[row.setting] if row.corpus else style.UNTRAINED_LOOK
         if row.own and row.corpus:
             look = look | {"label": "a seed, own method"}
-        averages = Scores(scores=row.averages)
+        averages = ScoreColumns(scores=row.averages)
         marks: list[Mark] = [(averages.scores, 0, look)]
         if averages.mean is not None:
             marks.append(([averages.mean], 0, MEAN))
@@ -241,8 +241,8 @@ def figure_stems(numbers: Iterable[NumberRow]) -> dict[str, list[NumberRow]]:
 # --- Comparisons with a baseline ---
 
 
-DIFFERENCE = style.OFFICIAL | {"alpha": 0.6, "label": "difference at one seed"}
-CLAIM = style.PRINTED | {"color": style.ORANGE, "label": "printed difference"}
+_DIFFERENCE = style.OFFICIAL | {"alpha": 0.6, "label": "difference at one seed"}
+CLAIM = style.PRINTED_LOOK | {"color": style.ORANGE, "label": "printed difference"}
 DIFFERENCES = MEAN | {
     "ms": 7, "mew": 1.4, "lw": 1.2, "ls": "-",
     "label": "mean difference, 95 % interval before Holm's correction",
@@ -272,7 +272,7 @@ def versus_figure(heading: Heading, pairs: Sequence[PairRow]) -> Figure:
         interval = _around(pair.difference, pair.half_width or 0.0)
         marks: list[Mark] = [(claimed, 0, CLAIM), (interval, -0.1, DIFFERENCES)]
         if pair.kind != "items":
-            marks.insert(1, (pair.differences, 0.16, DIFFERENCE))
+            marks.insert(1, (pair.differences, 0.16, _DIFFERENCE))
         texts = {"Method": pair.name, "Task": pair.task}
         name = ", ".join(texts[column] for column in names)
         word = pair.verdict
@@ -292,7 +292,7 @@ def versus_figure(heading: Heading, pairs: Sequence[PairRow]) -> Figure:
 
 # --- Printed gains over SimCSE, beside what seeds alone make of SimCSE ---
 
-GAIN = style.PRINTED | {"color": style.ORANGE, "mew": 2.4, "label": "printed gain"}
+GAIN = style.PRINTED_LOOK | {"color": style.ORANGE, "mew": 2.4, "label": "printed gain"}
 SPREAD = BAND | {"label": "differences of two runs of SimCSE, by the seed alone"}
 GAINS_NOTE = (
     "Grey: 95 % of the differences of two of 50 public runs (hppRC/simple-simcse), as 1.96 √2 "

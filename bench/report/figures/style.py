@@ -67,12 +67,12 @@ UNDATED: dict[str, Any] = {
 }
 
 Look = dict[str, Any]  # arguments of `Axes.plot`; the label is the entry of the legend
-PRINTED: Look = {
+PRINTED_LOOK: Look = {
     "color": INK, "marker": "|", "ms": 13, "mew": 1.8, "ls": "", "label": "printed",
 }  # fmt: skip
 OFFICIAL: Look = {"color": BLUE, "marker": "o", "ms": 4.2, "mew": 0.8, "ls": "", "alpha": 0.8}
-PAPER: Look = {"color": ORANGE, "marker": "s", "ms": 3.6, "mew": 0.9, "ls": "", "alpha": 0.8}
-UNTRAINED: Look = {
+PAPER_LOOK: Look = {"color": ORANGE, "marker": "s", "ms": 3.6, "mew": 0.9, "ls": "", "alpha": 0.8}
+UNTRAINED_LOOK: Look = {
     "color": INK, "marker": "D", "ms": 4.2, "mew": 0.8, "ls": "",
     "label": "without a seed",  # untrained, published, or fitted once
 }  # fmt: skip
