@@ -8,8 +8,8 @@ from bench.results.suite_results import RunResults, SuiteResults, deviations
 from bench.runs import config
 
 GROWTH = (
-    "Seeds were added after a look at the verdicts; where they count, intervals of our mean are "
-    "wider, which holds the error rates (docs/statistics.md, Growing a suite)."
+    "Seeds were added or left out after a look at the scores; where they count, intervals of our "
+    "mean are wider, which holds the error rates (docs/statistics.md, However one looks)."
 )
 
 
@@ -54,6 +54,6 @@ def heading(
         stand_ins=tuple(plan.stand_ins.values()),
         differs=tuple(differs(suite)),
         partial=_partial(suite),
-        growth=GROWTH if any(result.run.added for result in suite.runs) else "",
+        growth=GROWTH if plan.dropped or any(run.added for run in plan.runs) else "",
         orders=tuple(orders),
     )

@@ -2,7 +2,7 @@
 verdicts."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from itertools import chain
@@ -91,6 +91,9 @@ class Side:
         key, by_seed = self.number.key, []
         for runs in self.operands:
             having = [result for result in runs if key in result.scores]
+            # In this order, since the answer of the first may stay (`VerdictInput.first_answer`).
+            first = first_seeds(runs, key)
+            having.sort(key=lambda result: result.run.seed not in first)
             by_seed.append({result.run.seed: result.scores[key] for result in having})
         points = list(by_seed[0].values())
         if len(by_seed) == 2:
@@ -144,6 +147,20 @@ class Side:
             return Verdict(kind="inconclusive", reason=reason, seeds=FEWEST_SEEDS)
         return None
 
+    @property
+    def is_pending(self) -> bool:
+        """Whether a verdict that is settled without a test is planned to have one: runs with seeds
+        that can be compared, and that have no score yet or diverged."""
+        number = self.number
+        if number.reason or number.deviation or self.deterministic:
+            return False
+        for runs in self.operands:
+            if not any(number.key in planned_scores(result.run) for result in runs):
+                return False
+            if any(deviations_from_print(result, self.backbone, number.key[2]) for result in runs):
+                return False
+        return True
+
     def verdict_input(self) -> VerdictInput:
         number = self.number
         task, split, metric = number.key
@@ -153,18 +170,14 @@ class Side:
         if metric == "spearman" and len(self.operands) == 1:
             prior = prior_sd(self.backbone, task, split)
         entry = number.form.tolerance or number.our_metric.tolerance or self._tolerance()
-        # Seeds that were planned before a look at the verdicts.
-        planned = [
-            {result.run.seed: 0.0 for result in runs if not result.run.added}
-            for runs in self.operands
-        ]
+        planned = [dict.fromkeys(first_seeds(runs, number.key), 0.0) for runs in self.operands]
         return VerdictInput(
             number.value,
             self.scores,
             tolerance(entry, task, prior),
             self.deterministic,
             prior,
-            first=max(len(matched(planned[0], planned[-1])), FEWEST_SEEDS),
+            planned=len(matched(planned[0], planned[-1])),
             average=task == "Avg",
             above=number.form.bound,
         )
@@ -206,15 +219,17 @@ def judge_numbers(suite: SuiteResults) -> list[Sides]:
             if asked.setdefault(side.question, side) is side:
                 families[side.number.source, name].append(side)
     for family in families.values():
-        tested = []
+        tested, pending = [], []
         for side in family:
             settled = side.verdict_without_test()
-            if settled:
-                side.verdict = settled
-            else:
+            if not settled:
                 tested.append(side)
+                continue
+            side.verdict = settled
+            if side.is_pending:
+                pending.append(side.number.task == "Avg")
         inputs = [side.verdict_input() for side in tested]
-        for side, verdict in zip(tested, verdicts_of(inputs), strict=True):
+        for side, verdict in zip(tested, verdicts_of(inputs, pending), strict=True):
             side.verdict = verdict
     for sides in compared:
         for side in sides.values():
@@ -318,16 +333,28 @@ def _run_scores(sides: Iterable[Side]) -> tuple[RunScores, ...]:
     return tuple(behind.values())
 
 
-def planned_scores(run: PlannedRun) -> set[Key]:
+def first_seeds(runs: Sequence[RunResults], key: Key) -> set[int | None]:
+    """The seeds of a row for which a score was planned before the row had scores."""
+    row = [run for result in runs[:1] for run in result.row] or [result.run for result in runs]
+    first = [run for run in row if run.first_tasks or not run.added]
+    return {run.seed for run in first if key in planned_scores(run, tuple(run.first_tasks))}
+
+
+def planned_scores(run: PlannedRun, tasks: tuple[str, ...] | None = None) -> set[Key]:
     """The keys of `RunResults.scores` that a planned run will have, given data sets with their
-    usual splits."""
+    usual splits; by default of all its tasks."""
     if run.skip:
         return set()
     measured = {*run.analyses}
     if run.seed is not None:
         measured.add("")  # the training
-    return scored_cells(expand_tasks(run.tasks)) | {
+    return _cells(run.tasks if tasks is None else tasks) | {
         (*metric.cell, name)
         for name, metric in METRICS.items()
         if metric.value and metric.analysis in measured
     }
+
+
+@cache
+def _cells(tasks: tuple[str, ...]) -> set[Key]:
+    return scored_cells(expand_tasks(tasks))

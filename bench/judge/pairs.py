@@ -5,10 +5,11 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
-from math import isnan, nan, sqrt
+from math import nan, sqrt
 from statistics import NormalDist, fmean
 
 from bench.datasets.metrics import METRICS
@@ -16,7 +17,7 @@ from bench.datasets.tasks import Board
 from bench.judge import statistics
 from bench.judge.heading import differs
 from bench.judge.items import ItemDifference, compare_items
-from bench.judge.statistics import ROUNDING, Prior, estimated_prior
+from bench.judge.statistics import ROUNDING, Prior, estimated_prior, level_of, of_planned
 from bench.judge.systems import board_rows, shown_name
 from bench.judge.verdict import TOLERANCES, tolerance
 from bench.judged.rows import NO_BACKBONE, Claim, PairRow, ScoreColumns
@@ -41,6 +42,8 @@ class PairedDifferences:
     a: BySeed
     b: BySeed
     tolerance: float = 0.0  # for a deterministic pair: rounding, and other hardware
+    # The seeds of both that were planned before the first score; by default those with scores.
+    first_seeds: AbstractSet[int | None] = frozenset()
     # The spread of one run, known from elsewhere: only estimates the seeds needed, below 3 pairs.
     prior_sd: float | None = None
     # A prior of the standard deviation of the differences, from the other comparisons of a suite.
@@ -121,12 +124,47 @@ class PairedDifferences:
         ends = (self.mean - self.half_width) / gain, (self.mean + self.half_width) / gain
         return self.mean / gain, min(ends), max(ends)
 
+    @property
+    def planned(self) -> int:
+        """The number of seeds that has the whole level."""
+        return max(len(self.first_seeds) or self.n, FEWEST_SEEDS)
+
+    @property
+    def deciding_p(self) -> float:
+        """p at a level of 5 %, however one has looked: p of all seeds over their share of the level
+        (`level_of`), or p of the first seeds, as long as the mean stays on that side of 0. 1 if not
+        tested."""
+        if not self.tested or self.diverged:
+            return 1.0
+        if self.items:
+            return self.p_value
+        p = min(1.0, self.p_value * (LEVEL / level_of(self.n, self.planned)))
+        if self.n <= self.planned:
+            return p
+        first = [
+            {seed: side[seed] for seed in side if seed in (*self.first_seeds, None)}
+            for side in (self.a, self.b)
+        ]
+        look = replace(self, a=first[0], b=first[1])
+        return min(p, look.p_value) if look.tested and look.mean * self.mean > 0 else p
+
     def seeds_for(self, gain: float, level: float = LEVEL) -> int | None:
-        """The number of seeds that would show a mean difference of `gain` points, as in
+        """The number of planned seeds that would show a mean difference of `gain` points, as in
         `seeds_to_show`."""
         if self.kind in ("deterministic", "items"):
             return None
         return seeds_to_show(gain, self.moderated_sd, level, self.prior[1])
+
+    def seeds_to_decide(self, share: float) -> int | None:
+        """The number of seeds at which the mean is shown to differ from 0 if mean and spread stay
+        as they are, at a `share` of `level_of`; None if none would."""
+        sd, prior_df = self.moderated_sd, self.prior[1]
+
+        def decides(n: int) -> bool:
+            level = share * level_of(n, self.planned)
+            return statistics.mean_half_width(sd, n, level, sd, prior_df) < abs(self.mean)
+
+        return statistics.fewest_seeds(decides, self.n, self.planned)
 
 
 def seeds_to_show(gain: float, sd: float, level: float = LEVEL, prior_df: float = 0) -> int | None:
@@ -159,7 +197,7 @@ class Decision:
     seeds: int | None = None  # the number that would decide an `undecided` pair, if any would
 
 
-def _decide(pair: PairedDifferences, p_adjusted: float, level: float) -> Decision:
+def _decide(pair: PairedDifferences, p_adjusted: float, share: float) -> Decision:
     if pair.diverged:
         return Decision("undecided", pair.diverged)
     word: Word = "better" if pair.mean > 0 else "worse"
@@ -168,41 +206,43 @@ def _decide(pair: PairedDifferences, p_adjusted: float, level: float) -> Decisio
         if abs(pair.mean) <= pair.tolerance + ROUNDING:
             word = "undecided"
         return Decision(word, reason)
+    made = of_planned(pair.n, len(pair.first_seeds)) if not pair.items else ""
     if p_adjusted < LEVEL:
-        return Decision(word, f"adjusted p = {p_adjusted:.2g}", p_adjusted)
+        return Decision(word, f"{made}adjusted p = {p_adjusted:.2g}", p_adjusted)
     # Why it is undecided, the most definite first; only a spread of seeds tells how many decide.
     if not pair.n:
         return Decision("undecided", "no seed in common")
     if pair.items:
         return Decision("undecided", f"{pair.items.n:,} test items do not decide", p_adjusted)
     if all(abs(difference) <= ROUNDING for difference in pair.differences):
-        return Decision("undecided", "the same scores at every seed", p_adjusted)
-    needed = pair.seeds_for(pair.mean, level)
+        return Decision("undecided", f"{made}the same scores at every seed", p_adjusted)
+    needed = pair.seeds_to_decide(share)
     reason = f"{MOST_SEEDS} seeds would not decide"
     if needed:
         reason = f"about {needed} seeds would decide"
     elif pair.n == 1 and pair.prior_sd is None:
         reason = AT_LEAST
-    if not pair.tested:
-        reason = f"n = {pair.n}; {reason}"
-    return Decision("undecided", reason, p_adjusted, needed)
+    if not (pair.tested or made):
+        made = f"n = {pair.n}; "
+    return Decision("undecided", made + reason, p_adjusted, needed)
 
 
-def strictest_level(family: Sequence[PairedDifferences]) -> float:
-    """The Bonferroni level of a family: a p below it rejects whatever the others give."""
-    counted = [pair for pair in family if pair.kind != "deterministic" and not pair.diverged]
-    return LEVEL / max(1, len(counted))
+def size_of(family: Sequence[PairedDifferences]) -> int:
+    """The number of comparisons in a family that are planned to have a test."""
+    return sum(pair.kind != "deterministic" for pair in family)
 
 
 def decide(family: Sequence[PairedDifferences]) -> list[Decision]:
-    """The verdicts on the comparisons of one family, with Holm's correction over the tested ones
-    without a diverged seed. The number of seeds that would decide holds whatever the rest of the
-    family gives."""
-    tested = [pair for pair in family if not (pair.diverged or isnan(pair.p_value))]
-    p_values = statistics.holm([pair.p_value for pair in tested])
-    adjusted = dict(zip(tested, p_values, strict=True))
-    level = strictest_level(family)
-    return [_decide(pair, adjusted.get(pair, nan), level) for pair in family]
+    """The verdicts on the comparisons of one family, with Holm's correction over all that are
+    planned: one without a test, such as one with a diverged seed, has p = 1. The number of seeds
+    that would decide holds whatever the rest of the family gives."""
+    counted = [pair for pair in family if pair.kind != "deterministic"]
+    adjusted = {}
+    p_values = statistics.holm([pair.deciding_p for pair in counted])
+    for pair, p in zip(counted, p_values, strict=True):
+        adjusted[pair] = p if pair.tested and not pair.diverged else nan
+    share = 1 / max(1, len(counted))
+    return [_decide(pair, adjusted.get(pair, nan), share) for pair in family]
 
 
 class NothingToCompare(UserError):
@@ -275,6 +315,13 @@ class _Comparison(PairedDifferences):
             name = ""
         return self.board.name, self.backbone, self.task, name
 
+    @property
+    def has_row(self) -> bool:
+        """Whether both sides have scores, or one, if a training diverged, which is reported."""
+        if self.diverged:
+            return bool(self.a or self.b)
+        return bool(self.a and self.b)
+
     def row(self, decision: Decision, claims: Sequence[Claim]) -> PairRow:
         a, b = _paired(self.a, self.b), _paired(self.b, self.a)
         method, results = self.method, self.method.on(self.backbone)
@@ -321,8 +368,8 @@ def _paired(scores: BySeed, beside: BySeed) -> ScoreColumns:
 def _comparisons(
     board: Board, backbone: str, method: Candidate, baseline: Candidate
 ) -> Iterator[_Comparison]:
-    """The comparisons on a board's tasks: those with scores of both sides, or of one if a training
-    diverged, which is reported."""
+    """The comparisons on a board's tasks that are planned, with scores or without: all count in
+    their family."""
     results_a, results_b = method.on(backbone), baseline.on(backbone)
     clauses = (diverged(results_a, method.label), diverged(results_b, baseline.label))
     ended_badly = "; ".join(filter(None, clauses))
@@ -330,7 +377,10 @@ def _comparisons(
     entry = TOLERANCES["untrained" if is_sts else "transfer"]
     for task in dict.fromkeys((*board.tasks, board.overall)):
         a, b = _scores(results_a, board, task), _scores(results_b, board, task)
-        if not (a or b) or not (ended_badly or (a and b)):
+        first_a, first_b = (
+            _first_seeds(results, board, task) for results in (results_a, results_b)
+        )
+        if not (first_a and first_b):
             continue
         items = prior = None
         # Items are of the main metric alone.
@@ -344,6 +394,7 @@ def _comparisons(
             a,
             b,
             tolerance=tolerance(entry, task),
+            first_seeds=_of_both(first_a, first_b),
             prior_sd=prior,
             diverged=ended_badly,
             items=items,
@@ -353,6 +404,20 @@ def _comparisons(
             method=method,
             baseline=baseline,
         )
+
+
+def _first_seeds(results: Sequence[RunResults], board: Board, task: str) -> set[int | None]:
+    """The seeds of a row for which a task was planned before the row had scores."""
+    tasks = set(board.tasks if task == "Avg" else [task])
+    row = results[0].row or [result.run for result in results]
+    return {run.seed for run in row if tasks <= set(run.first_tasks) and not run.skip}
+
+
+def _of_both(a: AbstractSet[int | None], b: AbstractSet[int | None]) -> AbstractSet[int | None]:
+    """The seeds that both have; those of the other if one is untrained."""
+    if b == {None}:
+        return a
+    return b if a == {None} else a & b
 
 
 def _scores(results: Sequence[RunResults], board: Board, task: str) -> BySeed:
@@ -449,7 +514,7 @@ def against(suite: SuiteResults, baseline: str) -> list[PairRow]:
         used = backbone in (NO_BACKBONE, *side_a.results, *side_b.results)
         if used and side_a.on(backbone) and side_b.on(backbone):
             comparisons += _comparisons(board.whole, backbone, side_a, side_b)
-    if not comparisons:
+    if not any(compared.has_row for compared in comparisons):
         raise NothingToCompare(
             f"suite {suite.plan.suite} has no scores to compare with '{side_b.text}' on "
             f"{', '.join(names)}; run its missing runs first, or pass others"
@@ -463,11 +528,13 @@ def against(suite: SuiteResults, baseline: str) -> list[PairRow]:
         printed = _printed()
     rows: dict[_Comparison, PairRow] = {}
     for family in families.values():
-        level = strictest_level(family)
+        level = LEVEL / max(1, size_of(family))
         for compared, decision in zip(family, decide(family), strict=True):
+            if not compared.has_row:
+                continue
             claims = [_claim(compared, a, b, level) for a, b in _claims(compared, printed)]
             rows[compared] = compared.row(decision, claims)
-    return [rows[compared] for compared in comparisons]
+    return [rows[compared] for compared in comparisons if compared in rows]
 
 
 def _moderated(comparisons: Sequence[_Comparison]) -> list[_Comparison]:

@@ -16,8 +16,10 @@ from bench.judged.words import FEWEST_SEEDS, LEVEL, MOST_SEEDS
 ROUNDING = 1e-9  # slack for binary fractions: |77.63 - 77.65| must not exceed 0.02
 # Weight of the prior standard deviation, in degrees of freedom. The prior comes from another code
 # base and from SimCSE alone, so it counts as a few seeds and no more; docs/statistics.md shows the
-# error rates that led to 5.
-PRIOR_DF = 5
+# error rates that led to 3.
+PRIOR_DF = 3
+# How much smaller the level is before and after the planned seeds (docs/statistics.md).
+OTHER_LOOKS = 20
 # The prior that is estimated from the comparisons of a suite: the fewest of them, and its greatest
 # weight in degrees of freedom. They keep the error rates of docs/statistics.md.
 FEWEST_SPREADS = 15
@@ -25,6 +27,20 @@ MOST_ESTIMATED_DF = 4
 
 # A standard deviation in points, and its weight in degrees of freedom.
 Prior = tuple[float | None, float]
+
+
+def level_of(n: int, planned: int) -> float:
+    """The level of an answer of n seeds where `planned` were planned before the first score: 5 % at
+    those, little before and after, so that all looks together add at most one percent to its error
+    rates however one looks (docs/statistics.md#however-one-looks)."""
+    if n == planned:
+        return LEVEL
+    return LEVEL / OTHER_LOOKS * min(n, planned) / max(n, planned)
+
+
+def of_planned(n: int, planned: int) -> str:
+    """`3 of 8 planned seeds; `, as long as there are fewer than planned."""
+    return f"{n} of {planned} planned seeds; " if n < planned else ""
 
 
 @cache
@@ -147,9 +163,15 @@ def mean_half_width(
     return quantile * pooled_sd(sd, n, prior_sd, prior_df) / sqrt(n)
 
 
-def fewest_seeds(suffices: Callable[[int], bool], at_most: int = MOST_SEEDS) -> int | None:
-    """The smallest number of seeds that suffices; None if more than `at_most` would be needed.
-    `suffices` must be monotone, as intervals only get narrower with more seeds."""
-    numbers = range(FEWEST_SEEDS, at_most + 1)
-    first = bisect_left(numbers, True, key=suffices)
-    return numbers[first] if first < len(numbers) else None
+def fewest_seeds(
+    suffices: Callable[[int], bool], n: int = 0, planned: int = MOST_SEEDS
+) -> int | None:
+    """The smallest number of seeds that suffices if there are n now; None if more than `MOST_SEEDS`
+    would be needed. `suffices` must be monotone up to the planned seeds and again after them, as
+    intervals of `level_of` only get narrower there."""
+    parts = [range(FEWEST_SEEDS, planned + 1), range(planned + 1, MOST_SEEDS + 1)]
+    for numbers in parts[n > planned :]:
+        first = bisect_left(numbers, True, key=suffices)
+        if first < len(numbers):
+            return numbers[first]
+    return None

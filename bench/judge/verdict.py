@@ -14,7 +14,9 @@ from bench.judge.statistics import (
     Prediction,
     fewest_seeds,
     holm,
+    level_of,
     mean_half_width,
+    of_planned,
     standard_deviation,
 )
 from bench.judged.rows import Verdict
@@ -61,7 +63,7 @@ class VerdictInput:
     tolerance: float
     deterministic: bool = False  # no seed
     prior_sd: float | None = None  # over public seeds, if known
-    first: int = MOST_SEEDS  # seeds that were planned before a look at the verdicts
+    planned: int = 0  # seeds that were planned before the first score; by default those of `ours`
     average: bool = True  # of a row; corrected for multiplicity apart from single tasks
     above: bool = False  # print states that scores are above `printed`
 
@@ -75,10 +77,10 @@ class VerdictInput:
         below = self.printed - fmean(self.ours)
         return below if self.above else abs(below)
 
-    def level(self, n: int) -> float:
-        """The level of the answer of n seeds to `within`. All looks after the first, one a seed,
-        add at most one percent to its error rates."""
-        return LEVEL if n <= self.first else LEVEL / 10 * self.first / n
+    @property
+    def first(self) -> int:
+        """The number of seeds that has the whole level."""
+        return max(self.planned or len(self.ours), FEWEST_SEEDS)
 
     def mean_half_width(self, level: float, n: int | None = None) -> float:
         """Half the width of the interval of our mean with coverage `1 - level`, as if there were n
@@ -89,8 +91,8 @@ class VerdictInput:
     def within(self, n: int | None = None) -> bool | None:
         """Whether our mean is within the tolerance: True if its 90 % interval lies within (two
         one-sided tests at 5 %), False if its 95 % interval lies outside, None while undecided. With
-        seeds that were added after a look, the intervals are wider."""
-        level = self.level(n or len(self.ours))
+        fewer or more seeds than planned, the intervals are wider."""
+        level = level_of(n or len(self.ours), self.first)
         if self.distance + self.mean_half_width(2 * level, n) <= self.tolerance + ROUNDING:
             return True
         if self.distance - self.mean_half_width(level, n) > self.tolerance + ROUNDING:
@@ -112,12 +114,11 @@ class VerdictInput:
     def seeds_to_decide(self) -> int:
         """The number of seeds at which `within` is decided if mean and spread stay as they are; at
         most `MOST_SEEDS` + 1. The fewest that are tested if no spread is known, which is 0 then."""
-        # Intervals get narrower up to the first look, and again after it.
-        parts = (
-            fewest_seeds(lambda n: self.within(n) is not None, most)
-            for most in (self.first, MOST_SEEDS)
-        )
-        return next(filter(None, parts), MOST_SEEDS + 1)
+
+        def decides(n: int) -> bool:
+            return self.within(n) is not None
+
+        return fewest_seeds(decides, len(self.ours), self.first) or MOST_SEEDS + 1
 
     @cached_property
     def p_value(self) -> float:
@@ -151,7 +152,8 @@ def _judge(given: VerdictInput, p_adjusted: float | None) -> Verdict:
         return verdict(kind="reproduced" if near else direction, reason=reason, within=near)
     if p_adjusted is None:
         seeds, text = _seeds_text(given)
-        return verdict(kind="inconclusive", reason=f"n = {len(given.ours)}; {text}", seeds=seeds)
+        made = of_planned(len(given.ours), given.planned) or f"n = {len(given.ours)}; "
+        return verdict(kind="inconclusive", reason=made + text, seeds=seeds)
 
     answer = within = given.within()
     early = ""
@@ -159,7 +161,7 @@ def _judge(given: VerdictInput, p_adjusted: float | None) -> Verdict:
         within = given.first_answer
         if within is not None:
             early = f"; the first {given.first} seeds decided"
-    level = given.level(len(given.ours))
+    level = level_of(len(given.ours), given.first)
     if within:  # two one-sided tests
         level *= 2
     width = given.mean_half_width(level)
@@ -172,7 +174,8 @@ def _judge(given: VerdictInput, p_adjusted: float | None) -> Verdict:
         p=given.p_value,
         p_adjusted=p_adjusted,
     )
-    interval = f"our mean ±{width:.2f}, tolerance {given.tolerance:.2f}{early}"
+    made = of_planned(len(given.ours), given.planned)
+    interval = f"{made}our mean ±{width:.2f}, tolerance {given.tolerance:.2f}{early}"
     if within is None:
         seeds, text = _seeds_text(given)
         return verdict(kind="inconclusive", reason=f"{interval}; {text}", seeds=seeds)
@@ -186,15 +189,24 @@ def _judge(given: VerdictInput, p_adjusted: float | None) -> Verdict:
     return verdict(kind="consistent", reason=reason, one_in=one_in)
 
 
-def verdicts_of(family: Sequence[VerdictInput]) -> list[Verdict]:
-    """The verdicts on the numbers of one paper, each once and with at least one score; those that
-    need no test are left out. The p values of averages are corrected by Holm's method, those of
-    single tasks by Benjamini and Hochberg's."""
+def verdicts_of(family: Sequence[VerdictInput], pending: Sequence[bool] = ()) -> list[Verdict]:
+    """The verdicts on the numbers of one paper, each once and with at least one score. The p values
+    of averages are corrected by Holm's method, those of single tasks by Benjamini and Hochberg's.
+
+    `pending` says of each number that is planned and has no test yet whether it is an average. They
+    count with p = 1: a family has its planned size from the first look on.
+    """
     adjusted: dict[int, float] = {}
     for average, correct in ((True, holm), (False, false_discovery_control)):
-        tested = [
-            index for index, given in enumerate(family) if given.tested and given.average is average
+        of_kind = [
+            index
+            for index, given in enumerate(family)
+            if given.average is average and not given.deterministic
         ]
-        corrected = correct([family[index].p_value for index in tested])
-        adjusted |= zip(tested, map(float, corrected), strict=True)
-    return [_judge(given, adjusted.get(index)) for index, given in enumerate(family)]
+        p_values = [family[index].p_value if family[index].tested else 1.0 for index in of_kind]
+        corrected = correct(p_values + [1.0] * pending.count(average))
+        adjusted |= zip(of_kind, map(float, corrected[: len(of_kind)]), strict=True)
+    return [
+        _judge(given, adjusted[index] if given.tested else None)
+        for index, given in enumerate(family)
+    ]

@@ -1,7 +1,8 @@
 """The results of a suite: its plan, and the scores and analyses of every planned run, validated."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,8 @@ class RunResults:
     has_failed: bool = False  # whether it is missing because its last attempt failed
     # Of a run without a seed, by task (`bench.evaluation.scoring.EncoderScores`).
     items: Mapping[str, np.ndarray] = field(default_factory=dict)
+    # All runs of its row that are planned, or were when a score was there; by default itself.
+    row: Sequence[PlannedRun] = ()
 
     @property
     def experiment(self) -> tuple[Any, Any]:
@@ -190,4 +193,8 @@ def read_results(suite_dir: Path) -> SuiteResults:
     """Read the plan of a suite, and the scores and analyses of every planned run; `UserError` if
     there is no plan, or a file is damaged."""
     plan = read_plan(Path(suite_dir) / "plan.json")
-    return SuiteResults(plan, [read_run(run, Path(suite_dir), plan.mode) for run in plan.runs])
+    rows: dict[tuple[str, ...], list[PlannedRun]] = defaultdict(list)
+    for run in (*plan.runs, *plan.dropped):
+        rows[run.row].append(run)
+    results = [read_run(run, Path(suite_dir), plan.mode) for run in plan.runs]
+    return SuiteResults(plan, [replace(result, row=rows[result.run.row]) for result in results])

@@ -178,8 +178,8 @@ class MethodEntry(BackboneOptions):
     analyses: Distinct[AnalysisName] = []
     """further measurements (docs/analyses.md)"""
     added: bool = False
-    """`true` if its seeds were added after a look at the verdicts, as `sentbench next` does; they
-    are judged more strictly (docs/statistics.md)"""
+    """`true` if its tasks were added for its seeds after a look at the scores, as `sentbench next`
+    does; a plan that is written again finds that out itself (docs/statistics.md)"""
     sweep: dict[str, Distinct[Any]] = {}
     """a map from each `{name}` in the text to its values; several names give every combination"""
 
@@ -356,10 +356,12 @@ def planned(suite: Suite) -> list[PlannedRun]:
     by_id: dict[str, PlannedRun] = {}
     for entry, run in _entry_runs(suite):
         tasks = entry.tasks or suite.tasks_of(run.backbone)
-        merged = by_id.get(run.id) or PlannedRun(**dict(run), added=entry.added)
+        merged = by_id.get(run.id) or PlannedRun(**dict(run))
+        added = tasks if entry.added else ()
         more = {
             "tasks": tuple(dict.fromkeys((*merged.tasks, *tasks))),
             "analyses": tuple(dict.fromkeys((*merged.analyses, *entry.analyses))),
+            "added": tuple(dict.fromkeys((*merged.added, *added))),
         }
         by_id[run.id] = merged.model_copy(update=more)
     for run in encoder_runs(suite.encoders, suite.data):

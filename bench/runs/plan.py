@@ -1,12 +1,15 @@
 """The plan of a suite, `plan.json`: its runs and what they have in common; the runs of a text."""
 
 import shlex
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Literal
 
 from pydantic import ConfigDict, model_validator
 
+from bench.datasets.tasks import expand_tasks
 from bench.runs.resolve import parse, resolve, suite_recipe
 from bench.runs.run import PlannedRun, Run
 from bench.utils.errors import UserError, did_you_mean
@@ -36,6 +39,8 @@ class Plan(Document):
     stand_ins: dict[str, str] = {}  # the suite's backbones by the printed ones that they stand for
     baseline: str = ""  # the method that others are compared with; empty if they are not
     runs: list[PlannedRun]  # in the order in which they are made
+    # Planned when a score of their row was there, and not any more. They count as planned seeds.
+    dropped: list[PlannedRun] = []
 
     @model_validator(mode="after")
     def _distinct_runs(self) -> "Plan":
@@ -53,7 +58,17 @@ class Plan(Document):
         return self
 
     def write(self, path: Path) -> None:
-        write_json(path, self.model_dump(mode="json"))
+        """Write plan.json. The level of a verdict depends on the seeds that were planned before the
+        first score, so what an earlier plan in this place had then stays planned."""
+        plan = self
+        if path.exists():
+            try:
+                earlier = read_plan(path)
+            except UserError:  # of another version
+                earlier = self
+            scored = {file.stem for file in (path.parent / "scores").glob("*.json")}
+            plan = _grown(self, earlier, scored)
+        write_json(path, plan.model_dump(mode="json"))
 
     def chosen(self, ids: Sequence[str] = ()) -> list[PlannedRun]:
         """The runs with these ids, by default all.
@@ -68,6 +83,34 @@ class Plan(Document):
             )
         runs = [run for run in self.runs if not ids or run.id in ids]
         return sorted(runs, key=lambda run: run.seed or 0)
+
+
+def _grown(plan: Plan, earlier: Plan, scored: AbstractSet[str]) -> Plan:
+    """A plan after an earlier one, of which some runs are scored. In a row with scores, tasks that
+    it adds for a seed are `added`, and runs that it lacks are `dropped`."""
+    before = [*earlier.dropped, *earlier.runs]
+    looked = {run.row for run in earlier.runs if run.id in scored}
+    looked |= {run.row for run in earlier.dropped}
+    known = {(run.row, run.seed): run for run in before}
+    compared: dict[tuple[str, ...], set[str]] = defaultdict(set)  # tasks by row
+    for run in before:
+        compared[run.row].update(expand_tasks(run.tasks))
+    runs = []
+    for run in plan.runs:
+        if run.row in looked:
+            first = known[run.row, run.seed].first_tasks if (run.row, run.seed) in known else []
+            new = [task for task in run.first_tasks if task in compared[run.row]]
+            added = [*run.added, *(task for task in new if task not in first)]
+            run = run.model_copy(update={"added": tuple(added)})
+        runs.append(run)
+    planned = {(run.row, run.seed, task) for run in runs for task in expand_tasks(run.tasks)}
+    dropped = [
+        run
+        for run in before
+        if run.row in looked
+        and any((run.row, run.seed, task) not in planned for task in run.first_tasks)
+    ]
+    return plan.model_copy(update={"runs": runs, "dropped": dropped})
 
 
 def read_plan(path: Path) -> Plan:

@@ -16,9 +16,16 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Field, PositiveInt, model_validator
+from pydantic import (
+    ConfigDict,
+    Field,
+    PositiveInt,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
-from bench.datasets.tasks import TASKS, is_task, task_of
+from bench.datasets.tasks import TASKS, expand_tasks, is_task, task_of
 from bench.download.sums import file_sum
 from bench.models.packed_forward import POSITIONS
 from bench.registry.backbones import (
@@ -315,12 +322,32 @@ class Run(Document):
 
 
 class PlannedRun(Run):
-    """A run of a suite, the tasks or groups it is scored on, the names of its analyses, and whether
-    its seed was added after a look at the verdicts."""
+    """A run of a suite, the tasks or groups it is scored on, and the names of its analyses."""
 
     tasks: tuple[str, ...] = ()
     analyses: tuple[str, ...] = ()
-    added: bool = False
+    # The tasks and groups that were added for this seed after a score of its row was there.
+    added: tuple[str, ...] = ()
+
+    @field_validator("added", mode="before")
+    @classmethod
+    def _of_all_tasks(cls, value: Any, info: ValidationInfo) -> Any:
+        """In plans of before, whether its seed was added."""
+        if isinstance(value, bool):
+            return info.data.get("tasks", ()) if value else ()
+        return value
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        """What runs have in common that differ in their seeds alone, versions apart."""
+        changes = sorted(self.recipe_changes.items())
+        return self.text, self.backbone, str(self.corpus), repr(changes)
+
+    @property
+    def first_tasks(self) -> list[str]:
+        """The tasks that were planned for this seed before a score of its row was there."""
+        added = expand_tasks(self.added)
+        return [task for task in expand_tasks(self.tasks) if task not in added]
 
     @property
     def stages(self) -> list[str]:

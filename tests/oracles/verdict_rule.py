@@ -23,6 +23,7 @@ TASKS = (*STS_TASKS, "Avg")
 # Seeds to which the simulated suites are grown: normal draws, and the public ones, of which there
 # are 50, drawn without replacement.
 MOST_GROWN, MOST_PUBLIC = 150, 20
+ADDED = 20  # beyond the planned ones, in `at_the_edge`
 DOCUMENT = Path(__file__).parents[2] / "docs" / "statistics.md"
 
 
@@ -36,16 +37,17 @@ class Answers(NamedTuple):
 
 
 def answers(
-    printed: Array, ours: Array, tolerance: float, prior: float | None, first: int | None = None
+    printed: Array, ours: Array, tolerance: float, prior: float | None, planned: int | None = None
 ) -> Answers:
-    """Answer both questions; the last axis of `ours` holds the seeds, of which those after the
-    `first` were added after a look."""
-    n, weight = ours.shape[-1], 0 if prior is None else 5
+    """Answer both questions; the last axis of `ours` holds the seeds, by default all `planned`."""
+    n, weight = ours.shape[-1], 0 if prior is None else 3
     mean, variance, df = ours.mean(-1), ours.var(-1, ddof=1), n - 1 + weight
     pooled = (weight * (prior or 0) ** 2 + (n - 1) * variance) / df
     sd = np.sqrt(np.maximum(variance, pooled))
     distance, error = np.abs(mean - printed), sd / np.sqrt(n)
-    level = 0.05 if first is None or n <= first else 0.005 * first / n
+    level = 0.05
+    if planned not in (None, n):
+        level = 0.0025 * min(n, planned) / max(n, planned)
     return Answers(
         distance + stats.t.isf(level, df) * error <= tolerance,
         distance - stats.t.isf(level / 2, df) * error > tolerance,
@@ -147,55 +149,64 @@ def rates(
     }
 
 
-def grown(printed: Array, ours: Array, first: int, prior: float | None) -> tuple[Answers, Array]:
-    """The answers when seeds are added one at a time, from `first` on, until the mean is found
-    within the tolerance or outside, or all seeds of `ours` are used; and the number of seeds."""
-    found = answers(printed, ours[:, :first], 1.0, prior)
-    seeds = np.full(len(ours), first)
-    for n in range(first + 1, ours.shape[-1] + 1):
+def followed(
+    printed: Array, ours: Array, planned: int, prior: float | None
+) -> tuple[Answers, Array]:
+    """The answers of somebody who looks after each seed, from the third on, and stops when the mean
+    is found within the tolerance or outside, or all seeds of `ours` are used; and the number of
+    seeds."""
+    found = answers(printed, ours[:, :3], 1.0, prior, planned)
+    seeds = np.full(len(ours), 3)
+    for n in range(4, ours.shape[-1] + 1):
         is_open = ~(found.inside | found.outside)
         seeds[is_open] = n
-        now = answers(printed[is_open], ours[is_open, :n], 1.0, prior, first)
+        now = answers(printed[is_open], ours[is_open, :n], 1.0, prior, planned)
         for old, new in zip(found, now, strict=True):
             old[is_open] = new
     return found, seeds
 
 
-def false_accusations_of_grown(
-    first: int, *, papers: int, rows: int = 8, normal: bool = True
+def false_accusations_of_followed(
+    planned: int, *, papers: int, rows: int = 8, normal: bool = True
 ) -> float:
-    """`false_accusations`, where each row is grown from `first` seeds."""
+    """`false_accusations`, where each row is followed from three seeds on, and grown."""
     last = MOST_GROWN if normal else MOST_PUBLIC
-    rng = np.random.default_rng([first, last, rows, normal])
+    rng = np.random.default_rng([planned, last, rows, normal])
     found = []
     for backbone in rows_of(rows):
         drawn = draws(rng, backbone, last + 1, papers, normal)
-        found.append(grown(drawn[:, last], drawn[:, :last], first, prior_sd(backbone, "Avg"))[0])
+        prior = prior_sd(backbone, "Avg")
+        found.append(followed(drawn[:, last], drawn[:, :last], planned, prior)[0])
     return accused(found)
 
 
-def rates_of_grown(
+def at_the_edge(
     backbone: str,
-    first: int,
-    gap: float,
+    planned: int,
     *,
     papers: int,
-    last: int = MOST_GROWN,
+    normal: bool = True,
+    scale: float = 1.0,
     known: bool = True,
-) -> dict[str, float]:
-    """How often a row whose mean is `gap` points from print gets each answer, and its mean number
-    of seeds, if it is grown from `first` seeds to at most `last`; without a prior if its spread is
-    not `known`."""
-    name = BACKBONES.index(backbone)
-    rng = np.random.default_rng([first, True, int(100 * gap), name])
-    drawn = draws(rng, backbone, MOST_GROWN, papers, normal=True)[:, :last]
-    printed = np.full(papers, public_seeds(backbone)[:, -1].mean() + gap)
-    found, seeds = grown(printed, drawn, first, prior_sd(backbone, "Avg") if known else None)
-    return {
-        "reproduced": float(found.inside.mean()),
-        "outside": float(found.outside.mean()),
-        "seeds": float(seeds.mean()),
-    }
+) -> tuple[Answers, Answers]:
+    """The answers where print is exactly the tolerance above the true mean, so that both answers
+    are wrong: at the planned seeds, and followed from three seeds to `ADDED` more than planned."""
+    rng = np.random.default_rng([planned, normal, int(10 * scale), BACKBONES.index(backbone)])
+    drawn = draws(rng, backbone, planned + ADDED, papers, normal, scale)
+    printed = np.full(papers, public_seeds(backbone)[:, -1].mean() + 1)
+    prior = prior_sd(backbone, "Avg") if known else None
+    first = answers(printed, drawn[:, :planned], 1.0, prior)
+    return first, followed(printed, drawn, planned, prior)[0]
+
+
+def seeds_of_followed(backbone: str, planned: int, *, papers: int) -> tuple[float, float]:
+    """Of a row whose mean is that of print, followed to at most `MOST_GROWN` seeds: how often it is
+    found within the tolerance, and the mean number of seeds."""
+    rng = np.random.default_rng([planned, BACKBONES.index(backbone)])
+    drawn = draws(rng, backbone, MOST_GROWN, papers, normal=True)
+    printed = np.full(papers, public_seeds(backbone)[:, -1].mean())
+    found, seeds = followed(printed, drawn, planned, prior_sd(backbone, "Avg"))
+    return float(found.inside.mean()), float(seeds.mean())
 
 
 def percent(share: float) -> str:
@@ -208,11 +219,11 @@ def tables(papers: int) -> dict[str, str]:
     def false(n: int, **given: Any) -> str:
         return percent(false_accusations(n, papers=papers, **given))
 
-    def false_grown(n: int, **given: Any) -> str:
-        return percent(false_accusations_of_grown(n, papers=papers, **given))
+    def false_followed(n: int, **given: Any) -> str:
+        return percent(false_accusations_of_followed(n, papers=papers, **given))
 
     rows: dict[str, list[dict[str, Any]]] = {"false": [], "power": []}
-    rows |= {"grown": [], "grown-inside": []}
+    rows |= {"followed": [], "edge": [], "seeds": []}
     for n in (3, 5, 8, 10, 20):
         scaled = {f"normal, {scale:g} x spread": false(n, scale=scale) for scale in (1, 1.5, 2)}
         row = {"n": n, "public seeds": false(n, normal=False), **scaled}
@@ -229,24 +240,29 @@ def tables(papers: int) -> dict[str, str]:
         found["lower, 28 rows"] = rates(backbone, n, gap, papers=papers, rows=28)["lower"]
         row = {"backbone": backbone, "n": n, "print is higher by": f"{gap:g}"}
         rows["power"].append(row | {name: percent(share) for name, share in found.items()})
-    for normal, first in product((False, True), (3, 5, 8)):
-        row = {"draws": "normal" if normal else "public seeds", "first seeds": first}
-        row |= {"not grown": false(first, normal=normal)}
-        row |= {"grown": false_grown(first, normal=normal)}
-        row |= {"grown, 28 rows": false_grown(first, rows=28, normal=normal)}
-        rows["grown"].append(row)
-    for backbone, first in product(BACKBONES, (3, 5, 8, 20)):
-        row = {"backbone": backbone, "first seeds": first}
-        for gap, known in ((1, True), (1, False), (0, True)):
-            alone, grown = (
-                rates_of_grown(backbone, first, gap, papers=4 * papers, last=last, known=known)
-                for last in (first, MOST_GROWN)
-            )
-            name = f"{gap}" if known else f"{gap}, no prior"
-            for answer in ("reproduced", "outside") if gap else ("reproduced",):
-                row[f"{name}: {answer}"] = f"{percent(alone[answer])} → {percent(grown[answer])}"
-        row["0: seeds"] = f"{grown['seeds']:.1f}"
-        rows["grown-inside"].append(row)
+    for normal, planned in product((False, True), (3, 5, 8)):
+        row = {"draws": "normal" if normal else "public seeds", "planned seeds": planned}
+        row |= {"one look": false(planned, normal=normal)}
+        row |= {"followed": false_followed(planned, normal=normal)}
+        row |= {"followed, 28 rows": false_followed(planned, rows=28, normal=normal)}
+        rows["followed"].append(row)
+    for backbone, planned in product(BACKBONES, (3, 5, 8, 20, 40)):
+        row = {"backbone": backbone, "planned": planned}
+        for name, given in EDGES.items():
+            if name == "public seeds" and planned + ADDED > len(public_seeds(backbone)):
+                row |= {f"{name}: reproduced": "", f"{name}: outside": ""}
+                continue
+            looks = at_the_edge(backbone, planned, papers=4 * papers, **given)
+            for answer, wrong in (("reproduced", "inside"), ("outside", "outside")):
+                once, often = (percent(getattr(found, wrong).mean()) for found in looks)
+                row[f"{name}: {answer}"] = f"{once} → {often}"
+        rows["edge"].append(row)
+    for backbone in BACKBONES:
+        row = {"backbone": backbone}
+        for planned in (3, 5, 8, 20, 40):
+            inside, seeds = seeds_of_followed(backbone, planned, papers=papers)
+            row[f"{planned} planned"] = f"{percent(inside)}, {seeds:.1f} seeds"
+        rows["seeds"].append(row)
     return {
         name: pd.DataFrame(table).to_markdown(index=False, disable_numparse=True)
         for name, table in rows.items()
@@ -280,6 +296,14 @@ def replace_tables(text: str, new: dict[str, str]) -> str:
     return text
 
 
+# How runs differ from the public ones of which the prior is made.
+EDGES: dict[str, dict[str, Any]] = {
+    "public seeds": {"normal": False},
+    "normal": {},
+    "1.5 x spread": {"scale": 1.5},
+    "2 x spread": {"scale": 2.0},
+    "no prior": {"known": False},
+}
 PAPERS = 5_000
 
 if __name__ == "__main__":
