@@ -2,6 +2,7 @@
 rates."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,6 @@ from bench.judge.pairs import (
     PairedDifferences,
     decide,
     seeds_to_show,
-    strictest_level,
 )
 from bench.judged.words import MOST_SEEDS
 from tests.oracles.verdict_rule import BACKBONES, documented, moments, public_seeds
@@ -119,7 +119,8 @@ def test_the_spread_of_few_pairs_comes_from_elsewhere():
         ((1.0, 1.1), ("undecided", "n = 2; about 3 seeds would decide", 3)),
         ((0.9, 1.0, 1.1), ("better", "adjusted p = 0.0033", None)),
         ((-0.9, -1.0, -1.1), ("worse", "adjusted p = 0.0033", None)),
-        ((1.0, 2.0, 3.0), ("undecided", "about 4 seeds would decide", 4)),
+        # 3 were planned: t(1 - 0.00125 * 3 / n; n - 1) / sqrt(n) is 1.88 at 8 and 2.15 at 7
+        ((1.0, 2.0, 3.0), ("undecided", "about 8 seeds would decide", 8)),
         ((-1.0, 0.0, 1.0), ("undecided", "1000 seeds would not decide", None)),
         ((0.0, 0.0, 0.0), ("undecided", "the same scores at every seed", None)),
         ((0.0,), ("undecided", "the same scores at every seed", None)),
@@ -149,15 +150,68 @@ def test_holm_on_known_p_values():
         "undecided",
         "better",
     ]
-    assert strictest_level(family) == 0.05 / 4
-    assert found[2].seeds == family[2].seeds_for(family[2].mean, 0.05 / 4) > 5
+    assert found[2].seeds == family[2].seeds_to_decide(1 / 4) > 5
 
 
-def test_what_cannot_be_tested_does_not_count_for_holm():
+def test_all_that_are_planned_to_be_tested_count_for_holm():
     lone = with_p(0.03)
-    company = [PairedDifferences({None: 1.0}, {None: 2.0})] * 30 + [paired(1.0, 2.0)] * 30
-    assert decide([lone, *company])[0] == decide([lone])[0]
+    deterministic = [PairedDifferences({None: 1.0}, {None: 2.0})] * 30
+    assert decide([lone, *deterministic])[0] == decide([lone])[0]
     assert decide([lone])[0].verdict == "better"
+    not_yet = [
+        paired(1.0, 2.0),
+        PairedDifferences({}, {}),
+        paired(3.0, 4.0, 5.0, diverged="1 of 3"),
+    ]
+    assert decide([lone, *not_yet])[0].p_adjusted == pytest.approx(4 * 0.03)
+    assert np.isnan([decision.p_adjusted for decision in decide([lone, *not_yet])[1:]]).all()
+
+
+@pytest.mark.parametrize(
+    ("n", "planned", "factor"), [(5, 5, 1), (5, 8, 20 * 8 / 5), (5, 4, 20 * 5 / 4)]
+)
+def test_p_is_divided_by_the_share_of_the_level(n, planned, factor):
+    """The first four differences have p = 0.0093 alone, which is less than 25 times 0.0005."""
+    pair = replace(with_p(0.0005), first_seeds=frozenset(range(planned)))
+    (found,) = decide([pair])
+    expected = factor * 0.0005
+    if n > planned:
+        first = [pair.differences[seed] for seed in range(planned)]
+        expected = min(expected, stats.ttest_1samp(first, 0).pvalue)
+    assert found.p_adjusted == pytest.approx(expected)
+    assert ("5 of 8 planned seeds; " in found.reason) == (n < planned)
+
+
+def test_the_first_answer_of_a_pair_stands_while_its_mean_keeps_the_sign():
+    first = with_p(0.03).differences
+    for more, word in (((0.1, -0.1), "better"), ((-9.0, -9.0), "undecided")):
+        pair = paired(*first, *more, first_seeds=frozenset(range(5)))
+        assert pair.p_value > 0.05 / 28
+        assert decide([pair])[0].verdict == word
+
+
+def followed(planned, comparisons):
+    """Share of comparisons of two equal methods that are found better or worse by somebody who
+    looks after each seed, from three to twenty more than planned; and by one look at the planned
+    seeds."""
+    rng = np.random.default_rng(planned)
+    once = often = 0
+    for _ in range(comparisons):
+        drawn = rng.normal(size=planned + 20)
+        p_values = []
+        for n in range(3, len(drawn) + 1):
+            pair = paired(*drawn[:n], first_seeds=frozenset(range(planned)))
+            p_values.append(pair.deciding_p)
+        once += p_values[planned - 3] < 0.05
+        often += min(p_values) < 0.05
+    return once / comparisons, often / comparisons
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("planned", [3, 8])
+def test_looks_at_two_equal_methods_add_at_most_one_percent(planned):
+    once, often = followed(planned, 4000)
+    assert often - once <= 0.01
 
 
 # --- Error rates ---

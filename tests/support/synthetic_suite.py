@@ -39,7 +39,7 @@ def write_suite(
         values = {
             "id": f"run{number:03d}", "method": "", "setting": "official", "seed": None,
             "label": entry["method"], "backbone": "bert-base-uncased", "corpus": "wiki1m",
-            "recipe_changes": {}, "parts": (), "trained": trained, "identity": {}, "added": False,
+            "recipe_changes": {}, "parts": (), "trained": trained, "identity": {}, "added": (),
             "tasks": ["sts", *more_tasks],
         }  # fmt: skip
         values |= {name: entry[name] for name in values.keys() & entry}
