@@ -350,9 +350,10 @@ def averages(scores: Mapping[Key, float]) -> dict[Key, float]:
 
 
 def average_of_all(values: Sequence[float | None]) -> float | None:
-    """`average`, or None if a value is missing: averages of different tasks are not comparable."""
+    """The mean, or None if a value is missing: averages of different tasks are not comparable. Not
+    rounded, since it is compared with averages of ours, and rounding could decide."""
     present = [value for value in values if value is not None]
-    return average(present) if len(present) == len(values) else None
+    return fmean(present) if len(present) == len(values) else None
 
 
 def average(values: Sequence[float]) -> float:

@@ -1,17 +1,84 @@
-"""The order in which the runs of a plan are made."""
+"""The plan of a suite: the order in which runs are made, and what stays planned when it grows."""
+
+import pytest
 
 from bench.runs import config
+from bench.runs.plan import read_plan
+
+CONTENT = {"suite": "s", "data": "world", "corpus": "world", "tasks": ["sts"], "seeds": [2, 1]}
+CONTENT |= {"backbones": {"toy-bert": None}, "methods": ["simcse", "sscl", "word-overlap"]}
+
+
+def planned(**changes):
+    return config.plan(config.validate(CONTENT | changes))
 
 
 def test_runs_are_made_seed_by_seed():
     """An interrupted suite then has some seeds of each method."""
-    content = {"suite": "s", "data": "world", "corpus": "world", "tasks": ["sts"], "seeds": [2, 1]}
-    content |= {"backbones": {"toy-bert": None}, "methods": ["simcse", "sscl", "word-overlap"]}
-    plan = config.plan(config.validate(content))
-    assert [(run.method, run.seed) for run in plan.chosen()] == [
+    assert [(run.method, run.seed) for run in planned().chosen()] == [
         ("word-overlap", None),
         ("simcse", 1),
         ("sscl", 1),
         ("simcse", 2),
         ("sscl", 2),
     ]
+
+
+# --- A plan that is written again ---
+
+
+@pytest.fixture
+def written(tmp_path):
+    """Write a plan, take a run of SimCSE for scored, write the other; what is read then."""
+
+    def write(*plans):
+        for plan in plans:
+            plan.write(tmp_path / "plan.json")
+            scored = next(run for run in plan.runs if run.method == "simcse")
+            (tmp_path / "scores").mkdir(exist_ok=True)
+            (tmp_path / "scores" / f"{scored.id}.json").touch()
+        return read_plan(tmp_path / "plan.json")
+
+    return write
+
+
+def first(plan, method):
+    """The seeds with a task that were planned before a score, by task."""
+    runs = [run for run in (*plan.runs, *plan.dropped) if run.method == method]
+    tasks = {task for run in runs for task in run.first_tasks}
+    return {task: {run.seed for run in runs if task in run.first_tasks} for task in tasks}
+
+
+STS_B = {"STS-B": {1, 2}}
+
+
+def test_seeds_that_are_planned_after_a_score_are_added_to_its_row_alone(written):
+    grown = written(planned(tasks=["STS-B"]), planned(tasks=["STS-B"], seeds=[3, 2, 1]))
+    assert [run.added for run in grown.runs if run.method == "simcse"] == [("STS-B",), (), ()]
+    assert first(grown, "simcse") == STS_B
+    assert first(grown, "sscl") == {"STS-B": {1, 2, 3}}
+
+
+def test_seeds_that_are_left_out_stay_planned_until_they_are_back(written):
+    whole, less = planned(tasks=["STS-B"]), planned(tasks=["STS-B"], seeds=[1])
+    shrunk = written(whole, less)
+    assert [(run.method, run.seed) for run in shrunk.dropped] == [("simcse", 2)]
+    assert first(shrunk, "simcse") == STS_B
+    assert first(shrunk, "sscl") == {"STS-B": {1}}
+    back = written(whole, less, whole)
+    assert not back.dropped
+    assert first(back, "simcse") == STS_B
+
+
+def test_a_task_that_nobody_has_scored_is_not_added(written):
+    """One that some seeds had, and others get, is."""
+    entry = {"method": "simcse", "seeds": [2], "tasks": ["MR"]}
+    some = planned(tasks=["STS-B"], methods=["simcse", entry])
+    grown = written(some, planned(tasks=["STS-B", "MR", "CR"]))
+    assert first(grown, "simcse") == STS_B | {"MR": {2}, "CR": {1, 2}}
+
+
+def test_plans_of_before_say_of_a_seed_whether_it_was_added():
+    run = planned(tasks=["STS-B"]).runs[0]
+    for added, tasks in ((False, ["STS-B"]), (True, [])):
+        assert type(run)(**(dict(run) | {"added": added})).first_tasks == tasks
