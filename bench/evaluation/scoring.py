@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import closing
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -242,22 +242,24 @@ def score_vectors(
 
 def with_keys(tasks: Sequence[ReadTask], items: Mapping[str, Columns]) -> dict[str, np.ndarray]:
     """The test items of a scoring by task: arrays (n,) with a field for each of their columns, and
-    `key`, which is equal for equal texts."""
+    `first` and `last`, the keys of their texts, which are equal for equal words."""
     keyed = {}
     for task in tasks:
         if task.has_test:
-            columns = {"key": _item_keys(task), **items[task.name]}
+            texts = list(task.items())  # one or two of each item
+            columns = {
+                "first": np.array([_text_key(item[0]) for item in texts]),
+                "last": np.array([_text_key(item[-1]) for item in texts]),
+                **items[task.name],
+            }
             keyed[task.name] = np.rec.fromarrays([*columns.values()], names=[*columns])  # type: ignore[call-overload]
     return keyed
 
 
-def _item_keys(task: ReadTask) -> np.ndarray:
-    keys = []
-    for item in task.items():
-        # A text without words, such as an emoji, is itself.
-        text = "\n".join(sorted(normalised(text) or text for text in item))
-        keys.append(int.from_bytes(_key(text)[:8]))
-    return np.array(keys, np.uint64)
+@cache
+def _text_key(text: str) -> np.uint64:
+    # A text without words, such as an emoji, is itself.
+    return np.uint64(int.from_bytes(_key(normalised(text) or text)[:8]))
 
 
 def _on_unseen(task: ReadTask, items: Columns, seen: AbstractSet[str]) -> list[TaskRecord]:

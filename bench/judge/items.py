@@ -7,6 +7,8 @@ from math import sqrt
 from statistics import NormalDist
 
 import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 from scipy.stats import binomtest
 
 REPLICATES = 1000
@@ -50,19 +52,29 @@ def compare_items(
 
 def bootstrap_error(tasks: Sequence[tuple[np.ndarray, np.ndarray]]) -> float:
     """Bootstrap standard error of the mean difference of two encoders, as a fraction, from the
-    items of both on each task. An item that stands in several tasks is drawn for all of them."""
+    items of both on each task. Items that share a sentence, in one task or in several, are drawn
+    together."""
     rng = np.random.default_rng(RESAMPLING_SEED)
-    keys, places = np.unique(
-        np.concatenate([first["key"] for first, _ in tasks]), return_inverse=True
-    )
-    of_tasks = np.split(places, np.cumsum([len(first) for first, _ in tasks])[:-1])
+    keys = [np.concatenate([first[side] for first, _ in tasks]) for side in ("first", "last")]
+    size, components = _components(*keys)
+    of_tasks = np.split(components, np.cumsum([len(first) for first, _ in tasks])[:-1])
     statistics = [_difference(first, second) for first, second in tasks]
     differences = np.empty(REPLICATES)
     for replicate in range(REPLICATES):
-        counts = np.bincount(rng.integers(len(keys), size=len(keys)), minlength=len(keys))
+        counts = np.bincount(rng.integers(size, size=size), minlength=size)
         drawn = zip(statistics, of_tasks, strict=True)
         differences[replicate] = np.mean([statistic(counts[rows]) for statistic, rows in drawn])
     return float(differences.std(ddof=1))
+
+
+def _components(first: np.ndarray, last: np.ndarray) -> tuple[int, np.ndarray]:
+    """The number of sets of items that share no sentence, and the set of each item, given the keys
+    of its texts."""
+    texts, places = np.unique([first, last], return_inverse=True)
+    first, last = places.reshape(2, -1)
+    shared = coo_array((np.ones(len(first)), (first, last)), shape=(len(texts), len(texts)))
+    size, of_text = connected_components(shared, directed=False)
+    return size, of_text[first]
 
 
 def _are_samples(items: np.ndarray) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import ConfigDict, Field
 
+from bench.utils.errors import UserError
 from bench.utils.files import atomic_file, write_json
 from bench.utils.validation import Document, read_document
 
@@ -208,7 +209,10 @@ def read_items(path: Path) -> dict[str, np.ndarray]:
     if not path.is_file():
         return {}
     with np.load(path, allow_pickle=False) as content:
-        return dict(content)
+        items = dict(content)
+    if not all({"first", "last"} <= set(columns.dtype.names) for columns in items.values()):
+        raise UserError(f"{path} is of an earlier version; move it away and score again")
+    return items
 
 
 def read_scores(path: Path) -> ScoreDocument:

@@ -31,7 +31,8 @@ def pairs(n, strengths, seed=0):
 def items_of(gold, similarity, keys=None):
     """By default all pairs are different ones."""
     keys = np.arange(len(gold)) if keys is None else keys
-    return np.rec.fromarrays([keys, gold, similarity], names="key,gold,similarity")
+    first, last = (keys, keys) if keys.ndim == 1 else keys.T  # of pairs, or of their sentences
+    return np.rec.fromarrays([first, last, gold, similarity], names="first,last,gold,similarity")
 
 
 def of_both(n, strengths, seed=0):
@@ -99,6 +100,20 @@ def test_pairs_of_several_tasks_are_drawn_together():
     assert twice.error == pytest.approx(once.error)
 
 
+def test_pairs_that_share_a_sentence_are_drawn_together():
+    """A cycle of three sentences, a chain, and a pair alone: three sets, each with two pairs or
+    more, have the error of a bootstrap that draws these sets."""
+    keys = np.array([[1, 2], [2, 3], [3, 1], [4, 5], [6, 5], [7, 8], [8, 7]])
+    a, b = of_both(7, [0.9, 0.5], seed=3)
+    a, b = (items_of(side["gold"], side["similarity"], keys) for side in (a, b))
+    sets, rng, differences = [[0, 1, 2], [3, 4], [5, 6]], np.random.default_rng(2), []
+    for _ in range(4000):
+        rows = np.concatenate([sets[number] for number in rng.integers(3, size=3)])
+        differences.append(difference(a[rows], b[rows]))
+    found = compare_items({"STS-B": a}, {"STS-B": b}, ["STS-B"], 0.0)
+    assert found.error == pytest.approx(np.std(differences), rel=0.1)
+
+
 # --- Accuracies ---
 
 
@@ -106,7 +121,10 @@ def test_pairs_of_several_tasks_are_drawn_together():
 def test_accuracies_have_mcnemars_exact_test(only_a, only_b):
     right = np.repeat([[1, 1], [1, 0], [0, 1], [0, 0]], [150, only_a, only_b, 40], axis=0)
     keys = np.arange(len(right))
-    a, b = (np.rec.fromarrays([keys, side], names="key,right") for side in right.T.astype(bool))
+    a, b = (
+        np.rec.fromarrays([keys, keys, side], names="first,last,right")
+        for side in right.T.astype(bool)
+    )
     found = compare_items({"TREC": a}, {"TREC": b}, ["TREC"], 0.0)
     table = [[150, only_a], [only_b, 40]]
     assert found.p_value == pytest.approx(mcnemar(table, exact=True).pvalue)
@@ -139,7 +157,9 @@ def test_encoders_without_seeds_are_compared_by_items():
 def test_items_of_logistic_regression_say_nothing_of_the_network():
     runs = [scored(name, None, {"Tense": 80.0}, metric="accuracy_mlp") for name in ("base", "a")]
     for run in runs:
-        run.items["Tense"] = np.rec.fromarrays([[1, 2], [True, False]], names="key,right")
+        run.items["Tense"] = np.rec.fromarrays(
+            [[1, 2], [1, 2], [True, False]], names="first,last,right"
+        )
     rows = against(suite(*runs), "base@official")
     assert row_of(rows, "Tense").kind == "deterministic"
 
