@@ -38,8 +38,7 @@ class EncoderEntry(StrictModel):
     pooler: str | None = None
     """as `bench evaluate` takes it; by default the one that the model names"""
     prompt: str | None = None
-    """one of the prompts of a sentence-transformers folder, `""` for none; by default the model's
-    default prompt"""
+    """a prompt of a sentence-transformers folder, `""` for none; by default the folder's default"""
     normalize: bool = False
     """`true` scales vectors to length 1, which changes what classifiers see"""
     template: str | None = None
@@ -218,8 +217,8 @@ class Suite(StrictModel):
     data: Text
     """evaluation data: `world` (generated), `senteval`, or a folder that contains `downstream/`"""
     corpus: Text = ""
-    """needed by methods: training text, `world`, `wiki1m`, `wiki1m_fallback`, `nli`, `sts`, `cnsd`,
-    another name in `BENCH_DATA`, or a path with a `/` in it"""
+    """needed by methods: training text, by name (`world`, `wiki1m`, ..., a name in `BENCH_DATA`) or
+    by a path with a `/` in it"""
     tasks: Distinct[str] = Field(
         description=f"the tasks to score: a list of groups ({', '.join(GROUPS)}) and of single "
         "tasks (`MR`, `STS-B`, `Depth`, `sts:NAME`, `probing:NAME`, ...)"
@@ -234,8 +233,7 @@ class Suite(StrictModel):
     ] = {}
     """needed by methods: a map from names to nothing, or to `{seeds: [...], tasks: [...]}`"""
     methods: Annotated[list[Annotated[MethodEntry, _or_text("method")]], Field(min_length=1)] = []
-    """a list of run texts, or of maps with the keys of an entry; a suite of encoders alone has
-    none"""
+    """a list of run texts, or of maps with the keys of an entry"""
     encoders: list[Annotated[EncoderEntry, _or_text("model")]] = []
     """models trained elsewhere that are scored beside the runs"""
     method_paths: Distinct[Text] = []

@@ -65,7 +65,7 @@ class Recipe(HyperParameters, StrictModel):
     batch_size: PositiveInt = 64
     """sentences in a step"""
     learning_rate: NotNegative = 3e-5
-    """at the first step after the warm-up; then by `schedule`"""
+    """after the warm-up; then by `schedule`"""
     epochs: PositiveInt = 1
     """passes over the corpus"""
     corpus: str | None = None
@@ -77,8 +77,7 @@ class Recipe(HyperParameters, StrictModel):
     max_length: Annotated[int, Field(ge=3)] = 32  # of at least [CLS], one token, [SEP]
     """word pieces in training, including special tokens; at least 3"""
     pooler: _Pooler = "cls_mlp"
-    """of the vectors; those with a training head, `cls_mlp`, `cls_pooler` and `cls_pooler_mlp`, are
-    scored as `cls_before_pooler`"""
+    """of the vectors in training (docs/methods.md#vectors)"""
     dropout: Fraction | None = None
     """hidden and attention dropout, below 1; none keeps the backbone's"""
     weight_decay: NotNegative = 0.0
@@ -90,18 +89,16 @@ class Recipe(HyperParameters, StrictModel):
     bias_correction: bool = True
     """of AdamW; false gives BERT's original optimiser"""
     early_epsilon: bool = False
-    """true: AdamW adds epsilon before its bias correction, as in old transformers"""
+    """AdamW adds epsilon before its bias correction"""
     schedule: str = "linear"
-    """`linear` falls to 0; `constant`; `slanted` rises from a 32nd of it and falls back; or
-    boundaries of blocks, as rising shares of the steps: after `0.5+0.75` it has fallen to 2/3 and
-    to 1/3"""
+    """`linear` falls to 0; `constant`; `slanted` (docs/methods.md#declutr); or ends of blocks, as
+    shares of the steps: after `0.5+0.75` it has fallen to 2/3 and to 1/3"""
     warmup: Fraction = 0.0
-    """fraction of the steps in which the learning rate rises"""
+    """share of the steps in which the learning rate rises"""
     clip: Positive = 1.0
     """maximum gradient norm; a large value never clips"""
     precision: Literal["mixed", "bfloat16", "float32"] = "mixed"
-    """`mixed` is float16 on a GPU and float32 on a CPU; `bfloat16` and `float32` are the same on
-    both"""
+    """`mixed` (float16 on a GPU, float32 on a CPU), `bfloat16` or `float32`"""
     select_on: str = "STS-B"
     """dev set that picks the checkpoint: `STS-B`, `SICK-R`, `CNSD-STS-B`, `sts:NAME`, or the mean
     of several, as `STS-B+SICK-R`"""
@@ -110,16 +107,15 @@ class Recipe(HyperParameters, StrictModel):
     patience: PositiveInt | None = None
     """selections without improvement before training stops; none: never"""
     threads: PositiveInt = 1
-    """CPU threads of a training; the last digits of sums depend on it"""
+    """CPU threads; the last digits depend on them"""
     layers: PositiveInt | None = None
-    """number of first layers that the backbone keeps in training; none: all"""
+    """first layers that the backbone keeps in training; none: all"""
     scored_layers: PositiveInt | None = None
-    """number of first trained layers that are scored; none: all"""
+    """first trained layers that are scored; none: all"""
     dimension: PositiveInt | None = None
-    """output dimensions of the `cls_mlp` head, which is then scored, too; none: the backbone's
-    width, and the head is not scored"""
+    """width of the `cls_mlp` head, which is then scored; none: as the backbone, not scored"""
     drop_last: bool = False
-    """whether an epoch leaves out its last batch if it is short"""
+    """whether an epoch leaves out a short last batch"""
     decay_biases: bool = True
     """whether weight decay includes biases and layer norms"""
 
