@@ -21,11 +21,18 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+from scipy.stats import nct
 
 from bench.datasets.tasks import STS_TASKS
 from bench.judge import stage
 from bench.judge.pairs import seeds_to_show
-from bench.judge.statistics import expected_best
+from bench.judge.statistics import (
+    degrees_of_freedom,
+    expected_best,
+    pooled_sd,
+    standard_deviation,
+    t_quantile,
+)
 from bench.judge.world import BACKBONE_RUN, SCORES, SEEDS
 from bench.judged.rows import Judged, PairRow, SystemRow
 from bench.judged.words import LEVEL
@@ -53,8 +60,9 @@ GROUPS = {
 }
 TASKS = (*STS_TASKS, "Avg")
 ARROWS = {"better": " ↑", "worse": " ↓", "undecided": ""}
+NORMAL = 1.96  # standard deviations of a 95 % interval
 # Standard deviations of one run that 95 % of the differences of two runs stay below.
-BEYOND = 1.96 * sqrt(2)
+BEYOND = NORMAL * sqrt(2)
 WORDS = {"better": ", **better**", "worse": ", **worse**", "undecided": ", undecided"}
 CORPUS_ROWS = 1_000_001  # docs/methods.md#batches
 
@@ -133,6 +141,20 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
+def together(gains: Sequence["Gain"], draws: int = 100_000) -> float:
+    """The probability that seeds alone give gains that are as large in all, where each printed
+    number is one run (SSCL: the mean of three) and the gains on a backbone have one run of SimCSE
+    in common. Runs are drawn from the public ones; gains are counted in s0."""
+    rng = np.random.default_rng(0)
+    compared = {backbone: rng.choice(public(backbone), draws) for backbone in BACKBONES}
+    total, printed = np.zeros(draws), 0.0
+    for gain in gains:
+        own = rng.choice(public(gain.backbone), (gain.runs, draws)).mean(0)
+        total += (own - compared[gain.backbone]) / gain.s0
+        printed += gain.points / gain.s0
+    return float((total >= printed).mean())
+
+
 @dataclass(frozen=True)
 class Gain:
     """A printed gain in the STS average over another row of its table, in points."""
@@ -145,6 +167,11 @@ class Gain:
     def s0(self) -> float:
         """The standard deviation of public runs of SimCSE."""
         return prior_sd(self.backbone, "Avg") or 0.0
+
+    @property
+    def runs(self) -> int:
+        """The runs of the method behind the printed number; SSCL prints means of three."""
+        return 3 if self.method == "SSCL-SimCSE" else 1
 
     @property
     def share(self) -> float:
@@ -191,10 +218,13 @@ def average_gains() -> list[Gain]:
 
 
 def gains_frame() -> pd.DataFrame:
-    """The papers' own gains with what 95 % of the differences of two runs stay below."""
-    rows = [(gain.method, gain.backbone, gain.points, BEYOND * gain.s0, gain.share)
-            for gain in average_gains()]  # fmt: skip
-    return pd.DataFrame(rows, columns=["method", "backbone", "gain", "reach", "share"])
+    """The papers' own gains with their intervals, as `gains_figure` takes them."""
+    rows = []
+    for gain in average_gains():
+        half_width = NORMAL * gain.s0 * sqrt(1 + 1 / gain.runs)
+        rows.append((gain.method, gain.backbone, gain.points, half_width, gain.runs))
+    frame = pd.DataFrame(rows, columns=["method", "backbone", "gain", "half_width", "runs"])
+    return frame.assign(together=together(average_gains()))
 
 
 def recipe_of(text: str, backbone: str) -> dict[str, Any]:
@@ -330,6 +360,26 @@ def front_table() -> pd.DataFrame:
     """The systems of `FRONT`, in cells that do not break at their ±."""
     space = "\N{NO-BREAK SPACE}"
     return scores_table(FRONT, WORDS).replace(" ± ", f"{space}±{space}", regex=True)
+
+
+def power(pair: PairRow, points: float, family: int) -> float:
+    """How often a comparison with the spread and seeds of this one finds a difference of so many
+    points, at the strictest level of its family."""
+    df = degrees_of_freedom(pair.n, pair.prior_sd, pair.prior_df)
+    spread = standard_deviation(pair.differences)
+    error = pooled_sd(spread, pair.n, pair.prior_sd, pair.prior_df) / sqrt(pair.n)
+    return float(nct.sf(-t_quantile(df, LEVEL / family / 2), df, points / error))
+
+
+def power_line() -> str:
+    """What the five seeds of the small backbone find on the STS average."""
+    pairs = [pair for key, pair in compared("simcse").items() if key[:2] == ("sts", "Avg")]
+    trained = [pair for pair in pairs if pair.kind == "paired" and pair.n == 5]
+    found = []
+    for points in (0.5, 1.0, 1.5):
+        share = fmean(power(pair, points, len(pairs)) for pair in trained)
+        found.append(f"of {points:.1f} points in {percent(share)}")
+    return f"Five seeds find a true difference on STS {', '.join(found)} of cases."
 
 
 def probing_table() -> pd.DataFrame:
@@ -503,6 +553,7 @@ TABLES: dict[str, Callable[[], pd.DataFrame | str]] = {
     "controls": controls_table,
     "wiki-mini": scores_table,
     "wiki-mini in short": front_table,
+    "wiki-mini power": power_line,
     "wiki-mini probing": probing_table,
     "wiki-mini pairs": pairs_table,
     "world": world_table,
