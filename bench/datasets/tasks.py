@@ -7,6 +7,7 @@ so a further set belongs in a group of its own.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from statistics import fmean
 
 from bench.datasets.metrics import AGGREGATIONS, METRICS, aggregated, metrics_of
@@ -50,6 +51,8 @@ class Task:
     range: tuple[float, float] = (0, 5)  # of gold scores
     labels: Sequence[str] = ()  # in the order of their numbers; else those of training, sorted
     aliases: Sequence[str] = ()  # names in papers
+    # Accuracy in points of the most frequent class in test, as the sole prediction.
+    majority: Fraction = Fraction(0)
     language: str = "eng-Latn"  # ISO 639-3 code and script
 
     @property
@@ -88,13 +91,20 @@ def _year(name: str, sizes: Mapping[str, int], *aliases: str) -> Task:
 
 def _polarity(name: str, file: str, positive: int, negative: int) -> Task:
     path, sizes = f"downstream/{file}.{{split}}", {"positive": positive, "negative": negative}
-    names = {"positive": "pos", "negative": "neg"}
-    return Task(name, "transfer", NESTED, path, sizes, names, reader="classes", labels=_ZERO_ONE)
+    return Task(
+        name, "transfer", NESTED, path, sizes, {"positive": "pos", "negative": "neg"},
+        reader="classes", labels=_ZERO_ONE,
+        majority=Fraction(100 * max(positive, negative), positive + negative),
+    )  # fmt: skip
 
 
-def _probing(name: str, file: str, *aliases: str) -> Task:
+def _probing(name: str, file: str, *aliases: str, classes: int = 2) -> Task:
+    """A probing task, whose classes SentEval describes as balanced."""
     path, sizes = f"probing/{file}.txt", {"train": 100_000, "dev": 10_000, "test": 10_000}
-    return Task(name, "probing", PROBING, path, sizes, reader="parts", aliases=aliases)
+    return Task(
+        name, "probing", PROBING, path, sizes, reader="parts", aliases=aliases,
+        majority=Fraction(100, classes),
+    )  # fmt: skip
 
 
 def _xprobe(name: str, file: str, size: int = 10_000) -> Task:
@@ -139,27 +149,31 @@ _TASKS = [
     Task(  # Pang and Lee, 2004
         "SUBJ", "transfer", NESTED, "downstream/SUBJ/subj.{split}",
         {"objective": 5000, "subjective": 5000}, reader="classes", labels=_ZERO_ONE,
+        majority=Fraction(50),
     ),
     _polarity("MPQA", "MPQA/mpqa", 3312, 7294),  # Wiebe et al., 2005
     Task(  # Socher et al., 2013
         "SST2", "transfer", SPLIT, "downstream/SST/binary/sentiment-{split}",
         {"train": 67349, "dev": 872, "test": 1821}, labels=_ZERO_ONE, aliases=["SST", "SST-2"],
+        majority=Fraction(91_200, 1821),
     ),
     Task(  # Li and Roth, 2002
         "TREC", "transfer", KFOLD, "downstream/TREC/{split}.label", {"train": 5452, "test": 500},
         names={"train": "train_5500", "test": "TREC_10"},
         reader="trec", labels=("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"),
+        majority=Fraction(13_800, 500),
     ),
     Task(  # Dolan et al., 2004
         "MRPC", "transfer", KFOLD, "downstream/MRPC/msr_paraphrase_{split}.txt",
         {"train": 4076, "test": 1725},
         columns=(3, 4, 0), header=True, labels=_ZERO_ONE, aliases=["MPRC"],
+        majority=Fraction(114_700, 1725),
     ),
     # Conneau et al., 2018, in SentEval's data/probing
-    _probing("Length", "sentence_length", "SentLen"),
-    _probing("WordContent", "word_content"),
-    _probing("Depth", "tree_depth", "TreeDepth"),
-    _probing("TopConstituents", "top_constituents"),
+    _probing("Length", "sentence_length", "SentLen", classes=6),
+    _probing("WordContent", "word_content", classes=1000),
+    _probing("Depth", "tree_depth", "TreeDepth", classes=8),
+    _probing("TopConstituents", "top_constituents", classes=20),
     _probing("BigramShift", "bigram_shift"),
     _probing("Tense", "past_present"),
     _probing("SubjNumber", "subj_number"),

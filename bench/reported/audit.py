@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from bench.datasets.tasks import BOARDS, PROBING_TASKS, TASKS
+from bench.datasets.tasks import BOARDS, TASKS
 from bench.reported import FOLDER
 from bench.reported.number import numbers
 from bench.reported.rows import (
@@ -33,13 +33,6 @@ from bench.reported.rows import (
 from bench.utils.errors import listed
 
 FEWEST = 3  # numbers that must agree for rows to count as equal; fewer may agree by chance
-# SentEval's published sizes: task -> split, or class for cross-validated tasks -> items.
-SIZES = {task.name: task.sizes for task in TASKS.values() if task.kind != "sts"}
-# Items of the most frequent class in test sets with a fixed split, counted in SentEval's files.
-MOST_FREQUENT = {"SST2": 912, "TREC": 138, "MRPC": 1147}
-# Number of classes of the probing tasks, which SentEval describes as balanced; two of all others.
-CLASSES = dict.fromkeys(PROBING_TASKS, 2)
-CLASSES |= {"Length": 6, "WordContent": 1000, "Depth": 8, "TopConstituents": 20}
 STATEMENTS = yaml.safe_load((FOLDER / "claims.yaml").read_text(encoding="utf-8"))["claims"]
 # Findings that make a row an unsafe operand of a difference.
 UNSAFE = ("average", "shift", "copy", "partial")
@@ -59,16 +52,6 @@ def _averages(rows: PrintedRows) -> Iterator[Finding]:
             yield finding(kind, [row], printed=shown(row.cells["Avg"]), **facts)
 
 
-def majority(task: str) -> Fraction:
-    """Accuracy in points of a constant prediction of the most frequent class; 0 if unknown."""
-    if task in CLASSES:
-        return Fraction(100, CLASSES[task])
-    counts = SIZES.get(task, {"": 0})
-    if task in MOST_FREQUENT:
-        return Fraction(100 * MOST_FREQUENT[task], counts["test"])
-    return Fraction(100 * max(counts.values()), max(sum(counts.values()), 1))
-
-
 def attainable(value: Fraction, unit: Fraction, items: int, runs: int = 1) -> bool:
     """Whether the mean accuracy of some runs, each perhaps rounded before, can be `value`, rounded
     or truncated to `unit`."""
@@ -82,17 +65,18 @@ def attainable(value: Fraction, unit: Fraction, items: int, runs: int = 1) -> bo
 def _scales(rows: PrintedRows) -> Iterator[Finding]:
     """`range`: scores outside their scale; `chance`: accuracies of a constant prediction;
     `unattainable`, `runs`: accuracies that no whole number of correct items gives."""
-    for row, task, value in cells_of(rows):
-        facts: dict[str, Any] = {"task": task, "printed": shown(value)}
+    for row, name, value in cells_of(rows):
+        facts: dict[str, Any] = {"task": name, "printed": shown(value)}
         if abs(value) > 100:
             yield finding("range", [row], **facts)
-        if row.metric != "accuracy":
+        if row.metric != "accuracy" or name == "Avg":
             continue
-        constant = majority(task)
-        if value <= constant:
-            relation = "exactly" if value == constant else "below"
-            yield finding("chance", [row], **facts, relation=relation, constant=shown(constant))
-        items = SIZES.get(task, {}).get("test")  # cross-validated tasks have no test set
+        task = TASKS[name]
+        if value <= task.majority:
+            relation = "exactly" if value == task.majority else "below"
+            constant = shown(task.majority)
+            yield finding("chance", [row], **facts, relation=relation, constant=constant)
+        items = task.sizes.get("test")  # cross-validated tasks have no test set
         if items and row.split == "test" and not attainable(value, row.unit, items):
             below = value * items // 100
             near = " or ".join(shown(Fraction(100 * count, items)) for count in (below, below + 1))
