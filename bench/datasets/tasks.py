@@ -309,11 +309,7 @@ def _boards(group: str, tasks: Sequence[Task]) -> list[Board]:
     boards = []
     for metric, entry in METRICS.items():
         if tasks and all(metric in metrics_of(task.protocol, task.name) for task in tasks):
-            title, heading = group, family
-            # The main metric has the group's own name.
-            if not entry.is_main:
-                title += entry.suffix or f"_{metric}"
-                heading += f", {entry.heading or entry.title}"
+            title, heading = group + entry.suffix, family + entry.heading
             classifier = entry.classifier if tasks[0].protocol == PROBING else ""
             boards.append(Board(title, heading, subject, names, metric, classifier))
     return boards

@@ -91,10 +91,7 @@ class VectorStore:
 
     def _append(self, sentences: Sequence[str], vectors: np.ndarray) -> None:
         # What is written is not encoded again.
-        width = vectors.shape[-1]
-        for known in self._vectors.values():
-            width = len(known)
-            break
+        width = next(iter(self._vectors.values()), vectors[-1:]).size
         check_vectors(sentences, vectors, width)
         rows = np.empty(len(sentences), [("key", np.void, KEY), ("vector", np.float32, width)])
         keys = b"".join(map(_key, sentences))
@@ -159,10 +156,9 @@ def encoded(encoder: Encoder, tasks: Sequence[ReadTask]) -> EncodeSentences:
 def score_tasks(
     encoder: Encoder, tasks: Sequence[ReadTask], vectors: EncodeSentences | None = None
 ) -> list[TaskRecord]:
-    """Score STS tasks from vectors in memory, those of `encoded`."""
-    return score_vectors(
-        tasks, vectors or encoded(encoder, tasks), adapt=adaptation(encoder)
-    ).records
+    """Score STS tasks from vectors in memory, by default those of `encoded`."""
+    vectors = vectors or encoded(encoder, tasks)
+    return score_vectors(tasks, vectors, adapt=adaptation(encoder)).records
 
 
 @float32_products(ELSEWHERE)
