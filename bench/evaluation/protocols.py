@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
 from math import ceil
 
 import numpy as np
@@ -112,19 +111,19 @@ def best_on_dev(
     SentEval retrains the best, which gives the same classifier. The tasks have equally many
     training samples.
     """
-    known = [parts[name] for parts, _ in tasks for name in ("train", "dev")]
-    features = torch.cat([part.features for part in known])
-    labels = torch.cat([part.labels for part in known])
-    rows = np.split(np.arange(len(labels)), np.cumsum([len(part.labels) for part in known])[:-1])
-    heads = tuple(chain.from_iterable(grids))
-    folds = [
-        Fold(train, dev, heads, classes)
-        for (_, classes), train, dev in zip(tasks, rows[::2], rows[1::2], strict=True)
-    ]
+    features, labels, folds, end = [], [], [], 0
+    for parts, classes in tasks:
+        rows = []
+        for part in (parts["train"], parts["dev"]):
+            features.append(part.features)
+            labels.append(part.labels)
+            rows.append(np.arange(end, end + len(part.labels)))
+            end += len(part.labels)
+        folds += [Fold(*rows, grid, classes) for grid in grids]
+    fits = iter(fit(torch.cat(features), torch.cat(labels), folds, settings))
     results = []
-    for (parts, _), fitted in zip(tasks, fit(features, labels, folds, settings), strict=True):
-        left, test = iter(fitted), parts["test"]
-        results.append([_selected(list(islice(left, len(grid))), test) for grid in grids])
+    for parts, _ in tasks:
+        results.append([_selected(next(fits), parts["test"]) for _ in grids])
     return results
 
 
