@@ -8,10 +8,10 @@ import inspect
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from math import ceil, comb, sqrt
+from math import comb, sqrt
 from pathlib import Path
 from statistics import fmean
 from types import MappingProxyType, NoneType
@@ -35,7 +35,6 @@ from bench.report.formats import difference_text, score_text
 from bench.reported import FOLDER, prior_sd
 from bench.reported.number import numbers
 from bench.runs.config import EncoderEntry, MethodEntry, Suite
-from bench.runs.resolve import resolve
 from bench.runs.run import Recipe
 from methods.base import Contrastive, Method
 
@@ -56,7 +55,6 @@ ARROWS = {"better": " ↑", "worse": " ↓", "undecided": ""}
 # Standard deviations of one run that 95 % of the differences of two runs stay below.
 BEYOND = 1.96 * sqrt(2)
 WORDS = {"better": ", **better**", "worse": ", **worse**", "undecided": ", undecided"}
-CORPUS_ROWS = 1_000_001  # docs/methods.md#batches
 
 # Each paper's own method: the table that prints it beside SimCSE, and its name in the suite.
 OWN = {
@@ -64,13 +62,6 @@ OWN = {
     "IS-CSE": ("is-cse", "Table 1", "is-cse"),
     "SSCL-SimCSE": ("sscl", "Table 2", "sscl"),
 }
-# Pairs of rows of IS-CSE's Table 1, by method and, where a method has several rows, variant.
-OTHER_PAIRS = (
-    (("DCLR", ""), ("SimCSE",)),
-    (("CARDS", "(ours)"), ("SimCSE",)),
-    (("IS-CSE+DCLR",), ("DCLR", "(ours)")),
-    (("IS-CSE+CARDS",), ("CARDS", "(ours)")),
-)
 # Printed sweeps: source, table, method, and the setting that is left out.
 SWEEPS = {
     "GS-InfoNCE, M (Table 3)": ("gs-infonce-v2", "Table 3", "GS-InfoNCE", ""),
@@ -157,37 +148,19 @@ class Gain:
         sd = sqrt(2 * (1 - correlation)) * self.s0
         return seeds_to_show(self.points, sd, LEVEL / family)
 
-    def cells(self) -> dict[str, str]:
-        return {
-            "backbone": self.backbone,
-            "gain": f"{self.points:.2f}",
-            "gain / s0": f"{self.points / self.s0:.1f}",
-            "pairs": percent(self.share),
-        }
-
-
-def gains(name: str, source: str, table: str, pair: Iterable[tuple[str, ...]]) -> list[Gain]:
-    """The gains of the first row of a pair over the second, on each backbone of both."""
-    averages = {}
-    for number in numbers():
-        if number.task == "Avg":
-            averages[number.label] = averages[number.label[:4]] = number.value
-    found = []
-    for backbone in BACKBONES:
-        labels = [(source, table, method, backbone, *variant) for method, *variant in pair]
-        if averages.keys() >= {*labels}:
-            own, compared = (averages[label] for label in labels)
-            found.append(Gain(name, backbone, round(own - compared, 2)))
-    return found
-
 
 @cache
 def average_gains() -> list[Gain]:
-    """The papers' own gains over SimCSE."""
-    found = []
+    """The papers' own gains over SimCSE, on each backbone of both."""
+    averages = {number.label[:4]: number.value for number in numbers() if number.task == "Avg"}
+    gains = []
     for method, (source, table, _) in OWN.items():
-        found += gains(method, source, table, [(method,), ("SimCSE",)])
-    return found
+        for backbone in BACKBONES:
+            own = averages.get((source, table, method, backbone))
+            if own is not None:
+                simcse = averages[source, table, "SimCSE", backbone]
+                gains.append(Gain(method, backbone, round(own - simcse, 2)))
+    return gains
 
 
 def gains_frame() -> pd.DataFrame:
@@ -195,28 +168,6 @@ def gains_frame() -> pd.DataFrame:
     rows = [(gain.method, gain.backbone, gain.points, BEYOND * gain.s0, gain.share)
             for gain in average_gains()]  # fmt: skip
     return pd.DataFrame(rows, columns=["method", "backbone", "gain", "reach", "share"])
-
-
-def recipe_of(text: str, backbone: str) -> dict[str, Any]:
-    """The recipe of a run; dropout is 0.1 where it is the backbone's own."""
-    run = resolve(
-        text, backbone_name=backbone, corpus="wiki1m", data="senteval", seed=42, recipe={}
-    )
-    return run.recipe.model_dump() | {"dropout": run.recipe.dropout or 0.1}
-
-
-def control_of(backbone: str) -> tuple[str, list[str]]:
-    """SimCSE with the recipe of GS-InfoNCE's released run, and what differs from SimCSE's own."""
-    own, usual = (recipe_of(f"{text}@official", backbone) for text in ("gs-infonce", "simcse"))
-    keys, differences = [], []
-    for key, value in own.items():
-        if value != usual[key]:
-            keys.append(f"{key}={value:g}")
-            differences.append(f"{key.replace('_', ' ')} {value:g}, not {usual[key]:g}")
-    steps = [ceil(CORPUS_ROWS / recipe["batch_size"]) for recipe in (own, usual)]
-    if steps[0] != steps[1]:
-        differences.append("{:,} steps, not {:,}".format(*steps))
-    return f"simcse[{','.join(keys)}]", differences
 
 
 # Tables
@@ -232,17 +183,10 @@ def spread_table() -> pd.DataFrame:
 def gains_table() -> pd.DataFrame:
     rows = []
     for gain in average_gains():
-        seeds = {"seeds": gain.seeds(0), "at 0.5": gain.seeds(0.5), "at 0.9": gain.seeds(0.9)}
-        rows.append({"method": gain.method} | gain.cells() | seeds)
-    return pd.DataFrame(rows)
-
-
-def other_gains_table() -> pd.DataFrame:
-    rows = []
-    for pair in OTHER_PAIRS:
-        name = " minus ".join(" ".join(side).strip() for side in pair)
-        for gain in gains(name, "is-cse", "Table 1", pair):
-            rows.append({"A minus B": name} | gain.cells())
+        row = {"method": gain.method, "backbone": gain.backbone, "gain": f"{gain.points:.2f}"}
+        row |= {"gain / s0": f"{gain.points / gain.s0:.1f}", "pairs": percent(gain.share)}
+        row |= {"seeds": gain.seeds(0), "at 0.5": gain.seeds(0.5), "at 0.9": gain.seeds(0.9)}
+        rows.append(row)
     return pd.DataFrame(rows)
 
 
@@ -270,17 +214,6 @@ def sweeps_table() -> pd.DataFrame:
         row |= {"of seeds": f"{of_seeds:.2f}", "share": percent(ranging(count, runs, width))}
         table.append(row)
     return pd.DataFrame(table)
-
-
-def controls_table() -> pd.DataFrame:
-    rows = []
-    for gain in average_gains():
-        if gain.method == "GS-InfoNCE":
-            control, differences = control_of(gain.backbone)
-            row = {"backbone": gain.backbone, "printed gain": f"{gain.points:.2f}"}
-            row |= {"GS-InfoNCE's run has": "; ".join(differences), "control": f"`{control}`"}
-            rows.append({key: text.replace("e-05", "e-5") for key, text in row.items()})
-    return pd.DataFrame(rows)
 
 
 @cache
@@ -497,10 +430,8 @@ TABLES: dict[str, Callable[[], pd.DataFrame | str]] = {
     "hyper-parameters": hyper_parameter_lines,
     "spread": spread_table,
     "gains": gains_table,
-    "other gains": other_gains_table,
     "best of k": best_table,
     "sweeps": sweeps_table,
-    "controls": controls_table,
     "wiki-mini": scores_table,
     "wiki-mini in short": front_table,
     "wiki-mini probing": probing_table,
