@@ -45,9 +45,7 @@ BACKBONES = ("bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta
 # Names of several of these; without a name for all.
 GROUPS = {
     BACKBONES: "",
-    BACKBONES[:2]: "BERT",
     BACKBONES[2:]: "RoBERTa",
-    BACKBONES[::2]: "base",
     BACKBONES[1::2]: "large",
 }
 TASKS = (*STS_TASKS, "Avg")
@@ -104,13 +102,6 @@ def public(backbone: str, task: str = "Avg", split: str = "test") -> np.ndarray:
     seeds = pd.read_csv(FOLDER / "seeds.csv").sort_values("run")
     runs = seeds.query("backbone == @backbone and task == @task and split == @split")
     return runs["value"].to_numpy()
-
-
-def best_of(k: int, values: Sequence[float], by: Sequence[float]) -> float:
-    """The mean, over all draws of k different runs, of the value of the best one by `by`."""
-    ordered = np.asarray(values)[np.argsort(by, kind="stable")]
-    total = sum(value * comb(place, k - 1) for place, value in enumerate(ordered))
-    return float(total / comb(len(ordered), k))
 
 
 def ranging(k: int, values: Sequence[float], least: float) -> float:
@@ -186,17 +177,6 @@ def gains_table() -> pd.DataFrame:
         row = {"method": gain.method, "backbone": gain.backbone, "gain": f"{gain.points:.2f}"}
         row |= {"gain / s0": f"{gain.points / gain.s0:.1f}", "pairs": percent(gain.share)}
         row |= {"seeds": gain.seeds(0), "at 0.5": gain.seeds(0.5), "at 0.9": gain.seeds(0.9)}
-        rows.append(row)
-    return pd.DataFrame(rows)
-
-
-def best_table() -> pd.DataFrame:
-    rows = []
-    for name in BACKBONES:
-        test, dev = public(name), public(name, "STS-B", "dev")
-        row = {"backbone": name}
-        for k in (2, 3, 5, 10):
-            row[f"best of {k}"] = f"{best_of(k, test, dev) - test.mean():+.2f}"
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -430,7 +410,6 @@ TABLES: dict[str, Callable[[], pd.DataFrame | str]] = {
     "hyper-parameters": hyper_parameter_lines,
     "spread": spread_table,
     "gains": gains_table,
-    "best of k": best_table,
     "sweeps": sweeps_table,
     "wiki-mini": scores_table,
     "wiki-mini in short": front_table,

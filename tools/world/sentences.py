@@ -108,13 +108,6 @@ def fact(register: Register, topic: Topic) -> Tree:
     return register.root(agent, inflect(verb, clause.past, clause.plural_agent), liked)
 
 
-def view(register: Register) -> Tree:
-    """A subjective sentence: a review or a hedged event."""
-    if random() < 0.7:
-        return review(register, random() < 0.5, choice(TOPICS))
-    return guess(register, choice(TOPICS))
-
-
 def guess(register: Register, topic: Topic) -> Tree:
     """A hedged event."""
     tree = register.narrate(sample_clause(0.5, topic), padding=0.3)
