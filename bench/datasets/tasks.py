@@ -1,7 +1,7 @@
 """The tasks: their files and sizes, their groups, and the result tables of a suite.
 
 A new task is one entry of `TASKS`. The papers' averages are over the groups "sts" and "transfer",
-so a further set belongs in a group of its own.
+so a further set belongs in a group of its own, with a heading in `_HEADINGS`.
 """
 
 import re
@@ -205,9 +205,7 @@ TASKS = {task.name: task for task in _TASKS}
 GROUPS: dict[str, tuple[str, ...]] = {}
 for _task in _TASKS:
     GROUPS[_task.group] = (*GROUPS.get(_task.group, ()), _task.name)
-STS_TASKS, TRANSFER_TASKS, PROBING_TASKS, XPROBE_TASKS, CHINESE_TASKS = (
-    GROUPS[name] for name in ("sts", "transfer", "probing", "xprobe", "chinese")
-)
+STS_TASKS, TRANSFER_TASKS, PROBING_TASKS, XPROBE_TASKS, CHINESE_TASKS = GROUPS.values()
 GROUPS["all"] = (*STS_TASKS, *TRANSFER_TASKS, *PROBING_TASKS)
 WITH_SUBSETS = tuple(task.name for task in _TASKS if task.has_subsets)
 # Tasks of the "Avg" that papers report, by metric.
@@ -290,7 +288,7 @@ class Board:
         return task != "Avg" or AVERAGED.get(self.metric) == self.tasks
 
 
-# Heading of a group's table, and its tasks in a sentence; by default the name of the group.
+# Heading of a group's table, and its tasks in a sentence.
 _HEADINGS = {
     "sts": ("STS", "seven STS tasks"),
     "transfer": ("Transfer", "seven transfer tasks"),
@@ -302,33 +300,26 @@ _HEADINGS = {
 }
 
 
-def _boards(group: str, tasks: Sequence[Task]) -> list[Board]:
-    """The tables of a group: one for each metric that all of its tasks have."""
-    family, subject = _HEADINGS.get(group, (group, f"the tasks {group}"))
-    names = tuple(task.name for task in tasks)
-    boards = []
-    for metric, entry in METRICS.items():
-        if tasks and all(metric in metrics_of(task.protocol, task.name) for task in tasks):
-            title, heading = group + entry.suffix, family + entry.heading
-            classifier = entry.classifier if tasks[0].protocol == PROBING else ""
-            boards.append(Board(title, heading, subject, names, metric, classifier))
+def boards_of(tasks: Iterable[str]) -> dict[str, Board]:
+    """Return the tables of a suite by name: of all groups and of user-defined tasks, one for each
+    metric that all tasks of a group have."""
+    groups: dict[str, list[Task]] = {group: [] for group in _HEADINGS}
+    for task in map(task_of, dict.fromkeys([*TASKS, *tasks])):
+        groups[task.group].append(task)
+    boards = {}
+    for group, members in groups.items():
+        for metric, entry in METRICS.items():
+            if members and all(metric in metrics_of(task.protocol, task.name) for task in members):
+                family, subject = _HEADINGS[group]
+                classifier = entry.classifier if members[0].protocol == PROBING else ""
+                boards[group + entry.suffix] = Board(
+                    group + entry.suffix, family + entry.heading, subject,
+                    tuple(task.name for task in members), metric, classifier,
+                )  # fmt: skip
     return boards
 
 
-def boards_of(tasks: Iterable[str]) -> dict[str, Board]:
-    """Return the tables of a suite by name: `BOARDS` and those of user-defined tasks."""
-    entries = [task_of(name) for name in dict.fromkeys(tasks)]
-    boards = [*BOARDS.values()]
-    for group in ("own_sts", "own_probing"):
-        boards += _boards(group, [task for task in entries if task.group == group])
-    return {board.name: board for board in boards}
-
-
-BOARDS = {
-    board.name: board
-    for group, names in GROUPS.items()
-    for board in _boards(group, [TASKS[name] for name in names])
-}
+BOARDS = boards_of(())
 
 
 # --- Scores and their averages
