@@ -34,6 +34,7 @@ from bench.utils.errors import listed
 
 FEWEST = 3  # numbers that must agree for rows to count as equal; fewer may agree by chance
 STATEMENTS = yaml.safe_load((FOLDER / "claims.yaml").read_text(encoding="utf-8"))["claims"]
+CAN = ("cannot", "can")  # by whether a number is attainable
 # Findings that make a row an unsafe operand of a difference.
 UNSAFE = ("average", "shift", "copy", "partial")
 
@@ -45,17 +46,19 @@ def _averages(rows: PrintedRows) -> Iterator[Finding]:
     """`average`, `rounding`: averages that are not the mean of their row."""
     boards = [{*board.tasks} for board in BOARDS.values()]
     for row in rows:
-        gap = row.misfit
+        average = mean(row.figures)
+        gap = row.cells.get("Avg", average) - average
         if {*row.tasks} in boards and abs(gap) > row.unit / 2:
             kind = "average" if abs(gap) > row.unit * 3 / 2 else "rounding"
-            facts = {"mean": float(mean(row.figures)), "gap": float(gap)}
-            yield finding(kind, [row], printed=shown(row.cells["Avg"]), **facts)
+            yield finding(
+                kind, [row], printed=shown(row.cells["Avg"]), mean=float(average), gap=float(gap)
+            )
 
 
 def attainable(value: Fraction, unit: Fraction, items: int, runs: int = 1) -> bool:
     """Whether the mean accuracy of some runs, each perhaps rounded before, can be `value`, rounded
     or truncated to `unit`."""
-    slack = unit / 2 if runs > 1 and Fraction(100, items) % unit else Fraction(0)
+    slack = unit / 2 if runs > 1 and Fraction(100, items) % unit else 0
     step = Fraction(100, runs * items)
     # Rounded from [value - unit/2, value + unit/2], or truncated from [value, value + unit).
     above = ceil((value - unit / 2 - slack) / step) * step
@@ -80,13 +83,10 @@ def _scales(rows: PrintedRows) -> Iterator[Finding]:
         if items and row.split == "test" and not attainable(value, row.unit, items):
             below = value * items // 100
             near = " or ".join(shown(Fraction(100 * count, items)) for count in (below, below + 1))
-            kind, means = "unattainable", []
-            for runs in (3, 5):
-                can = "cannot"
-                if attainable(value, row.unit, items, runs):
-                    kind, can = "runs", "can"
-                means.append(f"the mean of {runs} {can} give it")
-            yield finding(kind, [row], **facts, items=items, near=near, means=", ".join(means))
+            three, five = (attainable(value, row.unit, items, runs) for runs in (3, 5))
+            kind = "runs" if three or five else "unattainable"
+            can = {"three": CAN[three], "five": CAN[five]}
+            yield finding(kind, [row], **facts, **can, items=items, near=near)
 
 
 # --- Between rows
@@ -120,8 +120,8 @@ def _copies(rows: PrintedRows) -> Iterator[Finding]:
         }
         if len(models) > 1:
             average = _shared_average(equal, " and the same average")
-            facts = {"labels": described(equal), "count": len(equal[0].tasks)}
-            yield finding("copy", equal, **facts, average=average)
+            count = len(equal[0].tasks)
+            yield finding("copy", equal, labels=described(equal), count=count, average=average)
     groups.sort(key=lambda equal: (len(equal), _is_quoted(equal[0])))
     for lefts, rights in combinations(groups, 2):
         left, right = lefts[0], rights[0]
@@ -132,23 +132,24 @@ def _copies(rows: PrintedRows) -> Iterator[Finding]:
 def _alike(lefts: PrintedRows, rights: PrintedRows) -> Iterator[Finding]:
     """`shift`, `partial`: of the rows with two sets of figures of the same tasks."""
     left, right = lefts[0], rights[0]
-    gaps = [left.cells[task] - right.cells[task] for task in left.tasks]
-    changed = [task for task, gap in zip(left.tasks, gaps, strict=True) if gap]
-    count, concerned = len(gaps), [*lefts, *rights]
+    gaps, changed = set(), []
+    for task in left.tasks:
+        here, there = left.cells[task], right.cells[task]
+        gaps.add(here - there)
+        if here != there:
+            changed.append(f"{task} ({shown(here)}, there {shown(there)})")
+    count, concerned = len(left.tasks), [*lefts, *rights]
     facts = {"count": count, "labels": described(lefts), "others": described(rights)}
     equal = count - len(changed)
     # Rows of one label are left to `_labels`.
     share_label = {row.label for row in lefts} & {row.label for row in rights}
-    if len({*gaps}) == 1:
-        shift = f"{shown(abs(gaps[0]))} {'above' if gaps[0] > 0 else 'below'}"
+    if len(gaps) == 1:
+        (gap,) = gaps
+        shift = f"{shown(abs(gap))} {'above' if gap > 0 else 'below'}"
         yield finding("shift", concerned, **facts, shift=shift)
     elif equal >= FEWEST and equal > count / 2 and not share_label:
-        values = listed(
-            f"{task} ({shown(left.cells[task])}, there {shown(right.cells[task])})"
-            for task in changed
-        )
-        average = _shared_average([left, right], "; the average is the same")
-        yield finding("partial", concerned, **facts, equal=equal, changed=values, average=average)
+        facts["average"] = _shared_average([left, right], "; the average is the same")
+        yield finding("partial", concerned, **facts, equal=equal, changed=listed(changed))
 
 
 def _shared_average(rows: PrintedRows, clause: str) -> str:
@@ -302,7 +303,7 @@ def findings(
 ) -> list[Finding]:
     """The findings about printed numbers (by default `numbers()`) and what is said of them."""
     rows = read(pd.DataFrame(numbers()) if printed is None else printed)
-    tables = [row for row in rows if not row.in_text]
+    tables = [row for row in rows if re.fullmatch(r"(Table|Figure) \w+", row.table)]
     known = [*_averages(rows), *_scales(rows), *_copies(rows), *_labels(tables)]
     known += _statements(tables, claims)
     known += _resting(rows, tables, known)

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from statistics import mean
 from typing import Any
 
 import pandas as pd
@@ -46,16 +45,12 @@ class PrintedRow:
         """The points of `tasks`."""
         return tuple(map(self.cells.__getitem__, self.tasks))
 
-    @property
-    def misfit(self) -> Fraction:
-        """How far the printed average is above the mean of the row; 0 without an average."""
-        average = mean(self.figures)
-        return self.cells.get("Avg", average) - average
-
     @cached_property
     def unit(self) -> Fraction:
-        """The last decimal place of all tasks, because single numbers may end in a zero."""
-        return min(map(last_place, self.figures))
+        """The last decimal place of all tasks, because single numbers may end in a zero: 0.01 for
+        76.25, 1 for 21."""
+        decimals = [len(str(float(value)).partition(".")[2].rstrip("0")) for value in self.figures]
+        return Fraction(1, 10 ** max(decimals))
 
     @cached_property
     def words(self) -> frozenset[str]:
@@ -78,10 +73,6 @@ class PrintedRow:
     def paper(self) -> str:
         """The source without its version."""
         return re.sub(r"-v\d+$", "", self.source)
-
-    @property
-    def in_text(self) -> bool:
-        return not re.fullmatch(r"(Table|Figure) \w+", self.table)
 
     @property
     def scale(self) -> tuple[str, ...]:
@@ -121,18 +112,12 @@ def read(printed: pd.DataFrame) -> PrintedRows:
     main = [name for name, metric in METRICS.items() if metric.is_main]
     scores = printed[printed["metric"].str.removesuffix(DIFFERENCE).isin(main)]
     rows = []
-    for texts, group in scores.groupby(
-        [*ROW_COLUMNS, "split", "metric", "quoted_from"], sort=False
-    ):
+    labels = [*ROW_COLUMNS, "split", "metric", "quoted_from"]
+    for texts, group in scores.groupby(labels, sort=False):
         # The decimal number that is printed, rather than the nearest binary fraction.
-        values = map(Fraction, map(str, group["value"]))
-        rows.append(PrintedRow(dict(zip(group["task"], values, strict=True)), *texts))
+        values = group.set_index("task")["value"].map(str).map(Fraction)
+        rows.append(PrintedRow(values.to_dict(), *texts))
     return rows
-
-
-def last_place(value: Fraction) -> Fraction:
-    """The last decimal place of a finite decimal number: 0.01 for 76.25, 1 for 21."""
-    return Fraction(1, 10 ** len(repr(float(value)).partition(".")[2].rstrip("0")))
 
 
 def shown(value: Fraction) -> str:
