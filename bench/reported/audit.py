@@ -24,7 +24,6 @@ from bench.reported.rows import (
     PrintedRow,
     PrintedRows,
     cells_of,
-    described,
     finding,
     is_nested,
     read,
@@ -34,7 +33,6 @@ from bench.utils.errors import listed
 
 FEWEST = 3  # numbers that must agree for rows to count as equal; fewer may agree by chance
 STATEMENTS = yaml.safe_load((FOLDER / "claims.yaml").read_text(encoding="utf-8"))["claims"]
-CAN = ("cannot", "can")  # by whether a number is attainable
 # Findings that make a row an unsafe operand of a difference.
 UNSAFE = ("average", "shift", "copy", "partial")
 
@@ -50,9 +48,7 @@ def _averages(rows: PrintedRows) -> Iterator[Finding]:
         gap = row.cells.get("Avg", average) - average
         if {*row.tasks} in boards and abs(gap) > row.unit / 2:
             kind = "average" if abs(gap) > row.unit * 3 / 2 else "rounding"
-            yield finding(
-                kind, [row], printed=shown(row.cells["Avg"]), mean=float(average), gap=float(gap)
-            )
+            yield finding(kind, [row], mean=average, gap=gap)
 
 
 def attainable(value: Fraction, unit: Fraction, items: int, runs: int = 1) -> bool:
@@ -69,24 +65,26 @@ def _scales(rows: PrintedRows) -> Iterator[Finding]:
     """`range`: scores outside their scale; `chance`: accuracies of a constant prediction;
     `unattainable`, `runs`: accuracies that no whole number of correct items gives."""
     for row, name, value in cells_of(rows):
-        facts: dict[str, Any] = {"task": name, "printed": shown(value)}
         if abs(value) > 100:
-            yield finding("range", [row], **facts)
+            yield finding("range", [row], task=name, value=value)
         if row.metric != "accuracy" or name == "Avg":
             continue
         task = TASKS[name]
         if value <= task.majority:
-            relation = "exactly" if value == task.majority else "below"
-            constant = shown(task.majority)
-            yield finding("chance", [row], **facts, relation=relation, constant=constant)
+            yield finding("chance", [row], task=name, value=value, majority=task.majority)
         items = task.sizes.get("test")  # cross-validated tasks have no test set
         if items and row.split == "test" and not attainable(value, row.unit, items):
-            below = value * items // 100
-            near = " or ".join(shown(Fraction(100 * count, items)) for count in (below, below + 1))
             three, five = (attainable(value, row.unit, items, runs) for runs in (3, 5))
-            kind = "runs" if three or five else "unattainable"
-            can = {"three": CAN[three], "five": CAN[five]}
-            yield finding(kind, [row], **facts, **can, items=items, near=near)
+            yield finding(
+                "runs" if three or five else "unattainable",
+                [row],
+                task=name,
+                value=value,
+                items=items,
+                below=value * items // 100,
+                three=three,
+                five=five,
+            )
 
 
 # --- Between rows
@@ -119,9 +117,7 @@ def _copies(rows: PrintedRows) -> Iterator[Finding]:
             if not re.search(papers, row.quoted_from.lower())
         }
         if len(models) > 1:
-            average = _shared_average(equal, " and the same average")
-            count = len(equal[0].tasks)
-            yield finding("copy", equal, labels=described(equal), count=count, average=average)
+            yield finding("copy", equal)
     groups.sort(key=lambda equal: (len(equal), _is_quoted(equal[0])))
     for lefts, rights in combinations(groups, 2):
         left, right = lefts[0], rights[0]
@@ -138,24 +134,14 @@ def _alike(lefts: PrintedRows, rights: PrintedRows) -> Iterator[Finding]:
         gaps.add(here - there)
         if here != there:
             changed.append(f"{task} ({shown(here)}, there {shown(there)})")
-    count, concerned = len(left.tasks), [*lefts, *rights]
-    facts = {"count": count, "labels": described(lefts), "others": described(rights)}
-    equal = count - len(changed)
+    equal = len(left.tasks) - len(changed)
+    facts = {"lefts": lefts, "rights": rights}
     # Rows of one label are left to `_labels`.
     share_label = {row.label for row in lefts} & {row.label for row in rights}
     if len(gaps) == 1:
-        (gap,) = gaps
-        shift = f"{shown(abs(gap))} {'above' if gap > 0 else 'below'}"
-        yield finding("shift", concerned, **facts, shift=shift)
-    elif equal >= FEWEST and equal > count / 2 and not share_label:
-        facts["average"] = _shared_average([left, right], "; the average is the same")
-        yield finding("partial", concerned, **facts, equal=equal, changed=listed(changed))
-
-
-def _shared_average(rows: PrintedRows, clause: str) -> str:
-    """The clause, if all rows have the same average."""
-    averages = {row.cells.get("Avg", row.name) for row in rows}
-    return clause if len(averages) == 1 else ""
+        yield finding("shift", [*lefts, *rights], gap=gaps.pop(), **facts)
+    elif equal >= FEWEST and equal > len(changed) and not share_label:
+        yield finding("partial", [*lefts, *rights], equal=equal, changed=changed, **facts)
 
 
 def _labels(tables: PrintedRows) -> Iterator[Finding]:
@@ -172,28 +158,26 @@ def _labels(tables: PrintedRows) -> Iterator[Finding]:
             concerned = _leading([row for row in group if row.cells.keys() & {*contested}])
             # One task with its values stands for all; readers compare averages.
             example = "Avg" if "Avg" in contested else contested[0]
-            values = listed(f"{shown(v)} [{listed(at)}]" for v, at in places[example].items())
             yield finding(
                 "label",
                 concerned,
-                count=f"{len(contested)} of {len(places)}",
-                values=f"{example} is {values}",
-                between=_rivals(concerned[0], places["Avg"], tables),
+                count=len(contested),
+                tasks=len(places),
+                example=example,
+                values=[f"{shown(v)} [{listed(at)}]" for v, at in places[example].items()],
+                rivals=_rivals(concerned[0], places["Avg"], tables),
             )
 
 
-def _rivals(first: PrintedRow, averages: Collection[Fraction], tables: PrintedRows) -> str:
-    """The paper's own rows beside the first with averages between those printed, as a clause."""
+def _rivals(first: PrintedRow, averages: Collection[Fraction], tables: PrintedRows) -> list[str]:
+    """The paper's own rows beside the first with averages between those printed."""
     low, high = min(averages, default=0), max(averages, default=0)
-    between = [
-        f"{row.method} ({shown(row.cells['Avg'])})"
-        for row in tables
-        if row.scale == first.scale
-        and not row.quoted_from
-        and first.words <= row.words
-        and low < row.cells.get("Avg", low) < high
-    ]
-    return f"; between them, in {first.place}: {listed(between)}" if between else ""
+    rivals = []
+    for row in tables:
+        is_own = row.scale == first.scale and not row.quoted_from and first.words <= row.words
+        if is_own and low < row.cells.get("Avg", low) < high:
+            rivals.append(f"{row.method} ({shown(row.cells['Avg'])})")
+    return rivals
 
 
 # --- Between text and tables
@@ -234,19 +218,13 @@ def _resting(rows: PrintedRows, tables: PrintedRows, known: Sequence[Finding]) -
         pair = _terms(claim, task, tables)
         unsafe = [row.name for row in pair if row.name in flaws]
         if unsafe:
-            means = ""
+            gap = None
             # Only an average that does not fit its row has another value in its place.
             if task == "Avg" and any("average" in flaws[name] for name in unsafe):
                 gap = mean(pair[0].figures) - mean(pair[1].figures)
-                means = f"; between the means of the rows it is {shown(gap)}"
-            yield finding(
-                "resting",
-                [claim, *pair],
-                task=task,
-                printed=shown(value),
-                unsafe=listed(f"{name} (see: {', '.join(flaws[name])})" for name in unsafe),
-                means=means,
-            )
+            reasons = [f"{name} (see: {', '.join(flaws[name])})" for name in unsafe]
+            facts = {"task": task, "value": value, "unsafe": reasons, "gap": gap}
+            yield finding("resting", [claim, *pair], **facts)
 
 
 def _statements(tables: PrintedRows, claims: Sequence[dict[str, Any]]) -> Iterator[Finding]:
@@ -254,22 +232,15 @@ def _statements(tables: PrintedRows, claims: Sequence[dict[str, Any]]) -> Iterat
     for claim in claims:
         place = f"{claim['source']} {claim['table']}"
         rows = [row for row in tables if row.place == place]
-        clauses, concerned = [], []
+        against, concerned = [], []
         comparisons = [*_orders(claim.get("above", {}), rows), *_sweeps(claim, rows)]
         for high, low, task, clause in comparisons:
             if high.cells[task] <= low.cells[task]:
-                clauses.append(clause)
+                against.append(clause)
                 concerned += [high, low]
-        if clauses:
-            yield finding(
-                "statement",
-                concerned,
-                where=claim["where"],
-                quote=claim["quote"],
-                count=len(comparisons),
-                against=len(clauses),
-                clauses="; ".join(clauses),
-            )
+        if against:
+            count = len(comparisons)
+            yield finding("statement", concerned, claim=claim, count=count, against=against)
 
 
 # The row that a statement says is higher, the lower one, the task, and their figures as a clause.

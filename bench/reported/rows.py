@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 import yaml
+from jinja2 import Environment, StrictUndefined
 
 from bench.datasets.metrics import METRICS
 from bench.reported import FOLDER, ROW_COLUMNS
@@ -103,7 +104,8 @@ class Finding:
 
 def finding(kind: str, rows: PrintedRows, **facts: Any) -> Finding:
     names = tuple(dict.fromkeys(row.name for row in rows))
-    text = _KINDS[kind]["text"].format(row=rows[0], **facts)
+    template = _ENVIRONMENT.from_string(_KINDS[kind]["text"])
+    text = template.render(row=rows[0], rows=rows, **facts)
     return Finding(kind, rows[0].source, rows[0].table, names, text)
 
 
@@ -142,3 +144,14 @@ def described(rows: PrintedRows) -> str:
     for row in rows:
         places[row.who].append(row.place)
     return " and ".join(f"{who} [{listed(tables)}]" for who, tables in places.items())
+
+
+def share_average(rows: PrintedRows) -> bool:
+    """Whether all rows have an average, and the same."""
+    return len({row.cells.get("Avg", row.name) for row in rows}) == 1
+
+
+_ENVIRONMENT = Environment(undefined=StrictUndefined)  # noqa: S701 (no HTML)
+_ENVIRONMENT.filters |= {
+    "points": shown, "listed": listed, "described": described, "share_average": share_average,
+}  # fmt: skip
