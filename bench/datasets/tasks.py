@@ -1,17 +1,16 @@
 """The tasks: their files and sizes, their groups, and the result tables of a suite.
 
-A new task is one entry of tasks.yaml. The papers' averages are over the groups "sts" and
+A new task is one entry of tasks.toml. The papers' averages are over the groups "sts" and
 "transfer", so a further set belongs in a group of its own, with a heading in `_HEADINGS`.
 """
 
 import re
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from statistics import fmean
-
-import yaml
 
 from bench.datasets.metrics import AGGREGATIONS, METRICS, aggregated, metrics_of
 from bench.utils.errors import UserError, suggestion
@@ -87,11 +86,13 @@ _UNKNOWN = "und-Zyyy"  # language
 
 
 def _read_table() -> dict[str, Task]:
-    text = Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")
+    text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
     tasks = {}
-    for name, fields in yaml.safe_load(text).items():
-        majority = 100 * Fraction(fields.pop("majority", 0))
-        tasks[name] = Task(name, **fields, majority=majority)
+    for family in tomllib.loads(text)["families"]:
+        for name, own in family.pop("tasks").items():
+            fields = {"majority": "0", **family, **own}
+            fields["majority"] = 100 * Fraction(fields["majority"])
+            tasks[name] = Task(name, **fields)
     return tasks
 
 

@@ -313,7 +313,8 @@ class _Cohort:
             layer = self.inputs.new_zeros(len(folds), len(self.heads), units, inputs + 1)
             layer[..., -1] = ABSENT
             self.weights.append(layer.flatten(0, 1))
-        place, generators = 0, {}
+        generators: dict[int, list[torch.Generator]] = {}
+        place = 0
         for fold in folds:
             generators[fold.classes] = []
             for head in self.heads:

@@ -113,13 +113,13 @@ def best_on_dev(
     """
     features, labels, folds, end = [], [], [], 0
     for parts, classes in tasks:
-        rows = []
+        start, middle = end, end + len(parts["train"].labels)
+        end = middle + len(parts["dev"].labels)
         for part in (parts["train"], parts["dev"]):
             features.append(part.features)
             labels.append(part.labels)
-            rows.append(np.arange(end, end + len(part.labels)))
-            end += len(part.labels)
-        folds += [Fold(*rows, grid, classes) for grid in grids]
+        for grid in grids:
+            folds.append(Fold(np.arange(start, middle), np.arange(middle, end), grid, classes))
     fits = iter(fit(torch.cat(features), torch.cat(labels), folds, settings))
     results = []
     for parts, _ in tasks:
