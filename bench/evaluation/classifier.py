@@ -247,7 +247,7 @@ def fit(
     # begin first, so that none runs alone last.
     cohorts.sort(key=lambda cohort: -cohort.size)
     side_by_side(train, cohorts, 1 if on_gpu else len(cohorts), share=None if on_gpu else 1)
-    return [[heads[index] for index in range(len(heads))] for heads in trained]
+    return [[head for _, head in sorted(heads.items())] for heads in trained]
 
 
 class _Part(NamedTuple):

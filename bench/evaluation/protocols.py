@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from math import ceil
 
 import numpy as np
@@ -70,18 +71,16 @@ def nested(data: SplitPart, classes: int, settings: Settings) -> ProtocolResult:
     part."""
     labels = data.labels.cpu().numpy()
     outer = _folds(labels, settings.folds)
-    inner = [
-        Fold(train[inner_train], train[inner_dev], GRID, classes)
-        for train, _ in outer
-        for inner_train, inner_dev in _folds(labels[train], settings.folds)
-    ]
-    fitted = fit(data.features, data.labels, inner, settings)
-    starts = range(0, len(fitted), settings.folds)
-    scores = [_means(fitted[start : start + settings.folds]) for start in starts]
-    refit = [
-        Fold(train, None, _best(means), classes)
-        for (train, _), means in zip(outer, scores, strict=True)
-    ]
+    inner = []
+    for train, _ in outer:
+        for inner_train, inner_dev in _folds(labels[train], settings.folds):
+            inner.append(Fold(train[inner_train], train[inner_dev], GRID, classes))
+    fitted = iter(fit(data.features, data.labels, inner, settings))
+    scores, refit = [], []
+    for train, _ in outer:
+        means = _means(list(islice(fitted, settings.folds)))
+        scores.append(max(means))
+        refit.append(Fold(train, None, _best(means), classes))
     fits = fit(data.features, data.labels, refit, settings)
     tests, predicted = [], np.empty_like(labels)
     for (_, test), (head,) in zip(outer, fits, strict=True):
@@ -89,8 +88,8 @@ def nested(data: SplitPart, classes: int, settings: Settings) -> ProtocolResult:
         predicted[test] = head.predict(data.features[rows])
         tests.append(_accuracy(predicted[test], labels[test]))
     # SentEval rounds means with numpy, single accuracies with Python.
-    dev = np.round(np.mean([max(score) for score in scores]), 2)
-    return ProtocolResult(float(dev), float(np.round(np.mean(tests), 2)), predicted)
+    dev, found = np.round(np.mean(scores), 2), np.round(np.mean(tests), 2)
+    return ProtocolResult(float(dev), float(found), predicted)
 
 
 def kfold(train: SplitPart, test: SplitPart, classes: int, settings: Settings) -> ProtocolResult:

@@ -223,13 +223,13 @@ def score_vectors(
                 items[task.name] = {"gold": gold, "similarity": np.concatenate(similarities)}
         if task.has_test and seen:
             records += _on_unseen(task, items[task.name], seen)
-    scores = {
-        (record["task"], "test", record["metric"]): record["value"]
-        for record in records
-        if (record["split"], record["aggregation"]) == ("test", "all")
-    }
-    means = [score_record(*cell, value) for cell, value in averages(scores).items()]
-    return EncoderScores(records + means, items)
+    scores = {}
+    for record in records:
+        if (record["split"], record["aggregation"]) == ("test", "all"):
+            scores[record["task"], "test", record["metric"]] = record["value"]
+    for cell, value in averages(scores).items():
+        records.append(score_record(*cell, value))
+    return EncoderScores(records, items)
 
 
 def with_keys(tasks: Sequence[ReadTask], items: Mapping[str, Columns]) -> dict[str, np.ndarray]:
@@ -275,12 +275,13 @@ def _classified(
     finished: Path | None,
 ) -> Iterator[Classified]:
     """Yield the results of each task; those in the folder `finished` are read, others written."""
-    files = {
-        task.name: finished / f"{task.name}-{mode}-{sha256_text(str(task_sums([task])))[:16]}.json"
-        for task in tasks
-        if finished
-    }
-    known = {name: read_json(file) for name, file in files.items() if file.is_file()}
+    files, known = {}, {}
+    for task in tasks:
+        if finished:
+            digest = sha256_text(str(task_sums([task])))[:16]
+            files[task.name] = file = finished / f"{task.name}-{mode}-{digest}.json"
+            if file.is_file():
+                known[task.name] = read_json(file)
     progress = Progress(len(tasks), f"classify {counted(len(tasks), 'task')}", len(known))
     for task in tasks:
         if task.name not in known:
@@ -302,9 +303,11 @@ def _trained_together(
     equally many training samples, else it alone: a processor would only need more memory."""
     if device == "cpu" or task.protocol != PROBING:
         return [task]
-    size = len(task.splits["train"].labels)
-    probing = [item for item in waiting if item.protocol == PROBING]
-    return [item for item in probing if len(item.splits["train"].labels) == size]
+    size, together = len(task.splits["train"].labels), []
+    for item in waiting:
+        if item.protocol == PROBING and len(item.splits["train"].labels) == size:
+            together.append(item)
+    return together
 
 
 def _score_labelled(
