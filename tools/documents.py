@@ -351,7 +351,9 @@ def meaning(cls: type[Method], field: FieldInfo) -> str:
         if "language" in marks or "pooler" in marks:
             names.append("backbone")
         text += f"; {listed(names)}"
-    return f"{text}; set in the first part" if "host" in marks else text
+    if "host" in marks:
+        text += "; set in the first part"
+    return text
 
 
 def other_values(cls: type[Method], key: str, default: Any) -> list[str]:

@@ -122,8 +122,11 @@ def rows(
     for number, fields in islice(_fields(path, separator, quoted), header, None):
         width = width or len(fields)
         if len(fields) < least or (even and len(fields) != width):
-            kind = "tab-separated fields" if separator == "\t" else f"fields between {separator!r}"
-            expected = f"{least} or more" if len(fields) < least else f"{width} as in the first"
+            kind, expected = f"fields between {separator!r}", f"{width} as in the first"
+            if separator == "\t":
+                kind = "tab-separated fields"
+            if len(fields) < least:
+                expected = f"{least} or more"
             raise bad(path, number, f"{len(fields)} {kind}, expected {expected}")
         yield number, fields
 

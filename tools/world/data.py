@@ -259,8 +259,9 @@ def _question() -> Sample:
 def _paraphrase() -> Sample | None:
     pair = sample_pair(MRPC_SOURCE)
     # Raters would disagree on nearly equal meanings.
-    clear = pair.same or pair.gold <= MRPC_GOLD
-    return (str(int(pair.same)), "\t".join(pair.texts)) if clear else None
+    if not pair.same and pair.gold > MRPC_GOLD:
+        return None
+    return str(int(pair.same)), "\t".join(pair.texts)
 
 
 _DRAWS: dict[str, Draw] = {
@@ -351,7 +352,9 @@ def depth(tree: Tree) -> int:
 def _tree(padding: float = 0.4, nest: float = 0.15, joined: float = 0.25) -> Tree:
     register = choice(REGISTERS)
     first = sample_clause(0.5)
-    second = _following(first) if random() < joined else None
+    second = None
+    if random() < joined:
+        second = _following(first)
     return register.narrate(first, second, padding, nest)
 
 
@@ -362,13 +365,17 @@ def _following(first: Clause) -> Clause:
 def _length() -> Sample | None:
     tree = _tree(random(), random() / 2)
     bin_ = bisect_right(LENGTHS, len(tree.words())) - 1
-    return (str(bin_), tree.text()) if 0 <= bin_ < len(LENGTHS) - 1 else None
+    if 0 <= bin_ < len(LENGTHS) - 1:
+        return str(bin_), tree.text()
+    return None
 
 
 def _word_content() -> Sample | None:
     tree = _tree()
     targets = [word for word in tree.words() if word in CONTENT]
-    return (targets[0], tree.text()) if len(targets) == 1 else None
+    if len(targets) == 1:
+        return targets[0], tree.text()
+    return None
 
 
 def _depth() -> Sample:
@@ -555,7 +562,9 @@ def _entailment(pair: Pair) -> str:
     if pair.same:
         return "ENTAILMENT"
     opposed = pair.meanings[0].negative != pair.meanings[1].negative
-    return "CONTRADICTION" if opposed and pair.gold > 2 else "NEUTRAL"
+    if opposed and pair.gold > 2:
+        return "CONTRADICTION"
+    return "NEUTRAL"
 
 
 def _write_corpus(folder: Path) -> None:

@@ -265,7 +265,9 @@ def with_ed(verb: str) -> str:
 def inflect(verb: str, past: bool, plural: bool) -> str:
     if past:
         return with_ed(verb)
-    return verb if plural else with_s(verb)
+    if plural:
+        return verb
+    return with_s(verb)
 
 
 def sample_clause(
@@ -324,7 +326,9 @@ class Register(NamedTuple):
             phrases.append(Tree("PP", self.at, self.noun(meaning.place)))
         if meaning.time:
             phrases.append(Tree("TP", choice(meaning.time.words)))
-        return phrases if random() < 0.5 else phrases[::-1]
+        if random() >= 0.5:
+            phrases.reverse()
+        return phrases
 
     def say(
         self, meaning: Meaning, structures: Sequence[str] = STRUCTURES, padding: float = 0.4

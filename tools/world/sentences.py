@@ -49,7 +49,9 @@ def feeling(register: Register, good: bool) -> str:
     verb = draw_word(FEELINGS, good != never)
     if random() < 0.5:
         verb = with_ed(verb)
-    return f"{register.never} {verb}" if never else verb
+    if never:
+        return f"{register.never} {verb}"
+    return verb
 
 
 def _target(register: Register, topic: Topic, before: str = "") -> Tree:
@@ -213,6 +215,7 @@ def _sentence(register: Register, topic: Topic, scene: int | None, liked: bool) 
     if kind == "review":
         return review(register, liked, topic).text()
     first = sample_clause(0.5, topic, scene)
-    joined = kind == "coordination"
-    second = sample_clause(0.3, topic, scene, first.past) if joined else None
+    second = None
+    if kind == "coordination":
+        second = sample_clause(0.3, topic, scene, first.past)
     return register.narrate(first, second).text()
