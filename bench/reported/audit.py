@@ -111,11 +111,10 @@ def _copies(rows: PrintedRows) -> Iterator[Finding]:
     for equal in groups:
         # A row that quotes the paper of another row may use another label.
         papers = "|".join(row.paper for row in equal)
-        models = {
-            (row.method, row.backbone)
-            for row in equal
-            if not re.search(papers, row.quoted_from.lower())
-        }
+        models = set()
+        for row in equal:
+            if not re.search(papers, row.quoted_from.lower()):
+                models.add((row.method, row.backbone))
         if len(models) > 1:
             yield finding("copy", equal)
     groups.sort(key=lambda equal: (len(equal), _is_quoted(equal[0])))
@@ -188,17 +187,17 @@ def _terms(claim: PrintedRow, task: str, tables: PrintedRows) -> PrintedRows:
     fit best; none if a side is in no table."""
     sides = []
     for method in claim.method.split(" minus "):
-        like = [
-            row
-            for row in tables
-            if (row.source, row.method, row.backbone) == (claim.source, method, claim.backbone)
-            and row.metric + DIFFERENCE == claim.metric
-            and row.split == claim.split
-            and task in row.cells
-        ]
-        # Several tables may print a row; the text means the one in just its variant.
-        exactly = [row for row in like if row.words == claim.words]
-        sides.append(exactly or [row for row in like if is_nested(row, claim)])
+        meant = (claim.source, method, claim.backbone, claim.metric, claim.split)
+        exactly, alike = [], []
+        for row in tables:
+            found = (row.source, row.method, row.backbone, row.metric + DIFFERENCE, row.split)
+            if found == meant and task in row.cells:
+                # Several tables may print a row; the text means the one in just its variant.
+                if row.words == claim.words:
+                    exactly.append(row)
+                elif is_nested(row, claim):
+                    alike.append(row)
+        sides.append(exactly or alike)
     claimed = claim.cells[task]
 
     def misfit(pair: Sequence[PrintedRow]) -> Fraction:
