@@ -237,7 +237,7 @@ def fit(
     for group in _groups(folds, padded or on_gpu):
         for start in range(0, len(group), block):
             cohorts.append(_Cohort(inputs, labels, group[start : start + block], settings))
-    trained: list[dict[int, Fitted]] = [{} for _ in folds]
+    trained: dict[int, dict[int, Fitted]] = defaultdict(dict)
 
     def train(cohort: _Cohort, is_stopped: Callable[[], bool]) -> None:
         for part, fitted in cohort.train(is_stopped):
@@ -247,14 +247,17 @@ def fit(
     # begin first, so that none runs alone last.
     cohorts.sort(key=lambda cohort: -cohort.size)
     side_by_side(train, cohorts, 1 if on_gpu else len(cohorts), share=None if on_gpu else 1)
-    return [[head for _, head in sorted(heads.items())] for heads in trained]
+    results = []
+    for place, fold in enumerate(folds):
+        results.append([trained[place][index] for index in range(len(fold.heads))])
+    return results
 
 
 class _Part(NamedTuple):
     """Some heads of a fold: the fold's place, theirs in it, and the fold with only these heads."""
 
     place: int
-    heads: list[int]
+    heads: Sequence[int]
     fold: Fold
 
 
@@ -267,11 +270,12 @@ def _groups(folds: Sequence[Fold], padded: bool) -> list[list[_Part]]:
         labels = fold.classes
         if padded and labels <= PADDED_CLASSES:
             labels = 0
-        by_layers: dict[int, list[int]] = defaultdict(list)
-        for index, head in enumerate(fold.heads):
-            by_layers[min(head.hidden, 1) if padded else head.hidden].append(index)
-        for indices in by_layers.values():
-            heads = tuple(fold.heads[index] for index in indices)
+        by_layers: dict[int, list[tuple[int, ClassifierHead]]] = defaultdict(list)
+        for member in enumerate(fold.heads):
+            hidden = member[1].hidden
+            by_layers[min(hidden, 1) if padded else hidden].append(member)
+        for members in by_layers.values():
+            indices, heads = zip(*members, strict=True)
             shapes = tuple((head.hidden, head.dropout) for head in heads)
             part = _Part(place, indices, replace(fold, heads=heads))
             groups[len(fold.train), fold.dev is None, labels, shapes].append(part)
@@ -288,15 +292,15 @@ class _Cohort:
         self.parts, folds = list(parts), [part.fold for part in parts]
         self.heads = folds[0].heads  # of every fold, but for the decay
         self.shuffle = np.random.RandomState(CLASSIFIER_SEED)
-        rows = torch.from_numpy(np.stack([fold.train for fold in folds], axis=1))
+        rows = torch.from_numpy(np.stack([fold.train for fold in folds], axis=1)).to(inputs.device)
         if folds[0].dev is None:
             order = self.shuffle.permutation(len(rows))
             held_out = int(HELD_OUT * len(rows))
             self.dev = list(rows[order[:held_out]].T)
             rows = rows[order[held_out:]]
         else:
-            self.dev = [torch.from_numpy(fold.dev) for fold in folds]
-        self.rows, self.dev = rows.to(inputs.device), [part.to(inputs.device) for part in self.dev]
+            self.dev = [torch.from_numpy(fold.dev).to(inputs.device) for fold in folds]
+        self.rows = rows
         self.width = inputs.shape[1] - 1
         self.one_hot = torch.eye(max(fold.classes for fold in folds)).to(inputs)
         self._draw(folds)

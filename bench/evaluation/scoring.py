@@ -125,7 +125,10 @@ def read_tasks(names: Sequence[str], data: Path) -> list[ReadTask]:
     """Read tasks by name or group. STS tasks with a dev split yield two tasks, one a split."""
     if not names:
         raise UserError(f"'tasks' names no task; give {', '.join(GROUPS)}, or names of tasks")
-    return [task for name in expand_tasks(names) for task in read_scored(name, data)]
+    tasks: list[ReadTask] = []
+    for name in expand_tasks(names):
+        tasks += read_scored(name, data)
+    return tasks
 
 
 def sentences(tasks: Sequence[ReadTask], adapt: Adaptation | None = None) -> list[str]:
@@ -333,7 +336,7 @@ def _score_labelled(
     else:
         grids = [protocols.GRID, protocols.NETWORKS] if protocol == PROBING else [protocols.GRID]
         results = protocols.best_on_dev(splits, grids, settings)
-    return [_result(task, of_task) for task, of_task in zip(tasks, results, strict=True)]
+    return list(map(_result, tasks, results))
 
 
 def _result(task: LabelledTask, results: Sequence[protocols.ProtocolResult]) -> Classified:
