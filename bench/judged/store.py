@@ -22,7 +22,7 @@ _BENCH = Path(__file__).parents[1]
 # Methods decide what the text of a run means.
 _RULE = (
     "judge", "judged", "reported", "results", "runs", "registry", "../methods",
-    "datasets/tasks.py", "datasets/metrics.py",
+    "datasets/tasks.py", "datasets/tasks.toml", "datasets/metrics.py",
 )  # fmt: skip
 _RESULTS = ("plan.json", "scores/*.json", "items/*.npz", "analyses/*.json")
 _FAILURES = "runs/*/failure.json"  # of these only the place counts
