@@ -42,18 +42,16 @@ def heading(
     pairs."""
     plan = suite.plan
     of_project = {path.stem for path in config.SUITES.glob("*.yaml")}
-    return Heading(
-        suite=plan.suite,
-        mode=plan.mode,
+    return Heading.of(
+        plan,
         config=plan.suite if plan.suite in of_project else "FILE.yaml",
-        baseline=plan.baseline,
         baseline_name=shown_name(baseline[0]) if baseline else "",
         baseline_has_seeds=any(result.run.seed is not None for result in baseline),
         uncompared=uncompared,
-        boards=tuple(tables),
+        boards=tables,
         stand_ins=tuple(plan.stand_ins.values()),
-        differs=tuple(differs(suite)),
+        differs=differs(suite),
         partial=_partial(suite),
         growth=GROWTH if any(result.run.added for result in suite.runs) else "",
-        orders=tuple(orders),
+        orders=orders,
     )

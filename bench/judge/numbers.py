@@ -14,7 +14,7 @@ from bench.datasets.tasks import Key, expand_tasks, scored_cells
 from bench.judge.pairs import matched
 from bench.judge.statistics import coefficient_of_variation, expected_best
 from bench.judge.verdict import TOLERANCES, VerdictInput, tolerance, verdicts_of
-from bench.judged.rows import NumberRow, RunScores, SideRow, Verdict
+from bench.judged.rows import NumberRow, RunScores, Verdict
 from bench.judged.words import AT_LEAST, FEWEST_SEEDS
 from bench.registry.backbones import NO_BACKBONE
 from bench.reported import SOURCES, paper_name, prior_sd
@@ -96,16 +96,6 @@ class Side:
         if len(by_seed) == 2:
             points = [score - subtracted for score, subtracted in matched(*by_seed)]
         return tuple(self.number.form.sign * point for point in points)
-
-    @property
-    def row(self) -> SideRow:
-        return SideRow(
-            run=self.run,
-            measured_on=self.measured_on,
-            deterministic=self.deterministic,
-            scores=self.scores,
-            verdict=self.verdict,
-        )
 
     @cached_property
     def question(self) -> tuple[Any, ...]:
@@ -250,12 +240,6 @@ def _other_setting(run: str) -> str:
 # --- Rows ---
 
 
-_COPIED = (
-    "source", "table", "method", "backbone", "variant", "task", "split", "metric", "aggregation",
-    "value", "text", "quoted_from", "note", "reason", "run", "minus", "our_split",
-)  # fmt: skip
-
-
 def number_rows(suite: SuiteResults, compared: Iterable[Sides]) -> list[NumberRow]:
     """A row for each number of `judge_numbers`."""
     planned = {result.run.id: planned_scores(result.run) for result in suite.runs}
@@ -269,9 +253,6 @@ def number_rows(suite: SuiteResults, compared: Iterable[Sides]) -> list[NumberRo
     for sides in compared:
         ours = sides["ours"]
         number = ours.number
-        fields: dict[str, Any] = {name: getattr(number, name) for name in _COPIED}
-        for name, side in sides.items():
-            fields[name] = side.row
         label = row_name(number.method, number.variant)
         is_only = len(tasks[number.ranked_with]) == 1
         is_planned = True
@@ -280,8 +261,11 @@ def number_rows(suite: SuiteResults, compared: Iterable[Sides]) -> list[NumberRo
         # Beside print stand our scores as far as they can be compared with it.
         scores = ours.scores if ours.verdict.is_comparable else ()
         rows.append(
-            NumberRow(
-                **fields,
+            NumberRow.of(
+                number,
+                ours=ours,
+                other=sides.get("other"),
+                checkpoint=sides.get("checkpoint"),
                 place=places[number],
                 address=address(number),
                 paper=paper_name(number.source),

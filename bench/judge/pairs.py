@@ -278,22 +278,15 @@ class _Comparison(PairedDifferences):
     def row(self, decision: Decision, claims: Sequence[Claim]) -> PairRow:
         a, b = _paired(self.a, self.b), _paired(self.b, self.a)
         method, results = self.method, self.method.on(self.backbone)
-        return PairRow(
-            **vars(decision),
+        return PairRow.of(
+            method,
+            decision,
+            self,
             board=self.board.name,
-            backbone=self.backbone,
-            method=method.method,
-            setting=method.setting,
-            task=self.task,
-            label=method.label,
-            name=method.name,
-            outside=method.outside,
             labelled=any(result.run.labelled for result in results),
             runs=tuple(result.run.id for result in results),
             baseline=self.baseline.text,
             baseline_name=self.baseline.name,
-            kind=self.kind,
-            n=self.n,
             n_a=len(self.a),
             n_b=len(self.b),
             items=self.items.n if self.items else None,
@@ -301,13 +294,11 @@ class _Comparison(PairedDifferences):
             sd_a=a.sd,
             mean_b=b.mean,
             sd_b=b.sd,
-            differences=self.differences,
             difference=self.mean,
             prior_sd=self.prior[0],
             prior_df=self.prior[1],
-            half_width=self.half_width,
             p=self.p_value,
-            claims=tuple(claims),
+            claims=claims,
         )
 
 
@@ -418,9 +409,8 @@ def _claim(compared: _Comparison, a: Number, b: Number | None, level: float) -> 
     printed_b = b.value if b else None
     claimed = nan if printed_b is None else a.value - printed_b
     part, low, high = compared.part_of(claimed)
-    return Claim(
-        source=a.source,
-        table=a.table,
+    return Claim.of(
+        a,
         printed_on=a.backbone,
         printed_a=a.value,
         printed_b=printed_b,

@@ -18,21 +18,12 @@ def run_row(result: RunResults) -> RunRow:
     title = f"{shown_name(result)}, {planned.backbone}"
     if planned.seed is not None:
         title += f", seed {planned.seed}"
-    return RunRow(
-        id=planned.id,
+    return RunRow.of(
+        planned,
+        result,
+        outcome,
+        provenance,
         title=title,
-        text=planned.text,
-        backbone=planned.backbone,
-        setting=planned.setting,
-        seed=planned.seed,
-        trained=planned.trained,
-        status=result.status,
-        reason=result.reason,
-        date=provenance.date,
-        steps=outcome.steps,
-        best_step=outcome.best_step,
-        best_dev=outcome.best_dev,
-        seconds=outcome.seconds,
         scoring_seconds=provenance.seconds,
         origin={name: written[name] for name in _ORIGIN if written.get(name)},
         curve=_columns(outcome.curve or []),

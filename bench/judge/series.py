@@ -9,7 +9,7 @@ import pandas as pd
 from bench.datasets.metrics import BOUNDS
 from bench.judge.numbers import select
 from bench.judge.systems import shown_name
-from bench.judged.rows import FigureRow, Series, grouped
+from bench.judged.rows import FigureRow, grouped
 from bench.judged.words import LOG, OURS, PRINT
 from bench.reported import curves
 from bench.reported.figures import PaperFigure, PaperSeries, load_figures
@@ -76,16 +76,8 @@ def _figure(figure: PaperFigure, suite: SuiteResults) -> FigureRow | None:
         table = _near(table, max(point["step"] for point in points), remarks)
     if missing:
         remarks.append(f"Not in this suite: {_listed(figure, missing)}.")
-    return FigureRow(
-        stem=figure.stem,
-        heading=figure.heading,
-        kind=figure.kind,
-        x=figure.x,
-        note=figure.note,
-        remarks=tuple(remarks),
-        series=tuple(Series(label=own.label, backbone=own.backbone) for own in figure.series),
-        columns=table.where(table.notna(), None).to_dict("list"),
-    )
+    columns = table.where(table.notna(), None).to_dict("list")
+    return FigureRow.of(figure, remarks=remarks, columns=columns)
 
 
 def _near(table: pd.DataFrame, last: int, remarks: list[str]) -> pd.DataFrame:

@@ -10,15 +10,8 @@ def settings() -> list[SettingRow]:
     """Every printed hyper-parameter, in the order of print."""
     rows = []
     for place, number in enumerate(numbers()):
-        if number.is_measurement:
-            continue
-        rows.append(SettingRow(
-            place=place,
-            paper=paper_name(number.source),
-            source=number.source,
-            table=number.table,
-            label=row_name(number.method, number.variant),
-            backbone=number.backbone,
-            reason=number.reason,
-        ))  # fmt: skip
+        if not number.is_measurement:
+            label = row_name(number.method, number.variant)
+            paper = paper_name(number.source)
+            rows.append(SettingRow.of(number, place=place, paper=paper, label=label))
     return rows

@@ -82,16 +82,10 @@ def _system(board: BoardRow, results: Sequence[RunResults]) -> SystemRow:
     unfinished = Counter(result.fate for result in results if result.status != "finished")
     finished = (result for result in results if result.status == "finished")
     scored = next(finished, results[0])
-    return SystemRow(
+    return SystemRow.of(
+        first,
         board=board.name,
-        backbone=first.backbone,
-        label=first.label,
-        method=first.method,
-        setting=first.setting,
-        corpus=first.corpus,
         name=shown_name(results[0]),
-        labelled=first.labelled,
-        outside=first.outside,
         own=is_own(first),
         n=len(results) - unfinished.total(),
         diverged=any(result.status == "diverged" for result in results),
