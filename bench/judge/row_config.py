@@ -49,25 +49,24 @@ def row_config(
             break
     analyses = {number.our_metric.analysis for number in compared}
     entries: list[dict[str, Any]] = []
-    all_seeds: list[int] = []
+    all_seeds: dict[int, None] = {}
     for group in grouped(runs, lambda run: (run.text, backbones[run.text, run.backbone])):
         first_run = group[0]
         name = backbones[first_run.text, first_run.backbone]
         entry: dict[str, Any] = {"method": first_run.text, "backbones": [name]}
-        drawn = [run.seed for run in group if run.seed is not None]
-        if drawn and seeds:
-            drawn = list(range(drawn[0], drawn[0] + seeds))
-        if drawn:
-            entry["seeds"] = drawn
-            all_seeds += drawn
-        measured = [name for run in group for name in run.analyses if name in analyses]
+        if first_run.seed is not None:
+            entry["seeds"] = [run.seed for run in group]
+            if seeds:
+                entry["seeds"] = [*range(first_run.seed, first_run.seed + seeds)]
+            all_seeds |= dict.fromkeys(entry["seeds"])
+        measured = [name for name in first_run.analyses if name in analyses]
         if measured:
-            entry["analyses"] = list(dict.fromkeys(measured))
+            entry["analyses"] = measured
         entries.append(entry)
     return paper_suite.changed(
         suite=_name(numbers),
-        tasks=list(tasks) or _tasks(compared) or paper_suite.tasks,
-        seeds=list(dict.fromkeys(all_seeds)) or paper_suite.seeds,
+        tasks=tasks or _tasks(compared) or paper_suite.tasks,
+        seeds=[*all_seeds] or paper_suite.seeds,
         backbones={entry["backbones"][0]: {} for entry in entries},
         methods=entries,
         compare=None,

@@ -4,6 +4,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from bench.datasets.metrics import BOUNDS
@@ -17,15 +18,8 @@ from bench.reported.number import numbers
 from bench.results.suite_results import RunResults, SuiteResults
 
 METRIC = "spearman"  # of all figures that show scores
-# The analysis that a kind of figure shows; other kinds show scores or trainings.
-ANALYSIS_OF_KIND = {
-    "alignment": "alignment",
-    "densities": "cosines",
-    "tokens": "tokens",
-    "in-batch": "in-batch",
-    "setsim": "layers",
-    "toksim": "layers",
-}
+# The analysis that a kind of figure shows, where it has another name than the kind.
+_ANALYSES = {"densities": "cosines", "setsim": "layers", "toksim": "layers"}
 Point = dict[str, Any]  # a row of the table of a figure
 
 
@@ -96,9 +90,8 @@ def _near(table: pd.DataFrame, last: int, remarks: list[str]) -> pd.DataFrame:
 
 def _head(series: PaperSeries, x: float | None, run: str) -> Point:
     """The fields that every point has, as of a printed number."""
-    backbone = series.backbone
-    head: Point = {"series": series.label, "run": run, "backbone": backbone}
-    head |= {"measured_on": backbone, "seed": None, "origin": PRINT}
+    head: Point = {"series": series.label, "run": run, "backbone": series.backbone}
+    head |= {"measured_on": series.backbone, "seed": None, "origin": PRINT}
     return head if x is None else head | {"x": x}
 
 
@@ -113,7 +106,7 @@ def _shown(figure: PaperFigure, run: RunResults) -> Iterator[Point]:
         for point in outcome.curve or []:
             if figure.kind == "curves" or None not in (point.alignment, point.uniformity):
                 yield point.model_dump() | {"best": point.step == outcome.best_step}
-    result = run.analyses.get(ANALYSIS_OF_KIND.get(figure.kind, ""))
+    result = run.analyses.get(_ANALYSES.get(figure.kind, figure.kind))
     # Without a result, an analysis holds the reason.
     if not result or "reason" in result:
         return
@@ -126,21 +119,20 @@ def _shown(figure: PaperFigure, run: RunResults) -> Iterator[Point]:
             for gold, cosine in zip(result["gold"], result["cosine"], strict=True):
                 yield {"gold": gold, "group": bisect_left(BOUNDS, gold), "cosine": cosine}
         case "tokens":
-            tokens = result["tokens"]
-            for row, cosines in enumerate(result["cosines"]):
-                for column, cosine in enumerate(cosines):
-                    position = {"layer": result["layer"], "row": row, "column": column}
-                    words = {"token": tokens[row], "other": tokens[column]}
-                    yield position | words | {"cosine": cosine}
+            layer, tokens = result["layer"], result["tokens"]
+            for (row, column), cosine in np.ndenumerate(result["cosines"]):
+                position = {"layer": layer, "row": row, "column": column}
+                words = {"token": tokens[row], "other": tokens[column]}
+                yield position | words | {"cosine": cosine}
         case "in-batch":
-            columns = (result[name] for name in ("sizes", "mean", "noise"))
-            for size, means, noises in zip(*columns, strict=True):
-                for rank, (mean, noise) in enumerate(zip(means, noises, strict=True), 1):
-                    yield {"batch": size, "rank": rank, "sentences": mean, "noise": noise}
+            noises = np.array(result["noise"])
+            for (place, rank), mean in np.ndenumerate(result["mean"]):
+                near = {"sentences": mean, "noise": noises[place, rank]}
+                yield {"batch": result["sizes"][place], "rank": rank + 1, **near}
         case "setsim" | "toksim":
             # SetSim is between a layer and the next, so it starts at the first layer, not at the
             # embeddings.
-            first = 1 if figure.kind == "setsim" else 0
+            first = int(figure.kind == "setsim")
             for reading, values in result[figure.kind].items():
                 for layer, value in enumerate(values, first):
                     yield {"reading": reading, "layer": layer, "value": value}

@@ -64,8 +64,12 @@ def compared(
     heading, pairs = judged.suite, judged.pairs
     if not (baseline or heading.baseline):
         raise UserError(f"suite {heading.suite} has no baseline; name one")
+    assert judged.folder is not None
     if baseline not in ("", heading.baseline):
-        pairs = _against(judged, baseline)
+        from bench.judge.pairs import against
+        from bench.results.suite_results import read_results
+
+        pairs = tuple(against(read_results(judged.folder), baseline))
     elif not pairs:
         raise UserError(heading.uncompared)
     # The rows are chosen last, so that a row has the same numbers whatever is shown beside it.
@@ -82,33 +86,12 @@ def compared(
     chosen: set[tuple[str, str]] = set()
     # Every name is checked, so that a misspelt one is not a table with a row less.
     for text in methods:
-        method = _method(judged, text)
+        with errors_of(f"suite {heading.suite}"):
+            names = planned_names(judged.folder, text)
+        method = min(names, key=lambda name: name[1] != "official")
         if side_b == "@".join(method):
             raise UserError(f"'{side_b}' would be compared with itself; pass another baseline")
         if method not in {(pair.method, pair.setting) for pair in shown}:
             raise UserError(f"suite {heading.suite} has no scores of '{text}' {problem}")
         chosen.add(method)
     return [pair for pair in shown if not chosen or (pair.method, pair.setting) in chosen]
-
-
-def _against(judged: Judged, baseline: str) -> tuple[PairRow, ...]:
-    from bench.judge.pairs import against
-    from bench.results.suite_results import read_results
-
-    assert judged.folder is not None
-    return tuple(against(read_results(judged.folder), baseline))
-
-
-def _method(judged: Judged, text: str) -> tuple[str, str]:
-    """Method and setting that a text names, the official one if it does not say which."""
-    names = {
-        (row.method, row.setting)
-        for row in judged.systems
-        if text in (f"{row.method}@{row.setting}", row.method)
-        or (row.outside and text == row.label)
-    }
-    if not names:  # not as in the plan
-        assert judged.folder is not None
-        with errors_of(f"suite {judged.suite.suite}"):
-            names = planned_names(judged.folder, text)
-    return min(names, key=lambda name: name[1] != "official")
