@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from bench.judge.systems import shown_name
 from bench.judged.rows import BoardRow, Heading, OrderRow
-from bench.results.suite_results import RunResults, SuiteResults, deviations
+from bench.results.suite_results import FAILED, RunResults, SuiteResults, deviations
 from bench.runs import config
 
 GROWTH = (
@@ -26,9 +26,11 @@ def _partial(suite: SuiteResults) -> str:
     missing = [result for result in suite.runs if result.status == "missing"]
     if not missing:
         return ""
-    failed = sum(result.has_failed for result in missing)
     made = f"Partial: {len(suite.runs) - len(missing)} of {len(suite.runs)} runs have been made"
-    return f"{made}, {failed} failed." if failed else f"{made}."
+    failed = sum(result.reason == FAILED for result in missing)
+    if failed:
+        made += f", {failed} failed"
+    return f"{made}."
 
 
 def heading(

@@ -1,9 +1,11 @@
 """From the results of a suite to its rows (`bench.judged.rows`)."""
 
+from itertools import chain
+
 from bench.judge.heading import heading
 from bench.judge.numbers import judge_numbers, number_rows
 from bench.judge.orders import orders
-from bench.judge.pairs import NothingToCompare, against, find
+from bench.judge.pairs import against, find
 from bench.judge.quoted import quoted_rows
 from bench.judge.runs import run_row
 from bench.judge.series import figures
@@ -12,6 +14,7 @@ from bench.judge.systems import beside_baseline, board_rows, system_rows
 from bench.judge.world import judge_world
 from bench.judged.rows import Judged, PairRow, QuotedRow, SystemRow
 from bench.results.suite_results import RunResults, SuiteResults
+from bench.utils.errors import UserError
 
 
 def judge(suite: SuiteResults) -> Judged:
@@ -22,11 +25,10 @@ def judge(suite: SuiteResults) -> Judged:
     pairs: list[PairRow] = []
     uncompared = ""
     if suite.plan.baseline:
-        for results in find(suite, suite.plan.baseline).results.values():
-            baseline += results
+        baseline += chain(*find(suite, suite.plan.baseline).results.values())
         try:
             pairs = against(suite, suite.plan.baseline)
-        except NothingToCompare as error:
+        except UserError as error:
             uncompared = str(error)
     baseline_ids = {result.run.id for result in baseline}
     systems: list[SystemRow] = []
@@ -40,14 +42,14 @@ def judge(suite: SuiteResults) -> Judged:
     world = judge_world(suite)
     if all(row.verdict.kind == "not comparable" for row in world):
         world = []  # a suite of its own recipe
-    return Judged(
+    return Judged.of(
         suite=heading(suite, tables, baseline, uncompared, orders(numbers, tables)),
-        numbers=tuple(numbers),
-        settings=tuple(settings()),
-        quoted=tuple(quoted),
-        world=tuple(world),
-        systems=tuple(systems),
-        pairs=tuple(pairs),
-        series=tuple(figures(suite)),
-        runs=tuple(map(run_row, suite.runs)),
+        numbers=numbers,
+        settings=settings(),
+        quoted=quoted,
+        world=world,
+        systems=systems,
+        pairs=pairs,
+        series=figures(suite),
+        runs=[run_row(result) for result in suite.runs],
     )

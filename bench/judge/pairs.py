@@ -25,6 +25,7 @@ from bench.reported import prior_sd
 from bench.reported.number import Number, numbers
 from bench.results.suite_results import RunResults, SuiteResults, diverged
 from bench.runs.plan import named
+from bench.runs.run import PlannedRun
 from bench.utils.errors import UserError, errors_of
 
 # Points by seed; the single score of an untrained method has the seed None.
@@ -205,18 +206,11 @@ def decide(family: Sequence[PairedDifferences]) -> list[Decision]:
     return [_decide(pair, adjusted.get(pair, nan), level) for pair in family]
 
 
-class NothingToCompare(UserError):
-    """No method of a suite has scores beside those of the baseline."""
-
-
 @dataclass(frozen=True)
 class Candidate:
     """A method of a suite in one setting, with the results of its runs by backbone."""
 
-    method: str
-    setting: str
-    label: str
-    outside: bool
+    run: PlannedRun  # one of its runs
     name: str  # label and setting
     results: dict[str, list[RunResults]] = field(default_factory=dict)
 
@@ -224,7 +218,7 @@ class Candidate:
     def text(self) -> str:
         """As in configurations, with its setting: `simcse@official`. Of an outside encoder its
         label."""
-        return self.label if self.outside else f"{self.method}@{self.setting}"
+        return self.run.label if self.run.outside else self.run.text
 
     def on(self, backbone: str) -> list[RunResults]:
         """Its results on a backbone. A method without a backbone has the same on all of them."""
@@ -234,26 +228,23 @@ class Candidate:
 def candidates(suite: SuiteResults) -> list[Candidate]:
     """The methods that can be compared, in the order of the plan; of several corpora or recipes of
     one on a backbone the first."""
-    by_name: dict[tuple[str, str], Candidate] = {}
+    by_text: dict[str, Candidate] = {}
     for result in suite.runs:
         run = result.run
-        name = run.method, run.setting
-        if name not in by_name:
-            by_name[name] = Candidate(*name, run.label, run.outside, shown_name(result))
-        results = by_name[name].results.setdefault(run.backbone, [])
+        candidate = Candidate(run, shown_name(result))
+        results = by_text.setdefault(run.text, candidate).results.setdefault(run.backbone, [])
         if not results or result.experiment == results[0].experiment:
             results.append(result)
-    return list(by_name.values())
+    return list(by_text.values())
 
 
 def find(suite: SuiteResults, text: str) -> Candidate:
     """The planned method that a text names (`bench.runs.plan`); without `@`, its official setting
     if that is planned."""
     with errors_of(f"suite {suite.plan.suite}"):
-        chosen = named(text, [result.run for result in suite.runs])
-    names = {(run.method, run.setting) for run in chosen}
-    meant = [method for method in candidates(suite) if (method.method, method.setting) in names]
-    return min(meant, key=lambda candidate: candidate.setting != "official")
+        chosen = {run.text for run in named(text, [result.run for result in suite.runs])}
+    meant = [candidate for candidate in candidates(suite) if candidate.run.text in chosen]
+    return min(meant, key=lambda candidate: candidate.run.setting != "official")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -277,11 +268,13 @@ class _Comparison(PairedDifferences):
 
     def row(self, decision: Decision, claims: Sequence[Claim]) -> PairRow:
         a, b = _paired(self.a, self.b), _paired(self.b, self.a)
-        method, results = self.method, self.method.on(self.backbone)
+        results = self.method.on(self.backbone)
         return PairRow.of(
-            method,
             decision,
             self,
+            self.method.run,
+            method=self.method.run.method,
+            name=self.method.name,
             board=self.board.name,
             labelled=any(result.run.labelled for result in results),
             runs=tuple(result.run.id for result in results),
@@ -315,7 +308,7 @@ def _comparisons(
     """The comparisons on a board's tasks: those with scores of both sides, or of one if a training
     diverged, which is reported."""
     results_a, results_b = method.on(backbone), baseline.on(backbone)
-    clauses = (diverged(results_a, method.label), diverged(results_b, baseline.label))
+    clauses = diverged(results_a, method.run.label), diverged(results_b, baseline.run.label)
     ended_badly = "; ".join(filter(None, clauses))
     is_sts = board.metric == "spearman"
     entry = TOLERANCES["untrained" if is_sts else "transfer"]
@@ -387,7 +380,7 @@ def _claims(compared: _Comparison, printed: _Printed) -> list[tuple[Number, Numb
     if not compared.board.is_in_print(compared.task):
         return []
     sides = []
-    for method in (compared.method.method, compared.baseline.text.partition("@")[0]):
+    for method in (compared.method.run.method, compared.baseline.run.method):
         cell = compared.task, compared.board.metric
         without = printed.get((method, NO_BACKBONE, *cell), [])
         sides.append(printed.get((method, compared.backbone, *cell), without))
@@ -440,7 +433,7 @@ def against(suite: SuiteResults, baseline: str) -> list[PairRow]:
         if used and side_a.on(backbone) and side_b.on(backbone):
             comparisons += _comparisons(board.whole, backbone, side_a, side_b)
     if not comparisons:
-        raise NothingToCompare(
+        raise UserError(
             f"suite {suite.plan.suite} has no scores to compare with '{side_b.text}' on "
             f"{', '.join(names)}; run its missing runs first, or pass others"
         )

@@ -11,21 +11,20 @@ from bench.results.suite_results import SuiteResults
 
 def quoted_rows(suite: SuiteResults, board: BoardRow) -> Iterator[QuotedRow]:
     """A row for each quoted row of a board; ours, if they can be compared."""
-    for entry in quoted(board.name).to_dict("records"):
+    for _, entry in quoted(board.name).iterrows():
         runs = [
             run
-            for run in select(suite, entry["run"], entry["backbone"])
-            if not deviations_from_print(run, entry["backbone"], board.whole.metric)
+            for run in select(suite, entry.run, entry.backbone)
+            if not deviations_from_print(run, entry.backbone, board.whole.metric)
         ]
         ours = scores_of(runs, board.whole)
         n = max(score.n for score in ours)
-        yield QuotedRow(
+        yield QuotedRow.of(
+            entry,
             board=board.name,
-            backbone=entry["backbone"],
             name=entry["name"],
-            quoted_from=entry["quoted_from"],
             printed={score.task: entry[score.task] for score in ours},
-            setting=entry["run"].partition("@")[2] if n else "",
+            setting=entry.run.partition("@")[2] if n else "",
             n=n,
             ours=ours if n else (),
         )

@@ -39,10 +39,10 @@ def write_rows(suite_dir: Path) -> None:
 def judge_plans(plans: Sequence[Plan]) -> Judged:
     """The rows of plans, as one suite in which nothing has run; without plans of print alone."""
     from bench.judge.judge import judge
-    from bench.results.suite_results import NOT_SCORED, RunResults, SuiteResults
+    from bench.results.suite_results import RunResults, SuiteResults
     from bench.runs.plan import Plan
 
-    runs = [RunResults(run, "missing", NOT_SCORED, "", {}) for plan in plans for run in plan.runs]
+    runs = [RunResults(run) for plan in plans for run in plan.runs]
     whole = Plan(suite="", data="senteval", runs=[])
     if plans:
         whole = plans[0].model_copy(update={"suite": listed(plan.suite for plan in plans)})

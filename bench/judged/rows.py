@@ -471,7 +471,7 @@ class Heading(JudgedRow):
         return f"{self.partial} {self.incomparable(backbones)}".strip()
 
 
-class Judged(StrictModel):
+class Judged(JudgedRow):
     """A judged suite."""
 
     suite: Heading

@@ -29,7 +29,9 @@ NEUTRAL_CHANGES = {"threads", "precision"}
 # The share of a task's test sentences in a corpus from which on names and rows say so.
 REMARKABLE = 0.05
 
-NOT_SCORED = "no scores in this suite"  # why a run is missing
+# Why a run is missing.
+NOT_SCORED = "no scores in this suite"
+FAILED = "its last attempt failed"
 
 
 @dataclass(frozen=True)
@@ -37,16 +39,15 @@ class RunResults:
     """A planned run and its results."""
 
     run: PlannedRun
-    status: str  # "finished", "diverged", "skipped", or "missing" if it was not scored yet
-    reason: str  # why it did not finish; empty if it did
-    data: str  # the evaluation data it was scored on
+    status: str = "missing"  # or "finished", "diverged" or "skipped" if it was scored
+    reason: str = NOT_SCORED  # why it did not finish; empty if it did
+    data: str = ""  # the evaluation data it was scored on
     # Points: of tasks, their means over subsets and averages, and
     # `bench.datasets.metrics.quantities`.
-    scores: Mapping[Key, float]
+    scores: Mapping[Key, float] = field(default_factory=dict)
     provenance: Provenance = field(default_factory=Provenance)  # of its scores; empty if missing
     analyses: Mapping[str, Any] = field(default_factory=dict)  # of `bench.stages.analyse`, by name
     analysed: Provenance = field(default_factory=Provenance)  # of the analyses
-    has_failed: bool = False  # whether it is missing because its last attempt failed
     # Of a run without a seed, by task (`bench.evaluation.scoring.EncoderScores`).
     items: Mapping[str, np.ndarray] = field(default_factory=dict)
 
@@ -58,9 +59,9 @@ class RunResults:
     @property
     def fate(self) -> str:
         """Why a run has no scores, in a few words."""
-        if self.status == "missing":
-            return "failed" if self.has_failed else "missing"
-        return f"{self.status}: {self.reason}"
+        if self.reason == FAILED:
+            return "failed"
+        return "missing" if self.status == "missing" else f"{self.status}: {self.reason}"
 
     def points(self, board: Board, task: str) -> float | None:
         """Points on a task of a board or on its `Avg`; None if a score is missing."""
@@ -146,9 +147,8 @@ def read_run(run: PlannedRun, suite_dir: Path, mode: str) -> RunResults:
     path = suite_dir / "scores" / f"{run.id}.json"
     if not path.exists():
         if (suite_dir / "runs" / run.id / FAILURE).is_file():
-            reason = "its last attempt failed"
-            return RunResults(run, "missing", reason, "", {}, has_failed=True)
-        return RunResults(run, "missing", NOT_SCORED, "", {})
+            return RunResults(run, reason=FAILED)
+        return RunResults(run)
     read = read_scores(path)
     fault = _fault(read, run, mode)
     if fault:

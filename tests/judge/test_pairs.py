@@ -7,9 +7,10 @@ import pytest
 from scipy import stats
 
 from bench.datasets.tasks import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS
-from bench.judge.pairs import NothingToCompare, against, find
+from bench.judge.pairs import against, find
 from bench.judged.rows import grouped
 from bench.reported import prior_sd
+from bench.utils.errors import UserError
 from tests.support.compared_runs import BASE, scored, suite
 from tests.support.rows import row_of, rows_of
 
@@ -66,7 +67,7 @@ def test_nothing_to_compare_is_an_error():
     elsewhere = scored("sscl", 1, 70.0, backbone="roberta-base")
     missing = replace(scored("dclr", 1, None), status="missing")
     told = "no scores to compare with 'simcse@official' on bert-base-uncased, roberta-base; run its"
-    with pytest.raises(NothingToCompare, match=told):
+    with pytest.raises(UserError, match=told):
         against(suite(scored("simcse", 1, 70.0), elsewhere, missing), "simcse")
 
 
