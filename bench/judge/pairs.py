@@ -6,7 +6,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import product
 from math import isnan, nan, sqrt
 from statistics import NormalDist, fmean
@@ -254,30 +254,27 @@ class _Comparison(PairedDifferences):
     board: Board
     backbone: str
     task: str
-    method: Candidate
+    candidate: Candidate
     baseline: Candidate
 
     @property
     def pool(self) -> tuple[str, ...]:
         """Names of the comparisons that it shares a prior with: those of two trained methods on its
         board, backbone and task. What is not moderated is alone."""
-        name = self.method.text
+        name = self.candidate.text
         if self.kind == "paired" and self.tested and not self.diverged:
             name = ""
         return self.board.name, self.backbone, self.task, name
 
     def row(self, decision: Decision, claims: Sequence[Claim]) -> PairRow:
         a, b = _paired(self.a, self.b), _paired(self.b, self.a)
-        results = self.method.on(self.backbone)
         return PairRow.of(
             decision,
             self,
-            self.method.run,
-            method=self.method.run.method,
-            name=self.method.name,
+            self.candidate.run,
+            name=self.candidate.name,
             board=self.board.name,
-            labelled=any(result.run.labelled for result in results),
-            runs=tuple(result.run.id for result in results),
+            runs=[result.run.id for result in self.candidate.on(self.backbone)],
             baseline=self.baseline.text,
             baseline_name=self.baseline.name,
             n_a=len(self.a),
@@ -303,12 +300,12 @@ def _paired(scores: BySeed, beside: BySeed) -> ScoreColumns:
 
 
 def _comparisons(
-    board: Board, backbone: str, method: Candidate, baseline: Candidate
+    board: Board, backbone: str, candidate: Candidate, baseline: Candidate
 ) -> Iterator[_Comparison]:
     """The comparisons on a board's tasks: those with scores of both sides, or of one if a training
     diverged, which is reported."""
-    results_a, results_b = method.on(backbone), baseline.on(backbone)
-    clauses = diverged(results_a, method.run.label), diverged(results_b, baseline.run.label)
+    results_a, results_b = candidate.on(backbone), baseline.on(backbone)
+    clauses = diverged(results_a, candidate.run.label), diverged(results_b, baseline.run.label)
     ended_badly = "; ".join(filter(None, clauses))
     is_sts = board.metric == "spearman"
     entry = TOLERANCES["untrained" if is_sts else "transfer"]
@@ -334,7 +331,7 @@ def _comparisons(
             board=board,
             backbone=backbone,
             task=task,
-            method=method,
+            candidate=candidate,
             baseline=baseline,
         )
 
@@ -344,18 +341,16 @@ def _scores(results: Sequence[RunResults], board: Board, task: str) -> BySeed:
     return {seed: value for seed, value in points.items() if value is not None}
 
 
-# (method, backbone in the suite, task, metric) -> printed scores
-_Printed = Mapping[tuple[str, str, str, str], list[Number]]
-
-
-def _printed() -> _Printed:
-    """The printed scores of methods, each for both settings of its method."""
-    printed = defaultdict(list)
-    for number in numbers():
-        if number.split == "test" and number.run:
-            method = number.run.partition("@")[0]
-            printed[method, number.our_backbone, number.task, number.metric].append(number)
-    return printed
+@cache
+def _printed(method: str, backbone: str, task: str, metric: str) -> list[Number]:
+    """The printed scores of a method, for both of its settings."""
+    return [
+        number
+        for number in numbers()
+        if (number.our_backbone, number.task, number.metric) == (backbone, task, metric)
+        and number.split == "test"
+        and number.run.partition("@")[0] == method
+    ]
 
 
 def _share_table(a: Number, b: Number) -> bool:
@@ -375,15 +370,15 @@ def _share_settings(a: Number, b: Number) -> bool:
     return True
 
 
-def _claims(compared: _Comparison, printed: _Printed) -> list[tuple[Number, Number | None]]:
+def _claims(compared: _Comparison) -> list[tuple[Number, Number | None]]:
     """The printed numbers of a comparison: those of A, each with those of B from its table."""
     if not compared.board.is_in_print(compared.task):
         return []
     sides = []
-    for method in (compared.method.run.method, compared.baseline.run.method):
+    for side in (compared.candidate, compared.baseline):
         cell = compared.task, compared.board.metric
-        without = printed.get((method, NO_BACKBONE, *cell), [])
-        sides.append(printed.get((method, compared.backbone, *cell), without))
+        printed = _printed(side.run.method, compared.backbone, *cell)
+        sides.append(printed or _printed(side.run.method, NO_BACKBONE, *cell))
     numbers_a, numbers_b = sides
     claims: list[tuple[Number, Number | None]] = []
     for a in numbers_a:
@@ -441,14 +436,14 @@ def against(suite: SuiteResults, baseline: str) -> list[PairRow]:
     families: dict[tuple[str, bool], list[_Comparison]] = defaultdict(list)
     for compared in comparisons:
         families[compared.board.name, compared.task == compared.board.overall].append(compared)
-    printed: _Printed = {}
-    if not (suite.plan.stand_ins or differs(suite)):
-        printed = _printed()
+    is_beside_print = not (suite.plan.stand_ins or differs(suite))
     rows: dict[_Comparison, PairRow] = {}
     for family in families.values():
         level = strictest_level(family)
         for compared, decision in zip(family, decide(family), strict=True):
-            claims = [_claim(compared, a, b, level) for a, b in _claims(compared, printed)]
+            claims = []
+            if is_beside_print:
+                claims = [_claim(compared, a, b, level) for a, b in _claims(compared)]
             rows[compared] = compared.row(decision, claims)
     return [rows[compared] for compared in comparisons]
 
