@@ -43,10 +43,10 @@ def heading(
     """The heading of a suite with its tables, the runs of its baseline, and why there are no
     pairs."""
     plan = suite.plan
-    of_project = {path.stem for path in config.SUITES.glob("*.yaml")}
+    is_of_project = (config.SUITES / f"{plan.suite}.yaml").is_file()
     return Heading.of(
         plan,
-        config=plan.suite if plan.suite in of_project else "FILE.yaml",
+        config=plan.suite if is_of_project else "FILE.yaml",
         baseline_name=shown_name(baseline[0]) if baseline else "",
         baseline_has_seeds=any(result.run.seed is not None for result in baseline),
         uncompared=uncompared,

@@ -38,8 +38,7 @@ def select(suite: SuiteResults, run: str, backbone: str) -> list[RunResults]:
             result for result in suite.runs if (result.run.text, result.run.backbone) == (run, name)
         ]
         if found:
-            comparable = (result for result in found if not deviations_from_print(result, backbone))
-            first = next(comparable, found[0])
+            first = min(found, key=lambda result: len(deviations_from_print(result, backbone)) > 0)
             return [result for result in found if result.experiment == first.experiment]
     return []
 
@@ -90,10 +89,9 @@ class Side:
         """One per seed; for a difference, over the seeds that both sides have."""
         key, by_seed = self.number.key, []
         for runs in self.operands:
-            having = [result for result in runs if key in result.scores]
-            by_seed.append({result.run.seed: result.scores[key] for result in having})
-        points = list(by_seed[0].values())
-        if len(by_seed) == 2:
+            by_seed.append({x.run.seed: x.scores[key] for x in runs if key in x.scores})
+        points = [*by_seed[0].values()]
+        if self.number.minus:
             points = [score - subtracted for score, subtracted in matched(*by_seed)]
         return tuple(self.number.form.sign * point for point in points)
 
@@ -112,12 +110,10 @@ class Side:
         if number.reason:
             return Verdict(kind="not run", reason=number.reason)
         for runs in self.operands:
-            statuses = {result.status for result in runs}
-            if "diverged" not in statuses and all(key not in result.scores for result in runs):
-                reasons = [result.reason for result in runs if result.status != "finished"]
-                finished = "finished" in statuses
-                default = "this score is not in the suite" if finished else NOT_SCORED
-                return Verdict(kind="not run", reason=next(filter(None, reasons), default))
+            if not diverged(runs) and all(key not in result.scores for result in runs):
+                default = "this score is not in the suite" if runs else NOT_SCORED
+                reasons = (result.reason for result in runs if result.reason)
+                return Verdict(kind="not run", reason=next(reasons, default))
         ended_badly = diverged(self.results)
         deviating = (
             deviations_from_print(result, self.backbone, key[2]) for result in self.results

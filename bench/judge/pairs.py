@@ -370,7 +370,7 @@ def _share_settings(a: Number, b: Number) -> bool:
     return True
 
 
-def _claims(compared: _Comparison) -> list[tuple[Number, Number | None]]:
+def _claims(compared: _Comparison, level: float) -> list[Claim]:
     """The printed numbers of a comparison: those of A, each with those of B from its table."""
     if not compared.board.is_in_print(compared.task):
         return []
@@ -380,7 +380,8 @@ def _claims(compared: _Comparison) -> list[tuple[Number, Number | None]]:
         printed = _printed(side.run.method, compared.backbone, *cell)
         sides.append(printed or _printed(side.run.method, NO_BACKBONE, *cell))
     numbers_a, numbers_b = sides
-    claims: list[tuple[Number, Number | None]] = []
+    alone: list[Claim] = []
+    beside_b: list[Claim] = []
     for a in numbers_a:
         beside = [b for b in numbers_b if _share_table(a, b)]
         rows = [number for number in numbers_a if _share_table(number, a)]
@@ -388,26 +389,25 @@ def _claims(compared: _Comparison) -> list[tuple[Number, Number | None]]:
             beside = [b for b in beside if _share_settings(a, b)]
         # Otherwise the table is a sweep, and our two runs differ in the swept setting just as the
         # printed rows do.
-        claims += [(a, b) for b in beside] or [(a, None)]
+        for b in beside:
+            claimed = a.value - b.value
+            part, low, high = compared.part_of(claimed)
+            beside_b.append(
+                Claim.of(
+                    a,
+                    printed_on=a.backbone,
+                    printed_a=a.value,
+                    printed_b=b.value,
+                    claimed=claimed,
+                    part=part,
+                    part_low=low,
+                    part_high=high,
+                    seeds_claimed=compared.seeds_for(claimed, level),
+                )
+            )
+        alone.append(Claim.of(a, printed_on=a.backbone, printed_a=a.value))
     # A number of A alone adds nothing if a table prints both.
-    return [(a, b) for a, b in claims if b] or claims
-
-
-def _claim(compared: _Comparison, a: Number, b: Number | None, level: float) -> Claim:
-    printed_b = b.value if b else None
-    claimed = nan if printed_b is None else a.value - printed_b
-    part, low, high = compared.part_of(claimed)
-    return Claim.of(
-        a,
-        printed_on=a.backbone,
-        printed_a=a.value,
-        printed_b=printed_b,
-        claimed=claimed,
-        part=part,
-        part_low=low,
-        part_high=high,
-        seeds_claimed=compared.seeds_for(claimed, level),
-    )
+    return beside_b or alone
 
 
 def against(suite: SuiteResults, baseline: str) -> list[PairRow]:
@@ -443,7 +443,7 @@ def against(suite: SuiteResults, baseline: str) -> list[PairRow]:
         for compared, decision in zip(family, decide(family), strict=True):
             claims = []
             if is_beside_print:
-                claims = [_claim(compared, a, b, level) for a, b in _claims(compared)]
+                claims = _claims(compared, level)
             rows[compared] = compared.row(decision, claims)
     return [rows[compared] for compared in comparisons]
 

@@ -293,12 +293,13 @@ class Claim(JudgedRow):
     table: str
     printed_on: str  # backbone
     printed_a: float
-    printed_b: float | None
-    claimed: Known  # their difference
-    part: Known  # our difference / `claimed`
-    part_low: Known  # ends of its 95 % interval
-    part_high: Known
-    seeds_claimed: int | None  # that would show `claimed`
+    # None of the rest without a number of the baseline.
+    printed_b: float | None = None
+    claimed: Known = None  # their difference
+    part: Known = None  # our difference / `claimed`
+    part_low: Known = None  # ends of its 95 % interval
+    part_high: Known = None
+    seeds_claimed: int | None = None  # that would show `claimed`
 
 
 class PairRow(JudgedRow):
