@@ -46,13 +46,20 @@ def resampled_means(
     return values.mean() + sqrt(n / (n - 1)) * (means - values.mean())
 
 
+def _means(
+    ours: Sequence[Sequence[float]], rng: np.random.Generator, draws: int, size: int | None = None
+) -> Floats:
+    """`resampled_means` of all rows of a table, (draws, rows)."""
+    return np.stack([resampled_means(scores, rng, draws, size) for scores in ours], axis=1)
+
+
 def tau_interval(
     printed: Sequence[float], ours: Sequence[Sequence[float]], *, draws: int = DRAWS
 ) -> tuple[float, float]:
     """The 95 % percentile interval of `kendall` over resampled seeds, each row on its own: one
     printed number per row, and our scores, one per seed."""
     rng = np.random.default_rng(0)
-    means = np.stack([resampled_means(scores, rng, draws) for scores in ours], axis=1)
+    means = _means(ours, rng, draws)
     drawn = kendall(np.asarray(printed, dtype=np.float64), means)
     if np.isnan(drawn).any():
         return nan, nan
@@ -61,13 +68,12 @@ def tau_interval(
     return float(low), float(high)
 
 
-def expected_tau(ours: Sequence[Sequence[float]], *, draws: int = DRAWS) -> float:
+def expected_tau(ours: Sequence[Sequence[float]]) -> float:
     """The tau that would be exceeded in 95 % of tables if print were one run of ours in each row:
     one resampled seed of each row takes the place of print. NaN if all rows tie."""
     rng = np.random.default_rng(0)
-    once = np.stack([resampled_means(scores, rng, draws, 1) for scores in ours], axis=1)
-    means = np.stack([resampled_means(scores, rng, draws) for scores in ours], axis=1)
-    return float(np.quantile(kendall(once, means), LEVEL, method="inverted_cdf"))
+    taus = kendall(_means(ours, rng, DRAWS, 1), _means(ours, rng, DRAWS))
+    return float(np.quantile(taus, LEVEL, method="inverted_cdf"))
 
 
 def orders(rows: Iterable[NumberRow], boards: Iterable[BoardRow]) -> list[OrderRow]:

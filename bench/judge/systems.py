@@ -73,15 +73,13 @@ def system_rows(suite: SuiteResults, board: BoardRow) -> list[SystemRow]:
 def _experiment(result: RunResults) -> tuple[str, ...]:
     """The fields that runs of one system have in common, whatever their seeds."""
     run = result.run
-    changes = str(sorted(run.recipe_changes.items()))
-    return run.backbone, run.label, run.method, run.setting, run.corpus, changes
+    return run.backbone, run.label, run.text, str(result.experiment)
 
 
 def _system(board: BoardRow, results: Sequence[RunResults]) -> SystemRow:
     first = results[0].run
     unfinished = Counter(result.fate for result in results if result.status != "finished")
-    finished = (result for result in results if result.status == "finished")
-    scored = next(finished, results[0])
+    scored = min(results, key=lambda result: result.status != "finished")
     return SystemRow.of(
         first,
         board=board.name,
@@ -142,7 +140,7 @@ def beside_baseline(
         # A method without a backbone is compared on each, and shown beside a single one.
         found = [pair for pair in overall if row.runs[0] in pair.runs]
         if len(found) == 1:
-            pair = found[0]
+            (pair,) = found
             changes |= {"difference": pair.difference, "half_width": pair.half_width}
             changes["word"] = pair.verdict
         compared.append(row.model_copy(update=changes))

@@ -87,9 +87,7 @@ class RunResults:
         counted = self.provenance.contamination
         counts = [counted[task] for task in tasks if task in counted]
         sentences = sum(count.sentences for count in counts)
-        if not sentences:
-            return nan
-        return sum(count.seen for count in counts) / sentences
+        return sum(count.seen for count in counts) / sentences if sentences else nan
 
     def contaminated(self, tasks: Iterable[str]) -> list[str]:
         """The tasks of whose test sentences a share of `REMARKABLE` stands in a corpus."""
@@ -189,5 +187,5 @@ def _fault(scores: ScoreDocument, run: PlannedRun, mode: str) -> str:
 def read_results(suite_dir: Path) -> SuiteResults:
     """Read the plan of a suite, and the scores and analyses of every planned run; `UserError` if
     there is no plan, or a file is damaged."""
-    plan = read_plan(Path(suite_dir) / "plan.json")
-    return SuiteResults(plan, [read_run(run, Path(suite_dir), plan.mode) for run in plan.runs])
+    plan = read_plan(suite_dir / "plan.json")
+    return SuiteResults(plan, [read_run(run, suite_dir, plan.mode) for run in plan.runs])
