@@ -92,5 +92,5 @@ def _ranks(ties: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 def _correlation(x: np.ndarray, y: np.ndarray, counts: np.ndarray) -> float:
-    x, y = x - np.average(x, weights=counts), y - np.average(y, weights=counts)
-    return float((counts * x) @ y / sqrt((counts * x) @ x * ((counts * y) @ y)))
+    (of_x, of_both), (_, of_y) = np.cov(x, y, fweights=counts)
+    return float(of_both / sqrt(of_x * of_y))

@@ -169,8 +169,6 @@ class Side:
                 name = last
             if last == "whitening" and hyper.get("source") != "target":
                 name = "whitening, other text"
-            if last == "published":
-                name = "checkpoint"
         return TOLERANCES[name]
 
 
@@ -283,7 +281,7 @@ def number_rows(suite: SuiteResults, compared: Iterable[Sides]) -> list[NumberRo
     return rows
 
 
-def _run_scores(sides: Iterable[Side]) -> tuple[RunScores, ...]:
+def _run_scores(sides: Iterable[Side]) -> list[RunScores]:
     """The runs behind a printed number: those compared, those subtracted, both in the other
     setting, and the published checkpoint."""
     behind: dict[str, RunScores] = {}
@@ -292,10 +290,9 @@ def _run_scores(sides: Iterable[Side]) -> tuple[RunScores, ...]:
             name, backbone = runs[0].run.text, runs[0].run.backbone
             if backbone != NO_BACKBONE.name:
                 name += f" on {backbone}"
-            ids = tuple(result.run.id for result in runs)
-            scores = tuple(result.scores.get(side.number.key) for result in runs)
-            behind[name] = RunScores(name=name, runs=ids, scores=scores)
-    return tuple(behind.values())
+            scores = {result.run.id: result.scores.get(side.number.key) for result in runs}
+            behind[name] = RunScores(name=name, runs=(*scores,), scores=(*scores.values(),))
+    return [*behind.values()]
 
 
 def planned_scores(run: PlannedRun) -> set[Key]:

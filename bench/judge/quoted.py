@@ -26,5 +26,5 @@ def quoted_rows(suite: SuiteResults, board: BoardRow) -> Iterator[QuotedRow]:
             printed={score.task: entry[score.task] for score in ours},
             setting=entry.run.partition("@")[2] if n else "",
             n=n,
-            ours=ours if n else (),
+            ours=ours if n else [],
         )

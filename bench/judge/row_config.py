@@ -26,10 +26,9 @@ def row_config(
     compared = [number for number in numbers if number.run and number.is_measurement]
     if not compared:
         first = numbers[0]
-        why = first.reason or "hyper-parameter, not a score"
-        where = f"{first.source}, {first.table}, {first.method}"
         raise UserError(
-            f"{where} cannot be run: {why}; list all such with: python -m bench coverage"
+            f"{first.source}, {first.table}, {first.method} cannot be run: {first.reason}; "
+            "list all such with: python -m bench coverage"
         )
     # The backbone of a row whose method needs none is that of print.
     backbones: dict[tuple[str, str], str] = {}

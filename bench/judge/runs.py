@@ -41,11 +41,11 @@ def _columns(points: Sequence[CurvePoint]) -> dict[str, list[Any]]:
     return columns
 
 
-def _analyses(results: Mapping[str, Any]) -> tuple[Analysis, ...]:
+def _analyses(results: Mapping[str, Any]) -> list[Analysis]:
     rows = []
     for name, values in results.items():
         if "reason" in values:
             rows.append(Analysis(name=name, result={}, missing=values["reason"]))
         elif name == "alignment":  # figures show the others
             rows.append(Analysis(name=name, result=values))
-    return tuple(rows)
+    return rows

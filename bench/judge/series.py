@@ -1,7 +1,7 @@
 """The data of the papers' figures: a table a figure, from which all of it is drawn."""
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import pandas as pd
 from bench.datasets.metrics import BOUNDS
 from bench.judge.numbers import select
 from bench.judge.systems import shown_name
-from bench.judged.rows import FigureRow, grouped
+from bench.judged.rows import FigureRow
 from bench.judged.words import LOG, OURS, PRINT
 from bench.reported import curves
 from bench.reported.figures import PaperFigure, PaperSeries, load_figures
@@ -25,15 +25,15 @@ Point = dict[str, Any]  # a row of the table of a figure
 
 def figures(suite: SuiteResults) -> list[FigureRow]:
     """The figures of figures.yaml that the suite has data for; of a sweep, more than one value."""
-    rows = [_figure(figure, suite) for figure in load_figures()]
-    return [row for row in rows if row]
+    rows = (_figure(figure, suite) for figure in load_figures())
+    return [*filter(None, rows)]
 
 
 def _figure(figure: PaperFigure, suite: SuiteResults) -> FigureRow | None:
     points: list[Point] = []
     printed: list[Point] = []
     remarks: list[str] = []
-    missing: list[tuple[PaperSeries, float | None]] = []
+    missing: dict[str, list[tuple[str, float | None]]] = {}
     for series in figure.series:
         before = len(points)
         for x, texts in series.points:
@@ -48,7 +48,7 @@ def _figure(figure: PaperFigure, suite: SuiteResults) -> FigureRow | None:
                 if drawn:
                     break
             else:  # it has none of them
-                missing.append((series, x))
+                missing.setdefault(series.label, []).append((series.backbone, x))
                 continue
             if figure.kind == "tokens":  # one sentence of one run
                 drawn = [point for point in drawn if point["seed"] == drawn[0]["seed"]]
@@ -160,17 +160,16 @@ def _printed(figure: PaperFigure, series: PaperSeries) -> Iterator[Point]:
             yield head | {"step": step, "dev": dev}
 
 
-def _listed(figure: PaperFigure, missing: list[tuple[PaperSeries, float | None]]) -> str:
+def _listed(figure: PaperFigure, missing: Mapping[str, list[tuple[str, float | None]]]) -> str:
     """The missing points by label of the series: the swept values, and the backbones if the figure
     has several."""
     several = len({series.backbone for series in figure.series}) > 1
     texts = []
-    for points in grouped(missing, lambda point: point[0].label):
-        text = points[0][0].label
+    for text, points in missing.items():
         xs = [f"{x:g}" for _, x in points if x is not None]
         if xs:
             text += f" at {', '.join(xs)}"
         if several:
-            text += f" on {', '.join(dict.fromkeys(series.backbone for series, _ in points))}"
+            text += f" on {', '.join(dict(points))}"
         texts.append(text)
     return "; ".join(texts)

@@ -90,8 +90,8 @@ def _system(board: BoardRow, results: Sequence[RunResults]) -> SystemRow:
         remark=_remark(board, results, scored, unfinished),
         seen=100 * scored.seen(board.planned.tasks),
         on_unseen=_mean_on_unseen(results, board.planned, board.planned.overall),
-        runs=tuple(result.run.id for result in results),
-        run_averages=tuple(result.points(board.planned, "Avg") for result in results),
+        runs=[result.run.id for result in results],
+        run_averages=[result.points(board.planned, "Avg") for result in results],
         scores=scores_of(results, board.whole),
     )
 
@@ -113,13 +113,13 @@ def _remark(
     return "; ".join(remarks)
 
 
-def scores_of(results: Sequence[RunResults], board: Board) -> tuple[Score, ...]:
+def scores_of(results: Sequence[RunResults], board: Board) -> list[Score]:
     """The points of runs on each task of a board, and their average."""
     scores = []
     for task in (*board.tasks, "Avg"):
         points = known(result.points(board, task) for result in results)
         scores.append(Score(task=task, scores=points))
-    return tuple(scores)
+    return scores
 
 
 def _mean_on_unseen(results: Iterable[RunResults], board: Board, task: str) -> float | None:

@@ -12,8 +12,6 @@ one. `world_runs.csv` says how and where they were measured. `make world-numbers
 """
 
 import json
-from collections import defaultdict
-from functools import cache
 from math import nan
 from typing import Any
 
@@ -48,28 +46,19 @@ def seedless_identity(run: PlannedRun) -> str:
     return sha256_text(json.dumps(identity, sort_keys=True))[:16]
 
 
-@cache
-def world_numbers() -> dict[tuple[str, str], list[Any]]:
-    """The rows of `world.csv` with the identity of their run, by run and backbone."""
-    table = pd.read_csv(SCORES).merge(
-        pd.read_csv(RUNS)[[*BACKBONE_RUN, "identity"]], on=BACKBONE_RUN
-    )
-    numbers: dict[tuple[str, str], list[Any]] = defaultdict(list)
-    for _, entry in table.iterrows():
-        numbers[entry.run, entry.backbone].append(entry)
-    return numbers
-
-
 def judge_world(suite: SuiteResults) -> list[WorldRow]:
     """A row for each number of the runs of a suite; none where the suite is not of the world."""
     if suite.plan.data != "world":
         return []
+    identities = pd.read_csv(RUNS)[[*BACKBONE_RUN, "identity"]]
+    numbers = pd.read_csv(SCORES).merge(identities, on=BACKBONE_RUN)
     rows: list[WorldRow] = []
     relaxed: dict[int, WorldRow] = {}  # by place: the rows within the interval of their seeds
     outside: set[str] = set()  # ids of runs with another score
     for run in suite.runs:
         planned = scored_cells(expand_tasks(run.run.tasks))
-        for entry in world_numbers().get((run.run.text, run.run.backbone), []):
+        own = (numbers.run == run.run.text) & (numbers.backbone == run.run.backbone)
+        for _, entry in numbers[own].iterrows():
             key = entry.task, "test", entry.metric
             number = entry.get(f"seed {run.run.seed or 1}", nan)
             if key not in planned or pd.isna(number):
