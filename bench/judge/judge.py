@@ -3,13 +3,12 @@
 from itertools import chain
 
 from bench.judge.heading import heading
-from bench.judge.numbers import judge_numbers, number_rows
+from bench.judge.numbers import judge_numbers, number_rows, setting_rows
 from bench.judge.orders import orders
 from bench.judge.pairs import against, find
 from bench.judge.quoted import quoted_rows
 from bench.judge.runs import run_row
 from bench.judge.series import figures
-from bench.judge.settings import settings
 from bench.judge.systems import beside_baseline, board_rows, system_rows
 from bench.judge.world import judge_world
 from bench.judged.rows import Judged, PairRow, QuotedRow, SystemRow
@@ -45,7 +44,7 @@ def judge(suite: SuiteResults) -> Judged:
     return Judged.of(
         suite=heading(suite, tables, baseline, uncompared, orders(numbers, tables)),
         numbers=numbers,
-        settings=settings(),
+        settings=setting_rows(),
         quoted=quoted,
         world=world,
         systems=systems,

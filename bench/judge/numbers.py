@@ -14,7 +14,7 @@ from bench.datasets.tasks import Key, expand_tasks, scored_cells
 from bench.judge.pairs import matched
 from bench.judge.statistics import coefficient_of_variation, expected_best
 from bench.judge.verdict import TOLERANCES, VerdictInput, tolerance, verdicts_of
-from bench.judged.rows import NumberRow, RunScores, Verdict
+from bench.judged.rows import NumberRow, RunScores, SettingRow, Verdict
 from bench.judged.words import AT_LEAST, FEWEST_SEEDS
 from bench.registry.backbones import NO_BACKBONE
 from bench.reported import SOURCES, paper_name, prior_sd
@@ -51,7 +51,7 @@ def deviations_from_print(result: RunResults, backbone: str, metric: str = "") -
         clauses.append(f"{result.run.backbone} stands in for {backbone}, with its own settings")
     if result.data not in ("senteval", ""):
         clauses.append(f"scored on {result.data}")
-    mode = result.provenance.mode or "test"
+    mode = result.provenance.mode
     if metric and metric_of(metric).kind == SHARE and mode != "test":
         clauses.append(f"classifiers of mode {mode}")
     return clauses + deviations([result.run])
@@ -278,6 +278,17 @@ def number_rows(suite: SuiteResults, compared: Iterable[Sides]) -> list[NumberRo
                 runs=_run_scores(sides.values()),
             )
         )
+    return rows
+
+
+def setting_rows() -> list[SettingRow]:
+    """A row for each printed hyper-parameter, which coverage counts."""
+    rows = []
+    for place, number in enumerate(numbers()):
+        if not number.is_measurement:
+            label = row_name(number.method, number.variant)
+            paper = paper_name(number.source)
+            rows.append(SettingRow.of(number, place=place, paper=paper, label=label))
     return rows
 
 

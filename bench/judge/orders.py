@@ -83,10 +83,11 @@ def orders(rows: Iterable[NumberRow], boards: Iterable[BoardRow]) -> list[OrderR
 
     The interval of tau, and what is expected, need 3 seeds of every trained row.
     """
-    apart = ("not comparable", "not run", "diverged")
-    ranked = [
-        row for row in rows if row.ranks and row.ours.n and row.ours.verdict.kind not in apart
-    ]
+    ranked = []
+    for row in rows:
+        verdict = row.ours.verdict
+        if row.ranks and row.ours.n and verdict.is_comparable and verdict.kind != "diverged":
+            ranked.append(row)
     found: list[OrderRow] = []
     for group in grouped(ranked, attrgetter("source", "table", "backbone", "split", "metric")):
         found += _order(group, title=f"{group[0].paper}, {group[0].table}", board="")

@@ -317,8 +317,8 @@ def _comparisons(
         # Items are of the main metric alone.
         if a.keys() == b.keys() == {None} and METRICS[board.metric].is_main:
             tasks = board.tasks if task == "Avg" else [task]
-            difference = a[None] - b[None]
-            items = compare_items(results_a[0].items, results_b[0].items, tasks, difference)
+            sides = results_a[0].items, results_b[0].items
+            items = compare_items(*sides, tasks, a[None] - b[None])
         if is_sts and board.is_in_print(task):
             prior = prior_sd(backbone, task)
         yield _Comparison(

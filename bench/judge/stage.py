@@ -62,18 +62,18 @@ def compared(
     """The comparisons of a suite with its baseline or another one, of some methods on some
     backbones; by default of all. The family of Holm's correction is all of them in any case."""
     heading, pairs = judged.suite, judged.pairs
-    if not (baseline or heading.baseline):
-        raise UserError(f"suite {heading.suite} has no baseline; name one")
     assert judged.folder is not None
     if baseline not in ("", heading.baseline):
         from bench.judge.pairs import against
         from bench.results.suite_results import read_results
 
         pairs = tuple(against(read_results(judged.folder), baseline))
+    elif not heading.baseline:
+        raise UserError(f"suite {heading.suite} has no baseline; name one")
     elif not pairs:
         raise UserError(heading.uncompared)
     # The rows are chosen last, so that a row has the same numbers whatever is shown beside it.
-    planned = list(dict.fromkeys(run.backbone for run in judged.runs))
+    planned = dict.fromkeys(run.backbone for run in judged.runs)
     for name in backbones:
         if name not in planned:
             hint = did_you_mean(name, planned)

@@ -116,7 +116,7 @@ class Provenance(_Written):
     arithmetic: Arithmetic = Arithmetic()
     date: str = ""
     data: Data = Data()
-    mode: Literal["test", "dev"] | None = None  # of the classifiers of scores
+    mode: Literal["test", "dev"] = "test"  # of the classifiers of scores
     tasks: dict[str, dict[str, str]] = {}  # sums by task and split
     corpora: list[Corpus] = []
     files: dict[str, str] = {}  # sums of files that a name does not identify

@@ -172,7 +172,7 @@ def read_run(run: PlannedRun, suite_dir: Path, mode: str) -> RunResults:
 
 def _fault(scores: ScoreDocument, run: PlannedRun, mode: str) -> str:
     """Why scores are not those of a planned run; empty if they are."""
-    scored, scored_mode = scores.provenance.run, scores.provenance.mode or mode
+    scored, scored_mode = scores.provenance.run, scores.provenance.mode
     # The id is of another run if the file was copied; the rest differs if the plan was edited.
     if scored.id != run.id:
         return f"it holds the scores of {scored.id or 'a model outside the suite'}"
