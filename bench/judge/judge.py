@@ -1,11 +1,9 @@
 """From the results of a suite to its rows (`bench.judged.rows`)."""
 
-from itertools import chain
-
 from bench.judge.heading import heading
 from bench.judge.numbers import judge_numbers, number_rows, setting_rows
 from bench.judge.orders import orders
-from bench.judge.pairs import against, find
+from bench.judge.pairs import against, find, results_on
 from bench.judge.quoted import quoted_rows
 from bench.judge.runs import run_row
 from bench.judge.series import figures
@@ -24,7 +22,9 @@ def judge(suite: SuiteResults) -> Judged:
     pairs: list[PairRow] = []
     uncompared = ""
     if suite.plan.baseline:
-        baseline += chain(*find(suite, suite.plan.baseline).results.values())
+        text = find(suite, suite.plan.baseline).text
+        for backbone in dict.fromkeys(result.run.backbone for result in suite.runs):
+            baseline += results_on(suite, text, backbone)
         try:
             pairs = against(suite, suite.plan.baseline)
         except UserError as error:

@@ -33,10 +33,8 @@ from bench.runs.run import PlannedRun
 def select(suite: SuiteResults, run: str, backbone: str) -> list[RunResults]:
     """The results of a method in a setting (`simcse@official`) on a backbone as printed, or on its
     stand-in: all of one corpus and recipe, comparable with print if any are."""
-    for name in (backbone, suite.plan.stand_ins.get(backbone)):
-        found = [
-            result for result in suite.runs if (result.run.text, result.run.backbone) == (run, name)
-        ]
+    for name in (backbone, suite.plan.stand_ins.get(backbone, backbone)):
+        found = suite.results(run, name)
         if found:
             first = min(found, key=lambda result: len(deviations_from_print(result, backbone)) > 0)
             return [result for result in found if result.experiment == first.experiment]

@@ -5,7 +5,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import product
 from math import isnan, nan, sqrt
@@ -206,45 +206,25 @@ def decide(family: Sequence[PairedDifferences]) -> list[Decision]:
     return [_decide(pair, adjusted.get(pair, nan), level) for pair in family]
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A method of a suite in one setting, with the results of its runs by backbone."""
-
-    run: PlannedRun  # one of its runs
-    name: str  # label and setting
-    results: dict[str, list[RunResults]] = field(default_factory=dict)
-
-    @property
-    def text(self) -> str:
-        """As in configurations, with its setting: `simcse@official`. Of an outside encoder its
-        label."""
-        return self.run.label if self.run.outside else self.run.text
-
-    def on(self, backbone: str) -> list[RunResults]:
-        """Its results on a backbone. A method without a backbone has the same on all of them."""
-        return self.results.get(backbone) or self.results.get(NO_BACKBONE, [])
-
-
-def candidates(suite: SuiteResults) -> list[Candidate]:
-    """The methods that can be compared, in the order of the plan; of several corpora or recipes of
-    one on a backbone the first."""
-    by_text: dict[str, Candidate] = {}
-    for result in suite.runs:
-        run = result.run
-        candidate = Candidate(run, shown_name(result))
-        results = by_text.setdefault(run.text, candidate).results.setdefault(run.backbone, [])
-        if not results or result.experiment == results[0].experiment:
-            results.append(result)
-    return list(by_text.values())
-
-
-def find(suite: SuiteResults, text: str) -> Candidate:
-    """The planned method that a text names (`bench.runs.plan`); without `@`, its official setting
-    if that is planned."""
+def find(suite: SuiteResults, text: str) -> PlannedRun:
+    """A run of the planned method that a text names (`bench.runs.plan`); without `@`, of its
+    official setting if that is planned."""
     with errors_of(f"suite {suite.plan.suite}"):
-        chosen = {run.text for run in named(text, [result.run for result in suite.runs])}
-    meant = [candidate for candidate in candidates(suite) if candidate.run.text in chosen]
-    return min(meant, key=lambda candidate: candidate.run.setting != "official")
+        chosen = named(text, [result.run for result in suite.runs])
+    return min(chosen, key=lambda run: run.setting != "official")
+
+
+def results_on(suite: SuiteResults, text: str, backbone: str) -> list[RunResults]:
+    """The results of a method on a backbone, of several corpora or recipes the first. A method
+    without a backbone has the same on all of them."""
+    found = suite.results(text, backbone) or suite.results(text, NO_BACKBONE)
+    return [result for result in found if result.experiment == found[0].experiment]
+
+
+def _name(run: PlannedRun) -> str:
+    """As in configurations, with its setting: `simcse@official`. Of an outside encoder its
+    label."""
+    return run.label if run.outside else run.text
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -254,29 +234,30 @@ class _Comparison(PairedDifferences):
     board: Board
     backbone: str
     task: str
-    candidate: Candidate
-    baseline: Candidate
+    results_a: list[RunResults]
+    results_b: list[RunResults]
 
     @property
     def pool(self) -> tuple[str, ...]:
         """Names of the comparisons that it shares a prior with: those of two trained methods on its
         board, backbone and task. What is not moderated is alone."""
-        name = self.candidate.text
+        name = self.results_a[0].run.text
         if self.kind == "paired" and self.tested and not self.diverged:
             name = ""
         return self.board.name, self.backbone, self.task, name
 
     def row(self, decision: Decision, claims: Sequence[Claim]) -> PairRow:
         a, b = _paired(self.a, self.b), _paired(self.b, self.a)
+        first_a, first_b = self.results_a[0], self.results_b[0]
         return PairRow.of(
             decision,
             self,
-            self.candidate.run,
-            name=self.candidate.name,
+            first_a.run,
+            name=shown_name(first_a),
             board=self.board.name,
-            runs=[result.run.id for result in self.candidate.on(self.backbone)],
-            baseline=self.baseline.text,
-            baseline_name=self.baseline.name,
+            runs=[result.run.id for result in self.results_a],
+            baseline=_name(first_b.run),
+            baseline_name=shown_name(first_b),
             n_a=len(self.a),
             n_b=len(self.b),
             items=self.items.n if self.items else None,
@@ -300,12 +281,11 @@ def _paired(scores: BySeed, beside: BySeed) -> ScoreColumns:
 
 
 def _comparisons(
-    board: Board, backbone: str, candidate: Candidate, baseline: Candidate
+    board: Board, backbone: str, results_a: list[RunResults], results_b: list[RunResults]
 ) -> Iterator[_Comparison]:
     """The comparisons on a board's tasks: those with scores of both sides, or of one if a training
     diverged, which is reported."""
-    results_a, results_b = candidate.on(backbone), baseline.on(backbone)
-    clauses = diverged(results_a, candidate.run.label), diverged(results_b, baseline.run.label)
+    clauses = [diverged(results, results[0].run.label) for results in (results_a, results_b)]
     ended_badly = "; ".join(filter(None, clauses))
     is_sts = board.metric == "spearman"
     entry = TOLERANCES["untrained" if is_sts else "transfer"]
@@ -331,8 +311,8 @@ def _comparisons(
             board=board,
             backbone=backbone,
             task=task,
-            candidate=candidate,
-            baseline=baseline,
+            results_a=results_a,
+            results_b=results_b,
         )
 
 
@@ -375,10 +355,10 @@ def _claims(compared: _Comparison, level: float) -> list[Claim]:
     if not compared.board.is_in_print(compared.task):
         return []
     sides = []
-    for side in (compared.candidate, compared.baseline):
-        cell = compared.task, compared.board.metric
-        printed = _printed(side.run.method, compared.backbone, *cell)
-        sides.append(printed or _printed(side.run.method, NO_BACKBONE, *cell))
+    for results in (compared.results_a, compared.results_b):
+        method, cell = results[0].run.method, (compared.task, compared.board.metric)
+        printed = _printed(method, compared.backbone, *cell)
+        sides.append(printed or _printed(method, NO_BACKBONE, *cell))
     numbers_a, numbers_b = sides
     alone: list[Claim] = []
     beside_b: list[Claim] = []
@@ -419,17 +399,21 @@ def against(suite: SuiteResults, baseline: str) -> list[PairRow]:
     the suite cannot be compared with papers.
     """
     side_b = find(suite, baseline)
-    sides = [method for method in candidates(suite) if method.text != side_b.text]
-    names = list(dict.fromkeys(result.run.backbone for result in suite.runs))
+    texts = dict.fromkeys(result.run.text for result in suite.runs)
+    del texts[side_b.text]
+    names = dict.fromkeys(result.run.backbone for result in suite.runs)
     comparisons: list[_Comparison] = []
-    for board, backbone, side_a in product(board_rows(suite), names, sides):
-        # If neither side uses a backbone there is one comparison, not one per backbone.
-        used = backbone in (NO_BACKBONE, *side_a.results, *side_b.results)
-        if used and side_a.on(backbone) and side_b.on(backbone):
-            comparisons += _comparisons(board.whole, backbone, side_a, side_b)
+    for board, backbone, text in product(board_rows(suite), names, texts):
+        results_a = results_on(suite, text, backbone)
+        results_b = results_on(suite, side_b.text, backbone)
+        if results_a and results_b:
+            used = results_a[0].run.backbone, results_b[0].run.backbone
+            # If neither side uses a backbone there is one comparison, not one per backbone.
+            if backbone in (NO_BACKBONE, *used):
+                comparisons += _comparisons(board.whole, backbone, results_a, results_b)
     if not comparisons:
         raise UserError(
-            f"suite {suite.plan.suite} has no scores to compare with '{side_b.text}' on "
+            f"suite {suite.plan.suite} has no scores to compare with '{_name(side_b)}' on "
             f"{', '.join(names)}; run its missing runs first, or pass others"
         )
     comparisons = _moderated(comparisons)

@@ -123,8 +123,8 @@ def scores_of(results: Sequence[RunResults], board: Board) -> list[Score]:
 
 
 def _mean_on_unseen(results: Iterable[RunResults], board: Board, task: str) -> float | None:
-    """The mean over runs of `RunResults.points_on_unseen`; None if none has any."""
-    points = known(result.points_on_unseen(board, task) for result in results)
+    """The mean over runs of their points on unseen items; None if none has any."""
+    points = known(result.points(board, task, on_unseen=True) for result in results)
     return fmean(points) if points else None
 
 

@@ -63,23 +63,20 @@ class RunResults:
             return "failed"
         return "missing" if self.status == "missing" else f"{self.status}: {self.reason}"
 
-    def points(self, board: Board, task: str) -> float | None:
-        """Points on a task of a board or on its `Avg`; None if a score is missing."""
+    def points(self, board: Board, task: str, on_unseen: bool = False) -> float | None:
+        """Points on a task of a board or on its `Avg`; None if a score is missing. On unseen, those
+        on the test items without a sentence that stands in a corpus of the run; None if there are
+        none, or if contamination was not counted."""
         if task == "Avg":
-            return average_of_all([self.points(board, name) for name in board.tasks])
-        return self.scores.get((task, "test", board.metric))
-
-    def points_on_unseen(self, board: Board, task: str) -> float | None:
-        """`points` on the test items without a sentence that stands in a corpus of the run; None if
-        there are none, or if contamination was not counted."""
-        if task == "Avg":
-            return average_of_all([self.points_on_unseen(board, name) for name in board.tasks])
-        counted = self.provenance.contamination.get(task)
-        if counted is None:
-            return None
-        if counted.seen:
-            return self.scores.get((task, "test", aggregated(board.metric, UNSEEN)))
-        return self.points(board, task)
+            return average_of_all([self.points(board, name, on_unseen) for name in board.tasks])
+        metric = board.metric
+        if on_unseen:
+            counted = self.provenance.contamination.get(task)
+            if counted is None:
+                return None
+            if counted.seen:
+                metric = aggregated(metric, UNSEEN)
+        return self.scores.get((task, "test", metric))
 
     def seen(self, tasks: Iterable[str]) -> float:
         """The share of the distinct test sentences of tasks that stand in a corpus of the run; NaN
@@ -137,6 +134,11 @@ class SuiteResults:
                             f"data ({part} has the checksums {first} and {digest}); "
                             "move the older away, and run the suite again"
                         )
+
+    def results(self, text: str, backbone: str) -> list[RunResults]:
+        """The results of a method in a setting on a backbone, of all corpora and recipes."""
+        name = text, backbone
+        return [result for result in self.runs if (result.run.text, result.run.backbone) == name]
 
 
 def read_run(run: PlannedRun, suite_dir: Path, mode: str) -> RunResults:

@@ -46,7 +46,7 @@ def drawn():
         ("gs-infonce+is-cse+cards", "gs-infonce+cards+is-cse@official"),
         ("simcse[ temperature=0.050 , batch_size=32]", "simcse@official"),  # the setting's own
         ("simcse[batch_size=64]", "simcse[batch_size=64]@official"),
-        ("My model", "My model"),
+        ("My model", "published[model=a,pooler=avg]@paper"),
     ],
 )
 def test_methods_are_named_as_in_configurations(text, found):
