@@ -7,7 +7,7 @@ from bench.judge.pairs import against, find, results_on
 from bench.judge.quoted import quoted_rows
 from bench.judge.runs import run_row
 from bench.judge.series import figures
-from bench.judge.systems import beside_baseline, board_rows, system_rows
+from bench.judge.systems import board_rows, system_rows
 from bench.judge.world import judge_world
 from bench.judged.rows import Judged, PairRow, QuotedRow, SystemRow
 from bench.results.suite_results import RunResults, SuiteResults
@@ -21,22 +21,20 @@ def judge(suite: SuiteResults) -> Judged:
     baseline: list[RunResults] = []
     pairs: list[PairRow] = []
     uncompared = ""
+    baseline_ids: list[str] = []
     if suite.plan.baseline:
         text = find(suite, suite.plan.baseline).text
         for backbone in dict.fromkeys(result.run.backbone for result in suite.runs):
             baseline += results_on(suite, text, backbone)
         try:
             pairs = against(suite, suite.plan.baseline)
+            baseline_ids = [result.run.id for result in baseline]
         except UserError as error:
             uncompared = str(error)
-    baseline_ids = {result.run.id for result in baseline}
     systems: list[SystemRow] = []
     quoted: list[QuotedRow] = []
     for board in tables:
-        rows = system_rows(suite, board)
-        if pairs:
-            rows = beside_baseline(board, rows, pairs, baseline_ids)
-        systems += rows
+        systems += system_rows(suite, board, pairs, baseline_ids)
         quoted += quoted_rows(suite, board)
     world = judge_world(suite)
     if all(row.verdict.kind == "not comparable" for row in world):

@@ -1,7 +1,7 @@
 """The systems of a suite on its boards: scores over seeds, shares of seen sentences, order."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from math import inf
 from statistics import fmean
@@ -54,12 +54,26 @@ def shown_name(result: RunResults) -> str:
     return name
 
 
-def system_rows(suite: SuiteResults, board: BoardRow) -> list[SystemRow]:
+def system_rows(
+    suite: SuiteResults,
+    board: BoardRow,
+    pairs: Iterable[PairRow] = (),
+    baseline: Collection[str] = (),
+) -> list[SystemRow]:
     """A row per method, setting, backbone, corpus and recipe, the best average of a backbone first;
-    then those without a backbone, then those trained with labels."""
+    then those without a backbone, then those trained with labels. Each has its difference from a
+    baseline on what sums up the board; `baseline` are the ids of its runs."""
     tasks = set(board.whole.tasks)
     scored = [result for result in suite.runs if tasks & set(expand_tasks(result.run.tasks))]
-    rows = [_system(board, group) for group in grouped(scored, _experiment)]
+    overall = [x for x in pairs if (x.board, x.task) == (board.name, board.overall)]
+    rows = []
+    for group in grouped(scored, _experiment):
+        first = group[0].run.id
+        # A method without a backbone is compared on each, and shown beside a single one.
+        compared = [pair for pair in overall if first in pair.runs]
+        if len(compared) > 1:
+            compared = []
+        rows.append(_system(board, group, compared, is_baseline=first in baseline))
     places = list(dict.fromkeys(row.backbone for row in rows))
 
     def order(row: SystemRow) -> tuple[bool, bool, int, float]:
@@ -76,12 +90,17 @@ def _experiment(result: RunResults) -> tuple[str, ...]:
     return run.backbone, run.label, run.text, str(result.experiment)
 
 
-def _system(board: BoardRow, results: Sequence[RunResults]) -> SystemRow:
+def _system(
+    board: BoardRow, results: Sequence[RunResults], compared: Sequence[PairRow], is_baseline: bool
+) -> SystemRow:
     first = results[0].run
     unfinished = Counter(result.fate for result in results if result.status != "finished")
     scored = min(results, key=lambda result: result.status != "finished")
     return SystemRow.of(
         first,
+        *compared,
+        is_baseline=is_baseline,
+        word=compared[0].verdict if compared else None,
         board=board.name,
         name=shown_name(results[0]),
         own=is_own(first),
@@ -126,22 +145,3 @@ def _mean_on_unseen(results: Iterable[RunResults], board: Board, task: str) -> f
     """The mean over runs of their points on unseen items; None if none has any."""
     points = known(result.points(board, task, on_unseen=True) for result in results)
     return fmean(points) if points else None
-
-
-def beside_baseline(
-    board: BoardRow, rows: Iterable[SystemRow], pairs: Iterable[PairRow], baseline: Iterable[str]
-) -> list[SystemRow]:
-    """Systems with their differences from a baseline on what sums up their board; `baseline` are
-    the ids of its runs."""
-    overall = [x for x in pairs if (x.board, x.task) == (board.name, board.overall)]
-    compared = []
-    for row in rows:
-        changes: dict[str, object] = {"is_baseline": row.runs[0] in baseline}
-        # A method without a backbone is compared on each, and shown beside a single one.
-        found = [pair for pair in overall if row.runs[0] in pair.runs]
-        if len(found) == 1:
-            (pair,) = found
-            changes |= {"difference": pair.difference, "half_width": pair.half_width}
-            changes["word"] = pair.verdict
-        compared.append(row.model_copy(update=changes))
-    return compared

@@ -55,6 +55,7 @@ class DescribedRun(_Written):
     method: str = ""
     setting: str = ""
     backbone: str = ""
+    trained: bool = False
     data: str = ""
     seed: int | None = None
     recipe: dict[str, Any] = {}
