@@ -51,7 +51,7 @@ def heading(
         baseline_has_seeds=any(result.run.seed is not None for result in baseline),
         uncompared=uncompared,
         boards=tables,
-        stand_ins=tuple(plan.stand_ins.values()),
+        stand_ins=plan.stand_ins.values(),
         differs=differs(suite),
         partial=_partial(suite),
         growth=GROWTH if any(result.run.added for result in suite.runs) else "",

@@ -127,11 +127,10 @@ def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
             f"{cheapest:.2f}, so allow more"
         )
     added: Runs = frozenset().union(*(step.runs for step in steps))
-    without_spread = [side for side in decisive if not side.verdict.spread_known]
     return Growth(
         steps,
         open=len(questions),
-        first=sum(decisive[side] <= added for side in without_spread),
+        first=sum(x <= added for side, x in decisive.items() if not side.verdict.spread_known),
         config=config.changed(methods=[*config.methods, *_entries(config, planned, added)]),
     )
 

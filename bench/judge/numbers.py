@@ -105,13 +105,11 @@ class Side:
     def verdict_without_test(self) -> Verdict | None:
         """The verdict if no statistics are needed, else None."""
         number, key = self.number, self.number.key
-        if number.reason:
-            return Verdict(kind="not run", reason=number.reason)
         for runs in self.operands:
             if not diverged(runs) and all(key not in result.scores for result in runs):
                 default = "this score is not in the suite" if runs else NOT_SCORED
                 reasons = (result.reason for result in runs if result.reason)
-                return Verdict(kind="not run", reason=next(reasons, default))
+                return Verdict(kind="not run", reason=number.reason or next(reasons, default))
         ended_badly = diverged(self.results)
         deviating = (
             deviations_from_print(result, self.backbone, key[2]) for result in self.results

@@ -112,7 +112,7 @@ def _order(group: Sequence[NumberRow], **heading: str) -> list[OrderRow]:
     printed, scores = [row.value for row in rows], [row.ours.scores for row in rows]
     low = high = expected = nan
     fewest = min((row.ours.n for row in rows if not row.ours.deterministic), default=None)
-    if fewest and fewest >= FEWEST_SEEDS:
+    if (fewest or 0) >= FEWEST_SEEDS:
         low, high = tau_interval(printed, scores)
         expected = expected_tau(scores)
     tau = float(kendalltau(printed, [row.ours.mean for row in rows]).statistic)

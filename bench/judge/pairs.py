@@ -19,7 +19,7 @@ from bench.judge.items import ItemDifference, compare_items
 from bench.judge.statistics import ROUNDING, Prior, estimated_prior
 from bench.judge.systems import board_rows, shown_name
 from bench.judge.verdict import TOLERANCES, tolerance
-from bench.judged.rows import NO_BACKBONE, Claim, PairRow, ScoreColumns
+from bench.judged.rows import NO_BACKBONE, Claim, PairRow, ScoreColumns, grouped
 from bench.judged.words import AT_LEAST, FEWEST_SEEDS, LEVEL, MOST_SEEDS, Pairing, Word
 from bench.reported import prior_sd
 from bench.reported.number import Number, numbers
@@ -417,12 +417,9 @@ def against(suite: SuiteResults, baseline: str) -> list[PairRow]:
             f"{', '.join(names)}; run its missing runs first, or pass others"
         )
     comparisons = _moderated(comparisons)
-    families: dict[tuple[str, bool], list[_Comparison]] = defaultdict(list)
-    for compared in comparisons:
-        families[compared.board.name, compared.task == compared.board.overall].append(compared)
     is_beside_print = not (suite.plan.stand_ins or differs(suite))
     rows: dict[_Comparison, PairRow] = {}
-    for family in families.values():
+    for family in grouped(comparisons, lambda x: (x.board.name, x.task == x.board.overall)):
         level = strictest_level(family)
         for compared, decision in zip(family, decide(family), strict=True):
             claims = []

@@ -23,7 +23,7 @@ def row_config(
 ) -> Suite:
     """The configuration of a suite that makes nothing but the rows of some numbers of one table, by
     default with as many seeds as the papers' suite has, and the tasks that the rows print."""
-    compared = [number for number in numbers if number.run and number.is_measurement]
+    compared = [number for number in numbers if number.run]
     if not compared:
         first = numbers[0]
         raise UserError(

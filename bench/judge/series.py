@@ -16,6 +16,7 @@ from bench.reported import curves
 from bench.reported.figures import PaperFigure, PaperSeries, load_figures
 from bench.reported.number import numbers
 from bench.results.suite_results import RunResults, SuiteResults
+from bench.runs.run import PlannedRun
 
 METRIC = "spearman"  # of all figures that show scores
 # The analysis that a kind of figure shows, where it has another name than the kind.
@@ -42,16 +43,15 @@ def _figure(figure: PaperFigure, suite: SuiteResults) -> FigureRow | None:
                 runs = select(suite, text, series.backbone)
                 drawn = []
                 for run in runs:
-                    head = _head(series, x, text) | {"origin": OURS, "seed": run.run.seed}
-                    head["measured_on"] = run.run.backbone
+                    head = _head(series, x, text, run.run)
                     drawn += [head | values for values in _shown(figure, run)]
+                    if drawn and figure.kind == "tokens":  # one sentence of one run
+                        break
                 if drawn:
                     break
             else:  # it has none of them
                 missing.setdefault(series.label, []).append((series.backbone, x))
                 continue
-            if figure.kind == "tokens":  # one sentence of one run
-                drawn = [point for point in drawn if point["seed"] == drawn[0]["seed"]]
             points += drawn
             name = shown_name(runs[0])
             if text != texts[0]:
@@ -88,11 +88,15 @@ def _near(table: pd.DataFrame, last: int, remarks: list[str]) -> pd.DataFrame:
     return kept
 
 
-def _head(series: PaperSeries, x: float | None, run: str) -> Point:
-    """The fields that every point has, as of a printed number."""
-    head: Point = {"series": series.label, "run": run, "backbone": series.backbone}
+def _head(series: PaperSeries, x: float | None, text: str, run: PlannedRun | None = None) -> Point:
+    """The fields that every point has: one of a run of ours, else one in print."""
+    head: Point = {"series": series.label, "run": text, "backbone": series.backbone}
     head |= {"measured_on": series.backbone, "seed": None, "origin": PRINT}
-    return head if x is None else head | {"x": x}
+    if run:
+        head |= {"measured_on": run.backbone, "seed": run.seed, "origin": OURS}
+    if x is not None:
+        head["x"] = x
+    return head
 
 
 def _shown(figure: PaperFigure, run: RunResults) -> Iterator[Point]:

@@ -66,14 +66,7 @@ def system_rows(
     tasks = set(board.whole.tasks)
     scored = [result for result in suite.runs if tasks & set(expand_tasks(result.run.tasks))]
     overall = [x for x in pairs if (x.board, x.task) == (board.name, board.overall)]
-    rows = []
-    for group in grouped(scored, _experiment):
-        first = group[0].run.id
-        # A method without a backbone is compared on each, and shown beside a single one.
-        compared = [pair for pair in overall if first in pair.runs]
-        if len(compared) > 1:
-            compared = []
-        rows.append(_system(board, group, compared, is_baseline=first in baseline))
+    rows = [_system(board, group, overall, baseline) for group in grouped(scored, _experiment)]
     places = list(dict.fromkeys(row.backbone for row in rows))
 
     def order(row: SystemRow) -> tuple[bool, bool, int, float]:
@@ -91,15 +84,22 @@ def _experiment(result: RunResults) -> tuple[str, ...]:
 
 
 def _system(
-    board: BoardRow, results: Sequence[RunResults], compared: Sequence[PairRow], is_baseline: bool
+    board: BoardRow,
+    results: Sequence[RunResults],
+    pairs: Iterable[PairRow],
+    baseline: Collection[str],
 ) -> SystemRow:
     first = results[0].run
+    # A method without a backbone is compared on each, and shown beside a single one.
+    compared = [pair for pair in pairs if first.id in pair.runs]
+    if len(compared) > 1:
+        compared = []
     unfinished = Counter(result.fate for result in results if result.status != "finished")
     scored = min(results, key=lambda result: result.status != "finished")
     return SystemRow.of(
         first,
         *compared,
-        is_baseline=is_baseline,
+        is_baseline=first.id in baseline,
         word=compared[0].verdict if compared else None,
         board=board.name,
         name=shown_name(results[0]),
