@@ -102,6 +102,7 @@ class Side:
         printed = (number.value, number.key, number.form.sign, number.reason, number.deviation)
         return (*printed, self.backbone, *ids)
 
+    @cached_property
     def verdict_without_test(self) -> Verdict | None:
         """The verdict if no statistics are needed, else None."""
         number, key = self.number, self.number.key
@@ -186,19 +187,14 @@ def judge_numbers(suite: SuiteResults) -> list[Sides]:
             if asked.setdefault(side.question, side) is side:
                 families[side.number.source, name].append(side)
     for family in families.values():
-        tested = []
-        for side in family:
-            settled = side.verdict_without_test()
-            if settled:
-                side.verdict = settled
-            else:
-                tested.append(side)
+        tested = [side for side in family if not side.verdict_without_test]
         inputs = [side.verdict_input() for side in tested]
         for side, verdict in zip(tested, verdicts_of(inputs), strict=True):
             side.verdict = verdict
     for sides in compared:
         for side in sides.values():
-            side.verdict = asked[side.question].verdict
+            first = asked[side.question]
+            side.verdict = first.verdict_without_test or first.verdict
     return compared
 
 

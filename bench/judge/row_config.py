@@ -6,6 +6,7 @@ equal whichever suite makes them.
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 
 from bench.datasets.tasks import DEV_AVERAGE, GROUPS
@@ -49,7 +50,7 @@ def row_config(
     analyses = {number.our_metric.analysis for number in compared}
     entries: list[dict[str, Any]] = []
     all_seeds: dict[int, None] = {}
-    for group in grouped(runs, lambda run: (run.text, backbones[run.text, run.backbone])):
+    for group in grouped(runs, attrgetter("text", "backbone")):
         first_run = group[0]
         name = backbones[first_run.text, first_run.backbone]
         entry: dict[str, Any] = {"method": first_run.text, "backbones": [name]}
