@@ -1,17 +1,22 @@
 """From the results of a suite to its rows (`bench.judged.rows`)."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from bench.judge.heading import heading
-from bench.judge.numbers import judge_numbers, number_rows, setting_rows
+from bench.judge.numbers import judge_numbers, number_rows, quoted_rows, setting_rows
 from bench.judge.orders import orders
 from bench.judge.pairs import against, find, results_on
-from bench.judge.quoted import quoted_rows
-from bench.judge.runs import run_row
 from bench.judge.series import figures
-from bench.judge.systems import board_rows, system_rows
+from bench.judge.systems import board_rows, shown_name, system_rows
 from bench.judge.world import judge_world
-from bench.judged.rows import Judged, PairRow, QuotedRow, SystemRow
+from bench.judged.rows import Analysis, Judged, PairRow, QuotedRow, RunRow, SystemRow
+from bench.results.records import CurvePoint
 from bench.results.suite_results import RunResults, SuiteResults
 from bench.utils.errors import UserError
+
+_ORIGIN = ("code", "data", "corpora", "device", "arithmetic", "versions")
+_CURVE = ("step", "dev", "loss", "alignment", "uniformity")
 
 
 def judge(suite: SuiteResults) -> Judged:
@@ -48,5 +53,45 @@ def judge(suite: SuiteResults) -> Judged:
         systems=systems,
         pairs=pairs,
         series=figures(suite),
-        runs=[run_row(result) for result in suite.runs],
+        runs=[_run_row(result) for result in suite.runs],
     )
+
+
+def _run_row(result: RunResults) -> RunRow:
+    """How a training went, and what the scores of its run come from."""
+    planned, provenance = result.run, result.provenance
+    outcome, written = provenance.outcome, provenance.as_written()
+    title = f"{shown_name(result)}, {planned.backbone}"
+    if planned.seed is not None:
+        title += f", seed {planned.seed}"
+    return RunRow.of(
+        planned,
+        result,
+        outcome,
+        provenance,
+        title=title,
+        scoring_seconds=provenance.seconds,
+        origin={name: written[name] for name in _ORIGIN if written.get(name)},
+        curve=_columns(outcome.curve or []),
+        analyses=_analyses(result.analyses),
+    )
+
+
+def _columns(points: Sequence[CurvePoint]) -> dict[str, list[Any]]:
+    """A training curve as columns; without those that have no value."""
+    columns = {}
+    for name in _CURVE:
+        values = [getattr(point, name) for point in points]
+        if set(values) - {None}:
+            columns[name] = values
+    return columns
+
+
+def _analyses(results: Mapping[str, Any]) -> list[Analysis]:
+    rows = []
+    for name, values in results.items():
+        if "reason" in values:
+            rows.append(Analysis(name=name, result={}, missing=values["reason"]))
+        elif name == "alignment":  # figures show the others
+            rows.append(Analysis(name=name, result=values))
+    return rows

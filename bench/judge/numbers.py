@@ -2,7 +2,7 @@
 verdicts."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from itertools import chain
@@ -13,11 +13,12 @@ from bench.datasets.metrics import METRICS, SHARE, Tolerance, metric_of
 from bench.datasets.tasks import Key, expand_tasks, scored_cells
 from bench.judge.pairs import matched
 from bench.judge.statistics import coefficient_of_variation, expected_best
+from bench.judge.systems import scores_of
 from bench.judge.verdict import TOLERANCES, VerdictInput, tolerance, verdicts_of
-from bench.judged.rows import NumberRow, RunScores, SettingRow, Verdict
+from bench.judged.rows import BoardRow, NumberRow, QuotedRow, RunScores, SettingRow, Verdict
 from bench.judged.words import AT_LEAST, FEWEST_SEEDS
 from bench.registry.backbones import NO_BACKBONE
-from bench.reported import SOURCES, paper_name, prior_sd
+from bench.reported import SOURCES, paper_name, prior_sd, quoted
 from bench.reported.address import address, printed_names, reproduce_command, row_name
 from bench.reported.number import Number, numbers, sweep_lines
 from bench.results.suite_results import (
@@ -33,12 +34,10 @@ from bench.runs.run import PlannedRun
 def select(suite: SuiteResults, run: str, backbone: str) -> list[RunResults]:
     """The results of a method in a setting (`simcse@official`) on a backbone as printed, or on its
     stand-in: all of one corpus and recipe, comparable with print if any are."""
-    for name in (backbone, suite.plan.stand_ins.get(backbone, backbone)):
-        found = suite.results(run, name)
-        if found:
-            first = min(found, key=lambda result: len(deviations_from_print(result, backbone)) > 0)
-            return [result for result in found if result.experiment == first.experiment]
-    return []
+    stand_in = suite.plan.stand_ins.get(backbone, backbone)
+    found = suite.results(run, backbone) or suite.results(run, stand_in)
+    best = sorted(found, key=lambda result: len(deviations_from_print(result, backbone)) > 0)
+    return [result for result in found if result.experiment == best[0].experiment]
 
 
 def deviations_from_print(result: RunResults, backbone: str, metric: str = "") -> list[str]:
@@ -98,9 +97,9 @@ class Side:
         """The question of the verdict: a printed value that is compared with the same scores is one
         question, wherever it is printed."""
         number = self.number
-        ids = [tuple(result.run.id for result in runs) for runs in self.operands]
         printed = (number.value, number.key, number.form.sign, number.reason, number.deviation)
-        return (*printed, self.backbone, *ids)
+        ids = [[result.run.id for result in runs] for runs in self.operands]
+        return (*printed, self.backbone, str(ids))
 
     @cached_property
     def verdict_without_test(self) -> Verdict | None:
@@ -282,6 +281,27 @@ def setting_rows() -> list[SettingRow]:
             paper = paper_name(number.source)
             rows.append(SettingRow.of(number, place=place, paper=paper, label=label))
     return rows
+
+
+def quoted_rows(suite: SuiteResults, board: BoardRow) -> Iterator[QuotedRow]:
+    """A row for each quoted row of a board; ours, if they can be compared."""
+    for _, entry in quoted(board.name).iterrows():
+        runs = [
+            run
+            for run in select(suite, entry.run, entry.backbone)
+            if not deviations_from_print(run, entry.backbone, board.whole.metric)
+        ]
+        ours = scores_of(runs, board.whole)
+        n = max(score.n for score in ours)
+        yield QuotedRow.of(
+            entry,
+            board=board.name,
+            name=entry["name"],
+            printed={score.task: entry[score.task] for score in ours},
+            setting=entry.run.partition("@")[2] if n else "",
+            n=n,
+            ours=ours if n else [],
+        )
 
 
 def _run_scores(sides: Iterable[Side]) -> list[RunScores]:

@@ -67,12 +67,11 @@ def system_rows(
     scored = [result for result in suite.runs if tasks & set(expand_tasks(result.run.tasks))]
     overall = [x for x in pairs if (x.board, x.task) == (board.name, board.overall)]
     rows = [_system(board, group, overall, baseline) for group in grouped(scored, _experiment)]
-    places = list(dict.fromkeys(row.backbone for row in rows))
+    places = [*dict.fromkeys(row.backbone for row in rows if row.backbone != NO_BACKBONE)]
+    places.append(NO_BACKBONE)
 
-    def order(row: SystemRow) -> tuple[bool, bool, int, float]:
-        average = fmean(row.averages or [-inf])
-        has_none = row.backbone == NO_BACKBONE
-        return row.labelled, has_none, places.index(row.backbone), -average
+    def order(row: SystemRow) -> tuple[bool, int, float]:
+        return row.labelled, places.index(row.backbone), -fmean(row.averages or [-inf])
 
     return sorted(rows, key=order)
 
