@@ -75,10 +75,10 @@ def _difference(first: np.ndarray, second: np.ndarray) -> Callable[[np.ndarray],
         differences = first["right"].astype(float) - second["right"]
         return lambda counts: float(counts @ differences / counts.sum())
     values = first["gold"], first["similarity"], second["similarity"]
-    gold, a, b = (np.unique(column, return_inverse=True)[1] for column in values)
+    columns = [np.unique(column, return_inverse=True)[1] for column in values]
 
     def difference(counts: np.ndarray) -> float:
-        of_gold, of_a, of_b = (_ranks(ties, counts) for ties in (gold, a, b))
+        of_gold, of_a, of_b = (_ranks(ties, counts) for ties in columns)
         return _correlation(of_gold, of_a, counts) - _correlation(of_gold, of_b, counts)
 
     return difference

@@ -1,8 +1,5 @@
 """From the results of a suite to its rows (`bench.judged.rows`)."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 from bench.judge.heading import heading
 from bench.judge.numbers import judge_numbers, number_rows, quoted_rows, setting_rows
 from bench.judge.orders import orders
@@ -10,8 +7,7 @@ from bench.judge.pairs import against, find, results_on
 from bench.judge.series import figures
 from bench.judge.systems import board_rows, shown_name, system_rows
 from bench.judge.world import judge_world
-from bench.judged.rows import Analysis, Judged, PairRow, QuotedRow, RunRow, SystemRow
-from bench.results.records import CurvePoint
+from bench.judged.rows import Analysis, Judged, PairRow, RunRow, SystemRow
 from bench.results.suite_results import RunResults, SuiteResults
 from bench.utils.errors import UserError
 
@@ -37,10 +33,8 @@ def judge(suite: SuiteResults) -> Judged:
         except UserError as error:
             uncompared = str(error)
     systems: list[SystemRow] = []
-    quoted: list[QuotedRow] = []
     for board in tables:
         systems += system_rows(suite, board, pairs, baseline_ids)
-        quoted += quoted_rows(suite, board)
     world = judge_world(suite)
     if all(row.verdict.kind == "not comparable" for row in world):
         world = []  # a suite of its own recipe
@@ -48,7 +42,7 @@ def judge(suite: SuiteResults) -> Judged:
         suite=heading(suite, tables, baseline, uncompared, orders(numbers, tables)),
         numbers=numbers,
         settings=setting_rows(),
-        quoted=quoted,
+        quoted=quoted_rows(suite, tables),
         world=world,
         systems=systems,
         pairs=pairs,
@@ -64,6 +58,17 @@ def _run_row(result: RunResults) -> RunRow:
     title = f"{shown_name(result)}, {planned.backbone}"
     if planned.seed is not None:
         title += f", seed {planned.seed}"
+    curve = {}
+    for name in _CURVE:
+        values = [getattr(point, name) for point in outcome.curve or []]
+        if set(values) - {None}:
+            curve[name] = values
+    analyses = []
+    for name, values in result.analyses.items():
+        if "reason" in values:
+            analyses.append(Analysis(name=name, result={}, missing=values["reason"]))
+        elif name == "alignment":  # figures show the others
+            analyses.append(Analysis(name=name, result=values))
     return RunRow.of(
         planned,
         result,
@@ -72,26 +77,6 @@ def _run_row(result: RunResults) -> RunRow:
         title=title,
         scoring_seconds=provenance.seconds,
         origin={name: written[name] for name in _ORIGIN if written.get(name)},
-        curve=_columns(outcome.curve or []),
-        analyses=_analyses(result.analyses),
+        curve=curve,
+        analyses=analyses,
     )
-
-
-def _columns(points: Sequence[CurvePoint]) -> dict[str, list[Any]]:
-    """A training curve as columns; without those that have no value."""
-    columns = {}
-    for name in _CURVE:
-        values = [getattr(point, name) for point in points]
-        if set(values) - {None}:
-            columns[name] = values
-    return columns
-
-
-def _analyses(results: Mapping[str, Any]) -> list[Analysis]:
-    rows = []
-    for name, values in results.items():
-        if "reason" in values:
-            rows.append(Analysis(name=name, result={}, missing=values["reason"]))
-        elif name == "alignment":  # figures show the others
-            rows.append(Analysis(name=name, result=values))
-    return rows

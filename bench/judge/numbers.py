@@ -283,25 +283,26 @@ def setting_rows() -> list[SettingRow]:
     return rows
 
 
-def quoted_rows(suite: SuiteResults, board: BoardRow) -> Iterator[QuotedRow]:
-    """A row for each quoted row of a board; ours, if they can be compared."""
-    for _, entry in quoted(board.name).iterrows():
-        runs = [
-            run
-            for run in select(suite, entry.run, entry.backbone)
-            if not deviations_from_print(run, entry.backbone, board.whole.metric)
-        ]
-        ours = scores_of(runs, board.whole)
-        n = max(score.n for score in ours)
-        yield QuotedRow.of(
-            entry,
-            board=board.name,
-            name=entry["name"],
-            printed={score.task: entry[score.task] for score in ours},
-            setting=entry.run.partition("@")[2] if n else "",
-            n=n,
-            ours=ours if n else [],
-        )
+def quoted_rows(suite: SuiteResults, boards: Iterable[BoardRow]) -> Iterator[QuotedRow]:
+    """A row for each quoted row of the boards; ours, if they can be compared."""
+    for board in boards:
+        for _, entry in quoted(board.name).iterrows():
+            runs = [
+                run
+                for run in select(suite, entry.run, entry.backbone)
+                if not deviations_from_print(run, entry.backbone, board.whole.metric)
+            ]
+            ours = scores_of(runs, board.whole)
+            n = max(score.n for score in ours)
+            yield QuotedRow.of(
+                entry,
+                board=board.name,
+                name=entry["name"],
+                printed={score.task: entry[score.task] for score in ours},
+                setting=entry.run.partition("@")[2] if n else "",
+                n=n,
+                ours=ours if n else [],
+            )
 
 
 def _run_scores(sides: Iterable[Side]) -> list[RunScores]:

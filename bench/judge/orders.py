@@ -47,19 +47,17 @@ def resampled_means(
 
 
 def _means(
-    ours: Sequence[Sequence[float]], rng: np.random.Generator, draws: int, size: int | None = None
+    ours: Sequence[Sequence[float]], rng: np.random.Generator, size: int | None = None
 ) -> Floats:
     """`resampled_means` of all rows of a table, (draws, rows)."""
-    return np.stack([resampled_means(scores, rng, draws, size) for scores in ours], axis=1)
+    return np.stack([resampled_means(scores, rng, DRAWS, size) for scores in ours], axis=1)
 
 
-def tau_interval(
-    printed: Sequence[float], ours: Sequence[Sequence[float]], *, draws: int = DRAWS
-) -> tuple[float, float]:
+def tau_interval(printed: Sequence[float], ours: Sequence[Sequence[float]]) -> tuple[float, float]:
     """The 95 % percentile interval of `kendall` over resampled seeds, each row on its own: one
     printed number per row, and our scores, one per seed."""
     rng = np.random.default_rng(0)
-    means = _means(ours, rng, draws)
+    means = _means(ours, rng)
     drawn = kendall(np.asarray(printed, dtype=np.float64), means)
     if np.isnan(drawn).any():
         return nan, nan
@@ -72,7 +70,7 @@ def expected_tau(ours: Sequence[Sequence[float]]) -> float:
     """The tau that would be exceeded in 95 % of tables if print were one run of ours in each row:
     one resampled seed of each row takes the place of print. NaN if all rows tie."""
     rng = np.random.default_rng(0)
-    taus = kendall(_means(ours, rng, DRAWS, 1), _means(ours, rng, DRAWS))
+    taus = kendall(_means(ours, rng, 1), _means(ours, rng))
     return float(np.quantile(taus, LEVEL, method="inverted_cdf"))
 
 
@@ -116,5 +114,14 @@ def _order(group: Sequence[NumberRow], **heading: str) -> list[OrderRow]:
         low, high = tau_interval(printed, scores)
         expected = expected_tau(scores)
     tau = float(kendalltau(printed, [row.ours.mean for row in rows]).statistic)
-    ends = {"low": low, "high": high, "expected": expected}
-    return [OrderRow.of(rows[0], **heading, **ends, rows=len(rows), tau=tau, seeds=fewest)]
+    order = OrderRow.of(
+        rows[0],
+        **heading,
+        rows=len(rows),
+        tau=tau,
+        low=low,
+        high=high,
+        expected=expected,
+        seeds=fewest,
+    )
+    return [order]

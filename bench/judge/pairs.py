@@ -336,8 +336,8 @@ def _printed(method: str, backbone: str, task: str, metric: str) -> list[Number]
 def _share_table(a: Number, b: Number) -> bool:
     """Whether two printed numbers share a table and, if both have one, a backbone."""
     either_without = NO_BACKBONE in (a.our_backbone, b.our_backbone)
-    same_backbone = either_without or a.backbone == b.backbone
-    return same_backbone and (a.source, a.table) == (b.source, b.table)
+    is_beside = (a.source, a.table) == (b.source, b.table)
+    return is_beside and (either_without or a.backbone == b.backbone)
 
 
 def _share_settings(a: Number, b: Number) -> bool:

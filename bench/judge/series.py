@@ -62,8 +62,8 @@ def _figure(figure: PaperFigure, suite: SuiteResults) -> FigureRow | None:
                 remarks.append(f"{diverged} of {len(runs)} trainings of {name} diverged.")
         if len(points) > before:
             printed += _printed(figure, series)
-    fewest = 2 if figure.kind == "sweep" else 1
-    if len({point.get("x") for point in points}) < fewest:
+    # A single value is no sweep.
+    if len({point.get("x") for point in points}) < 1 + (figure.kind == "sweep"):
         return None
     table = pd.DataFrame(points + printed, dtype=object)
     if figure.kind == "curves":
@@ -160,8 +160,8 @@ def _printed(figure: PaperFigure, series: PaperSeries) -> Iterator[Point]:
             "method == @series.label and backbone == @series.backbone and task == 'STS-B'"
         )
         head = _head(series, None, series.run[0]) | {"origin": LOG}
-        for step, dev in zip(logs["step"], logs["value"], strict=True):
-            yield head | {"step": step, "dev": dev}
+        for point in logs.itertuples():
+            yield head | {"step": point.step, "dev": point.value}
 
 
 def _listed(figure: PaperFigure, missing: Mapping[str, list[tuple[str, float | None]]]) -> str:
