@@ -25,8 +25,7 @@ from bench.stages.cost import Measured, predict
 from bench.utils.errors import UserError
 
 Experiment = tuple[str, str]  # a method with its setting, and a backbone
-Seeded = tuple[Experiment, int]  # with its seed
-Runs = frozenset[Seeded]
+Runs = frozenset[tuple[Experiment, int]]  # with their seeds
 
 
 class _Step(NamedTuple):
@@ -86,7 +85,7 @@ def open_questions(suite: SuiteResults) -> list[Side]:
 def runs_to_decide(side: Side) -> Runs:
     """The runs without a score yet with which an open verdict has the seeds that decide it: planned
     seeds, then the numbers after them; the same on both sides of a difference."""
-    has_score: dict[Seeded, bool] = {}  # of planned runs
+    has_score: dict[tuple[Experiment, int], bool] = {}  # of planned runs
     for result in side.results:
         if result.run.seed is not None:  # one side may be untrained
             seeded = _experiment(result.run), result.run.seed

@@ -36,7 +36,7 @@ def select(suite: SuiteResults, run: str, backbone: str) -> list[RunResults]:
     stand-in: all of one corpus and recipe, comparable with print if any are."""
     stand_in = suite.plan.stand_ins.get(backbone, backbone)
     found = suite.results(run, backbone) or suite.results(run, stand_in)
-    best = sorted(found, key=lambda result: len(deviations_from_print(result, backbone)) > 0)
+    best = sorted(found, key=lambda result: bool(deviations_from_print(result, backbone)))
     return [result for result in found if result.experiment == best[0].experiment]
 
 
@@ -46,11 +46,11 @@ def deviations_from_print(result: RunResults, backbone: str, metric: str = "") -
     clauses = []
     if result.run.backbone != backbone:
         clauses.append(f"{result.run.backbone} stands in for {backbone}, with its own settings")
-    if result.data not in ("senteval", ""):
-        clauses.append(f"scored on {result.data}")
-    mode = result.provenance.mode
-    if metric and metric_of(metric).kind == SHARE and mode != "test":
-        clauses.append(f"classifiers of mode {mode}")
+    data = result.provenance.data.name
+    if data not in ("senteval", ""):
+        clauses.append(f"scored on {data}")
+    if metric and metric_of(metric).kind == SHARE and result.provenance.mode != "test":
+        clauses.append(f"classifiers of mode {result.provenance.mode}")
     return clauses + deviations([result.run])
 
 
@@ -97,9 +97,9 @@ class Side:
         """The question of the verdict: a printed value that is compared with the same scores is one
         question, wherever it is printed."""
         number = self.number
-        printed = (number.value, number.key, number.form.sign, number.reason, number.deviation)
-        ids = [[result.run.id for result in runs] for runs in self.operands]
-        return (*printed, self.backbone, str(ids))
+        ids = str([[result.run.id for result in runs] for runs in self.operands])
+        sign, why = number.form.sign, number.reason or number.deviation
+        return number.value, number.key, sign, why, self.backbone, ids
 
     @cached_property
     def verdict_without_test(self) -> Verdict | None:
@@ -187,8 +187,8 @@ def judge_numbers(suite: SuiteResults) -> list[Sides]:
                 families[side.number.source, name].append(side)
     for family in families.values():
         tested = [side for side in family if not side.verdict_without_test]
-        inputs = [side.verdict_input() for side in tested]
-        for side, verdict in zip(tested, verdicts_of(inputs), strict=True):
+        verdicts = verdicts_of([side.verdict_input() for side in tested])
+        for side, verdict in zip(tested, verdicts, strict=True):
             side.verdict = verdict
     for sides in compared:
         for side in sides.values():

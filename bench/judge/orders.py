@@ -95,8 +95,9 @@ def orders(rows: Iterable[NumberRow], boards: Iterable[BoardRow]) -> list[OrderR
             columns = ("test", whole.metric, whole.overall)
             of_board = [row for row in ranked if (row.split, row.metric, row.task) == columns]
             for group in grouped(of_board, attrgetter("backbone")):
-                title = f"All papers, {whole.title}"
-                found += _order(group, title=title, board=whole.name, source="", table="")
+                found += _order(
+                    group, title=f"All papers, {whole.title}", board=whole.name, source="", table=""
+                )
     return found
 
 

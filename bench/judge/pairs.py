@@ -407,9 +407,9 @@ def against(suite: SuiteResults, baseline: str) -> list[PairRow]:
         results_a = results_on(suite, text, backbone)
         results_b = results_on(suite, side_b.text, backbone)
         if results_a and results_b:
-            used = results_a[0].run.backbone, results_b[0].run.backbone
+            own_a, own_b = results_a[0].run.backbone, results_b[0].run.backbone
             # If neither side uses a backbone there is one comparison, not one per backbone.
-            if backbone in (NO_BACKBONE, *used):
+            if backbone in (NO_BACKBONE, own_a, own_b):
                 comparisons += _comparisons(board.whole, backbone, results_a, results_b)
     if not comparisons:
         raise UserError(
@@ -422,9 +422,7 @@ def against(suite: SuiteResults, baseline: str) -> list[PairRow]:
     for family in grouped(comparisons, lambda x: (x.board.name, x.task == x.board.overall)):
         level = strictest_level(family)
         for compared, decision in zip(family, decide(family), strict=True):
-            claims = []
-            if is_beside_print:
-                claims = _claims(compared, level)
+            claims = _claims(compared, level) if is_beside_print else []
             rows[compared] = compared.row(decision, claims)
     return [rows[compared] for compared in comparisons]
 

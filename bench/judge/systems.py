@@ -17,7 +17,7 @@ from bench.judged.rows import (
     grouped,
     known,
 )
-from bench.results.suite_results import RunResults, SuiteResults
+from bench.results.suite_results import RunResults, SuiteResults, diverged
 from bench.runs.run import PlannedRun
 from bench.utils.errors import listed
 
@@ -57,7 +57,7 @@ def shown_name(result: RunResults) -> str:
 def system_rows(
     suite: SuiteResults,
     board: BoardRow,
-    pairs: Iterable[PairRow] = (),
+    pairs: Sequence[PairRow] = (),
     baseline: Collection[str] = (),
 ) -> list[SystemRow]:
     """A row per method, setting, backbone, corpus and recipe, the best average of a backbone first;
@@ -65,8 +65,7 @@ def system_rows(
     baseline on what sums up the board; `baseline` are the ids of its runs."""
     tasks = set(board.whole.tasks)
     scored = [result for result in suite.runs if tasks & set(expand_tasks(result.run.tasks))]
-    overall = [x for x in pairs if (x.board, x.task) == (board.name, board.overall)]
-    rows = [_system(board, group, overall, baseline) for group in grouped(scored, _experiment)]
+    rows = [_system(board, group, pairs, baseline) for group in grouped(scored, _experiment)]
     places = [*dict.fromkeys(row.backbone for row in rows if row.backbone != NO_BACKBONE)]
     places.append(NO_BACKBONE)
 
@@ -85,12 +84,13 @@ def _experiment(result: RunResults) -> tuple[str, ...]:
 def _system(
     board: BoardRow,
     results: Sequence[RunResults],
-    pairs: Iterable[PairRow],
+    pairs: Sequence[PairRow],
     baseline: Collection[str],
 ) -> SystemRow:
     first = results[0].run
     # A method without a backbone is compared on each, and shown beside a single one.
-    compared = [pair for pair in pairs if first.id in pair.runs]
+    place = board.name, board.overall
+    compared = [x for x in pairs if first.id in x.runs and (x.board, x.task) == place]
     if len(compared) > 1:
         compared = []
     unfinished = Counter(result.fate for result in results if result.status != "finished")
@@ -104,7 +104,7 @@ def _system(
         name=shown_name(results[0]),
         own=is_own(first),
         n=len(results) - unfinished.total(),
-        diverged=any(result.status == "diverged" for result in results),
+        diverged=bool(diverged(results)),
         remark=_remark(board, results, scored, unfinished),
         seen=100 * scored.seen(board.planned.tasks),
         on_unseen=_mean_on_unseen(results, board.planned, board.planned.overall),

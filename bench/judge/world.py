@@ -50,8 +50,9 @@ def judge_world(suite: SuiteResults) -> list[WorldRow]:
     """A row for each number of the runs of a suite; none where the suite is not of the world."""
     if suite.plan.data != "world":
         return []
-    identities = pd.read_csv(RUNS)[[*BACKBONE_RUN, "identity"]]
-    numbers = pd.read_csv(SCORES).merge(identities, on=BACKBONE_RUN)
+    numbers = pd.read_csv(SCORES).merge(
+        pd.read_csv(RUNS)[[*BACKBONE_RUN, "identity"]], on=BACKBONE_RUN
+    )
     rows: list[WorldRow] = []
     relaxed: dict[int, WorldRow] = {}  # by place: the rows within the interval of their seeds
     outside: set[str] = set()  # ids of runs with another score

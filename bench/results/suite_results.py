@@ -41,7 +41,6 @@ class RunResults:
     run: PlannedRun
     status: str = "missing"  # or "finished", "diverged" or "skipped" if it was scored
     reason: str = NOT_SCORED  # why it did not finish; empty if it did
-    data: str = ""  # the evaluation data it was scored on
     # Points: of tasks, their means over subsets and averages, and
     # `bench.datasets.metrics.quantities`.
     scores: Mapping[Key, float] = field(default_factory=dict)
@@ -137,8 +136,7 @@ class SuiteResults:
 
     def results(self, text: str, backbone: str) -> list[RunResults]:
         """The results of a method in a setting on a backbone, of all corpora and recipes."""
-        name = text, backbone
-        return [result for result in self.runs if (result.run.text, result.run.backbone) == name]
+        return [x for x in self.runs if (x.run.text, x.run.backbone) == (text, backbone)]
 
 
 def read_run(run: PlannedRun, suite_dir: Path, mode: str) -> RunResults:
@@ -163,7 +161,6 @@ def read_run(run: PlannedRun, suite_dir: Path, mode: str) -> RunResults:
         run,
         outcome.status,
         outcome.reason or "",
-        read.provenance.data.name,
         averages(scores) | scores | quantities(outcome, analysed.analyses),
         read.provenance,
         analysed.analyses,
