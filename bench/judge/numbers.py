@@ -97,9 +97,9 @@ class Side:
         """The question of the verdict: a printed value that is compared with the same scores is one
         question, wherever it is printed."""
         number = self.number
-        ids = str([[result.run.id for result in runs] for runs in self.operands])
         sign, why = number.form.sign, number.reason or number.deviation
-        return number.value, number.key, sign, why, self.backbone, ids
+        ids = [result.run.id for result in self.results]
+        return number.value, number.key, sign, why, self.backbone, len(self.operands), *ids
 
     @cached_property
     def verdict_without_test(self) -> Verdict | None:
