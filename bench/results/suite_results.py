@@ -29,7 +29,9 @@ NEUTRAL_CHANGES = {"threads", "precision"}
 # The share of a task's test sentences in a corpus from which on names and rows say so.
 REMARKABLE = 0.05
 
-NOT_SCORED = "no scores in this suite"  # why a run is missing
+# Why a run is missing.
+NOT_SCORED = "no scores in this suite"
+FAILED = "its last attempt failed"
 
 
 @dataclass(frozen=True)
@@ -37,16 +39,14 @@ class RunResults:
     """A planned run and its results."""
 
     run: PlannedRun
-    status: str  # "finished", "diverged", "skipped", or "missing" if it was not scored yet
-    reason: str  # why it did not finish; empty if it did
-    data: str  # the evaluation data it was scored on
+    status: str = "missing"  # or "finished", "diverged" or "skipped" if it was scored
+    reason: str = NOT_SCORED  # why it did not finish; empty if it did
     # Points: of tasks, their means over subsets and averages, and
     # `bench.datasets.metrics.quantities`.
-    scores: Mapping[Key, float]
+    scores: Mapping[Key, float] = field(default_factory=dict)
     provenance: Provenance = field(default_factory=Provenance)  # of its scores; empty if missing
     analyses: Mapping[str, Any] = field(default_factory=dict)  # of `bench.stages.analyse`, by name
     analysed: Provenance = field(default_factory=Provenance)  # of the analyses
-    has_failed: bool = False  # whether it is missing because its last attempt failed
     # Of a run without a seed, by task (`bench.evaluation.scoring.EncoderScores`).
     items: Mapping[str, np.ndarray] = field(default_factory=dict)
 
@@ -58,27 +58,24 @@ class RunResults:
     @property
     def fate(self) -> str:
         """Why a run has no scores, in a few words."""
-        if self.status == "missing":
-            return "failed" if self.has_failed else "missing"
-        return f"{self.status}: {self.reason}"
+        if self.reason == FAILED:
+            return "failed"
+        return "missing" if self.status == "missing" else f"{self.status}: {self.reason}"
 
-    def points(self, board: Board, task: str) -> float | None:
-        """Points on a task of a board or on its `Avg`; None if a score is missing."""
+    def points(self, board: Board, task: str, on_unseen: bool = False) -> float | None:
+        """Points on a task of a board or on its `Avg`; None if a score is missing. On unseen, those
+        on the test items without a sentence that stands in a corpus of the run; None if there are
+        none, or if contamination was not counted."""
         if task == "Avg":
-            return average_of_all([self.points(board, name) for name in board.tasks])
-        return self.scores.get((task, "test", board.metric))
-
-    def points_on_unseen(self, board: Board, task: str) -> float | None:
-        """`points` on the test items without a sentence that stands in a corpus of the run; None if
-        there are none, or if contamination was not counted."""
-        if task == "Avg":
-            return average_of_all([self.points_on_unseen(board, name) for name in board.tasks])
-        counted = self.provenance.contamination.get(task)
-        if counted is None:
-            return None
-        if counted.seen:
-            return self.scores.get((task, "test", aggregated(board.metric, UNSEEN)))
-        return self.points(board, task)
+            return average_of_all([self.points(board, name, on_unseen) for name in board.tasks])
+        metric = board.metric
+        if on_unseen:
+            counted = self.provenance.contamination.get(task)
+            if counted is None:
+                return None
+            if counted.seen:
+                metric = aggregated(metric, UNSEEN)
+        return self.scores.get((task, "test", metric))
 
     def seen(self, tasks: Iterable[str]) -> float:
         """The share of the distinct test sentences of tasks that stand in a corpus of the run; NaN
@@ -86,9 +83,7 @@ class RunResults:
         counted = self.provenance.contamination
         counts = [counted[task] for task in tasks if task in counted]
         sentences = sum(count.sentences for count in counts)
-        if not sentences:
-            return nan
-        return sum(count.seen for count in counts) / sentences
+        return sum(count.seen for count in counts) / sentences if sentences else nan
 
     def contaminated(self, tasks: Iterable[str]) -> list[str]:
         """The tasks of whose test sentences a share of `REMARKABLE` stands in a corpus."""
@@ -139,6 +134,10 @@ class SuiteResults:
                             "move the older away, and run the suite again"
                         )
 
+    def results(self, text: str, backbone: str) -> list[RunResults]:
+        """The results of a method in a setting on a backbone, of all corpora and recipes."""
+        return [x for x in self.runs if (x.run.text, x.run.backbone) == (text, backbone)]
+
 
 def read_run(run: PlannedRun, suite_dir: Path, mode: str) -> RunResults:
     """Read the results of a planned run; `mode` is that of the plan's classifiers. `UserError`: a
@@ -146,9 +145,8 @@ def read_run(run: PlannedRun, suite_dir: Path, mode: str) -> RunResults:
     path = suite_dir / "scores" / f"{run.id}.json"
     if not path.exists():
         if (suite_dir / "runs" / run.id / FAILURE).is_file():
-            reason = "its last attempt failed"
-            return RunResults(run, "missing", reason, "", {}, has_failed=True)
-        return RunResults(run, "missing", NOT_SCORED, "", {})
+            return RunResults(run, reason=FAILED)
+        return RunResults(run)
     read = read_scores(path)
     fault = _fault(read, run, mode)
     if fault:
@@ -163,7 +161,6 @@ def read_run(run: PlannedRun, suite_dir: Path, mode: str) -> RunResults:
         run,
         outcome.status,
         outcome.reason or "",
-        read.provenance.data.name,
         averages(scores) | scores | quantities(outcome, analysed.analyses),
         read.provenance,
         analysed.analyses,
@@ -174,7 +171,7 @@ def read_run(run: PlannedRun, suite_dir: Path, mode: str) -> RunResults:
 
 def _fault(scores: ScoreDocument, run: PlannedRun, mode: str) -> str:
     """Why scores are not those of a planned run; empty if they are."""
-    scored, scored_mode = scores.provenance.run, scores.provenance.mode or mode
+    scored, scored_mode = scores.provenance.run, scores.provenance.mode
     # The id is of another run if the file was copied; the rest differs if the plan was edited.
     if scored.id != run.id:
         return f"it holds the scores of {scored.id or 'a model outside the suite'}"
@@ -189,5 +186,5 @@ def _fault(scores: ScoreDocument, run: PlannedRun, mode: str) -> str:
 def read_results(suite_dir: Path) -> SuiteResults:
     """Read the plan of a suite, and the scores and analyses of every planned run; `UserError` if
     there is no plan, or a file is damaged."""
-    plan = read_plan(Path(suite_dir) / "plan.json")
-    return SuiteResults(plan, [read_run(run, Path(suite_dir), plan.mode) for run in plan.runs])
+    plan = read_plan(suite_dir / "plan.json")
+    return SuiteResults(plan, [read_run(run, suite_dir, plan.mode) for run in plan.runs])
