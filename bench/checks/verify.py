@@ -134,9 +134,7 @@ def verify(
     with tempfile.TemporaryDirectory(prefix="sentbench-verify-") as work, as_then:
         tasks = read_tasks(list(names), folder)
         encoder = _encoder(described, result, suite, Path(work) / "suite", device)
-        scored, _ = score_encoder(
-            encoder, tasks, described.mode or "test", device, Path(work) / "scoring"
-        )
+        scored, _ = score_encoder(encoder, tasks, described.mode, device, Path(work) / "scoring")
         now = provenance(device, torch.get_num_threads())
     then = described.as_written()
     differences = []

@@ -103,14 +103,18 @@ def next_seeds(
     Open are verdicts `inconclusive`. With --out, a configuration is written that plans the suite
     with these seeds; its tables say that the suite was grown (docs/statistics.md).
     """
-    from bench.judge.next_seeds import grow, report
+    from bench.judge.next_seeds import grow
+    from bench.judged.words import FEWEST_SEEDS
+    from bench.report.formats import templates
     from bench.runs import config as configurations
     from bench.runs.plan import read_plan
+    from bench.stages.cost import NOT_COUNTED
     from bench.utils.files import write_text
 
     file = config or _shipped(read_plan(suite / "plan.json").suite)
     growth = grow(suite, configurations.load(file), hours, device)
-    print(report(growth))
+    template = templates().get_template("growth.txt")
+    print(template.render(vars(growth), fewest=FEWEST_SEEDS, not_counted=NOT_COUNTED))
     if out:
         write_text(out, configurations.dump(growth.config))
         command = f"python -m bench run {shlex.quote(str(out))} --cores N"

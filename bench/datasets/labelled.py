@@ -6,7 +6,7 @@
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -42,12 +42,10 @@ class LabelledTask:
         for samples in self.splits.values():
             yield from chain.from_iterable(zip(*samples.columns, strict=True))
 
-    def parts(self) -> list[tuple[str, str, Sequence[Sequence[str]], np.ndarray]]:
-        """Return split, name, columns of sentences and labels of each split."""
-        return [
-            (split, split, samples.columns, samples.labels)
-            for split, samples in self.splits.items()
-        ]
+    def parts(self) -> Iterator[tuple[str, str, Sequence[Sequence[str]], np.ndarray]]:
+        """Yield split, name, columns of sentences and labels of each split."""
+        for split, samples in self.splits.items():
+            yield split, split, samples.columns, samples.labels
 
     target = sentences  # what a map of the vectors is fitted on
     has_test = True

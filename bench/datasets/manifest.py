@@ -122,8 +122,11 @@ def rows(
     for number, fields in islice(_fields(path, separator, quoted), header, None):
         width = width or len(fields)
         if len(fields) < least or (even and len(fields) != width):
-            kind = "tab-separated fields" if separator == "\t" else f"fields between {separator!r}"
-            expected = f"{least} or more" if len(fields) < least else f"{width} as in the first"
+            kind, expected = f"fields between {separator!r}", f"{width} as in the first"
+            if separator == "\t":
+                kind = "tab-separated fields"
+            if len(fields) < least:
+                expected = f"{least} or more"
             raise bad(path, number, f"{len(fields)} {kind}, expected {expected}")
         yield number, fields
 
@@ -157,10 +160,12 @@ def read_parts(task: Task, data: Path, parts: Iterable[str]) -> dict[str, list[L
     The parts of an STS set with subsets are these, without the pairs that have no gold score.
     """
     lines: dict[str, list[Line]] = {part: [] for part in parts}
-    for part, line in _lines(task, data, list(lines)):
-        if not (line.answer and (all(line.texts) or task.reader == "classes")):
-            lacking = "sentence" if line.answer else "gold score or label"
-            raise bad(line.path, line.number, f"no {lacking}")
+    for part, texts, answer, path, number in _lines(task, data, list(lines)):
+        line = Line(tuple(map(clean, texts)), answer.strip(), path, number)
+        if not line.answer:
+            raise bad(path, number, "no gold score or label")
+        if task.reader != "classes" and not all(line.texts):
+            raise bad(path, number, "no sentence")
         lines[part].append(line)
     # Folds are drawn by position, so a line too few or too many changes every score.
     for part, read in lines.items():
@@ -175,26 +180,26 @@ def read_parts(task: Task, data: Path, parts: Iterable[str]) -> dict[str, list[L
     return lines
 
 
-def _lines(task: Task, data: Path, parts: Sequence[str]) -> Iterator[tuple[str, Line]]:
-    """Yield the lines of files, each with its part."""
-    if task.reader == "parts":
-        path = data / task.path
-        if task.group == "probing":
-            probing_file(path)
-        for number, row in rows(path, 3, even=task.even):
-            if row[0] not in _CODES:
-                raise bad(path, number, f"split {row[0][:20]!r} is not tr, va or te")
-            yield _CODES[row[0]], Line((clean(row[-1]),), row[1].strip(), path, number)
-        return
+_RawLine = tuple[str, Sequence[str], str, Path, int]  # a part, and a `Line` of it as it stands
+
+
+def _lines(task: Task, data: Path, parts: Sequence[str]) -> Iterator[_RawLine]:
     for part in parts:
         path = data / task.file(part)
+        if task.group == "probing":
+            probing_file(path)
         if task.reader == "table":
             *columns, answer = task.columns
             least = max(task.columns) + 1
             table = rows(path, least, task.separator, task.header, task.even, task.quoted)
             for number, row in table:
-                texts = tuple(clean(row[column]) for column in columns)
-                yield part, Line(texts, row[answer].strip(), path, number)
+                yield part, [row[column] for column in columns], row[answer], path, number
+        elif task.reader == "parts":  # one file has all of them
+            for number, row in rows(path, 3, even=task.even):
+                if row[0] not in _CODES:
+                    raise bad(path, number, f"split {row[0][:20]!r} is not tr, va or te")
+                if _CODES[row[0]] == part:
+                    yield part, row[-1:], row[1], path, number
         elif task.reader == "subsets":
             golds = path.with_name(path.name.replace("input", "gs"))
             pairs, scores = list(rows(path, 2)), list(read_lines(golds))
@@ -203,17 +208,17 @@ def _lines(task: Task, data: Path, parts: Sequence[str]) -> Iterator[tuple[str, 
                     f"{path} has {len(pairs)} lines but {golds.name} has {len(scores)}; "
                     "fix them or fetch both again"
                 )
-            for (number, (first, second, *_)), score in zip(pairs, scores, strict=True):
+            for (number, row), score in zip(pairs, scores, strict=True):
                 # Only some pairs of 2015 and 2016 were annotated; the others have a blank line.
                 if score.strip():
-                    yield part, Line((clean(first), clean(second)), score.strip(), golds, number)
+                    yield part, row[:2], score, golds, number
         else:
             label = "1" if part == parts[0] else "0"  # of a file of "classes"
             for number, text in enumerate(read_lines(path, "latin-1"), start=1):
                 if task.reader == "trec":
                     label, _, rest = text.strip().partition(":")
                     text = rest.partition(" ")[2]
-                yield part, Line((clean(text),), label, path, number)
+                yield part, [text], label, path, number
 
 
 def clean(sentence: str) -> str:

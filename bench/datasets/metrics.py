@@ -53,7 +53,7 @@ class Metric:
     kind: str
     printed: Mapping[str, _Printed] = field(default_factory=dict)  # by name in bench/reported/*.csv
     title: str = ""  # of a table of scores
-    # What a table of scores adds to name and heading of its group, by default name and title.
+    # What a table of scores adds to name and heading of its group, unless it is the main one.
     suffix: str = ""
     heading: str = ""
     classifier: str = ""  # named where tasks have two
@@ -152,7 +152,7 @@ METRICS = {
     ),
     # Of SentEval's network with one hidden layer, beside its logistic regression.
     "accuracy_mlp": Metric(
-        SHARE, title="accuracy", suffix="_mlp", heading="network",
+        SHARE, title="accuracy", suffix="_mlp", heading=", network",
         classifier="tuned network with one hidden layer", tasks=("probing",), least=_TWO_SAMPLES,
     ),
     "f1": Metric(SHARE, title="F1", tasks=("MRPC",), least=_TWO_SAMPLES, formula=_f1),

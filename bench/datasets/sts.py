@@ -9,7 +9,7 @@ The files are described by `bench.datasets.tasks`; subsets and numbers of pairs 
 manifest: the data folder's own `manifest.json`, which can describe further sets, else SentEval's.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -45,14 +45,13 @@ class StsTask:
 
     def sentences(self) -> Iterable[str]:
         """Return all sentences, with duplicates."""
-        return (text for subset in self.subsets for text in subset.first + subset.second)
+        for subset in self.subsets:
+            yield from subset.first + subset.second
 
-    def parts(self) -> list[tuple[str, str, Sequence[Sequence[str]], np.ndarray]]:
-        """Return split, name, columns of sentences and gold scores of each subset."""
-        return [
-            (self.split, subset.name, (subset.first, subset.second), subset.gold)
-            for subset in self.subsets
-        ]
+    def parts(self) -> Iterator[tuple[str, str, Sequence[Sequence[str]], np.ndarray]]:
+        """Yield split, name, columns of sentences and gold scores of each subset."""
+        for subset in self.subsets:
+            yield self.split, subset.name, (subset.first, subset.second), subset.gold
 
     @property
     def has_test(self) -> bool:
@@ -126,10 +125,11 @@ def cosine(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 def similarities(task: StsTask, vectors: EncodeSentences) -> list[np.ndarray]:
     """The cosine of each pair, one array per subset, from the `vectors` of both columns."""
-    return [
-        cosine(*look_up(_title(task, subset), (subset.first, subset.second), vectors))
-        for subset in task.subsets
-    ]
+    cosines = []
+    for subset in task.subsets:
+        columns = look_up(_title(task, subset), (subset.first, subset.second), vectors)
+        cosines.append(cosine(*columns))
+    return cosines
 
 
 def score_pairs(task: StsTask, predicted: Sequence[np.ndarray]) -> list[dict[str, Any]]:

@@ -1,12 +1,15 @@
 """The tasks: their files and sizes, their groups, and the result tables of a suite.
 
-A new task is one entry of `TASKS`. The papers' averages are over the groups "sts" and "transfer",
-so a further set belongs in a group of its own.
+A new task is one entry of tasks.toml. The papers' averages are over the groups "sts" and
+"transfer", so a further set belongs in a group of its own, with a heading in `_HEADINGS`.
 """
 
 import re
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
 from statistics import fmean
 
 from bench.datasets.metrics import AGGREGATIONS, METRICS, aggregated, metrics_of
@@ -50,6 +53,8 @@ class Task:
     range: tuple[float, float] = (0, 5)  # of gold scores
     labels: Sequence[str] = ()  # in the order of their numbers; else those of training, sorted
     aliases: Sequence[str] = ()  # names in papers
+    # Accuracy in points of the most frequent class in test, as the sole prediction; 0: unknown.
+    majority: Fraction = Fraction(0)
     language: str = "eng-Latn"  # ISO 639-3 code and script
 
     @property
@@ -78,124 +83,26 @@ class Task:
 
 
 _UNKNOWN = "und-Zyyy"  # language
-_ZERO_ONE = ("0", "1")
 
 
-def _year(name: str, sizes: Mapping[str, int], *aliases: str) -> Task:
-    path = f"downstream/STS/{name}-en-test/STS.input.{{split}}.txt"
-    return Task(name, "sts", PAIRS, path, sizes, reader="subsets", aliases=aliases)
+def _read_table() -> dict[str, Task]:
+    text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+    tasks = {}
+    for family in tomllib.loads(text)["families"]:
+        for name, own in family.pop("tasks").items():
+            fields = {"majority": "0", **family, **own}
+            fields["majority"] = 100 * Fraction(fields["majority"])
+            tasks[name] = Task(name, **fields)
+    return tasks
 
 
-def _polarity(name: str, file: str, positive: int, negative: int) -> Task:
-    path, sizes = f"downstream/{file}.{{split}}", {"positive": positive, "negative": negative}
-    names = {"positive": "pos", "negative": "neg"}
-    return Task(name, "transfer", NESTED, path, sizes, names, reader="classes", labels=_ZERO_ONE)
-
-
-def _probing(name: str, file: str, *aliases: str) -> Task:
-    path, sizes = f"probing/{file}.txt", {"train": 100_000, "dev": 10_000, "test": 10_000}
-    return Task(name, "probing", PROBING, path, sizes, reader="parts", aliases=aliases)
-
-
-def _xprobe(name: str, file: str, size: int = 10_000) -> Task:
-    """A probing task on other sentences, without a training part: "va" trains."""
-    path, sizes = f"probing-xprobe-en/{file}/{{split}}.txt.gz", {"train": size, "test": size}
-    return Task(f"xprobe-{name}", "xprobe", KFOLD, path, sizes, {"train": "va", "test": "te"})
-
-
-_TASKS = [
-    # SemEval-2012 task 6, test: 3108 pairs in 5 subsets (Agirre et al., 2012)
-    _year("STS12", {"MSRpar": 750, "MSRvid": 750, "SMTeuroparl": 459,
-                    "surprise.OnWN": 750, "surprise.SMTnews": 399}),
-    # *SEM 2013 shared task, test without SMT, which LDC distributes and SentEval leaves out: 1500
-    # pairs (Agirre et al., 2013)
-    _year("STS13", {"FNWN": 189, "headlines": 750, "OnWN": 561}),
-    # SemEval-2014 task 10, English test: 3750 pairs in 6 subsets (Agirre et al., 2014)
-    _year("STS14", {"deft-forum": 450, "deft-news": 300, "headlines": 750,
-                    "OnWN": 750, "images": 750, "tweet-news": 750}),
-    # SemEval-2015 task 2, English test: 3000 annotated of 8500 pairs in 5 subsets (Agirre et al.,
-    # 2015)
-    _year("STS15", {"answers-forums": 375, "answers-students": 750, "belief": 375,
-                    "headlines": 750, "images": 750}, "SICK15"),
-    # SemEval-2016 task 1, English test: 1186 annotated of 9183 pairs in 5 subsets (Agirre et al.,
-    # 2016)
-    _year("STS16", {"answer-answer": 254, "headlines": 249, "plagiarism": 230,
-                    "postediting": 244, "question-question": 209}),
-    # SemEval-2017 task 1, STS benchmark: 8628 pairs (Cer et al., 2017)
-    Task(
-        "STS-B", "sts", PAIRS, "downstream/STS/STSBenchmark/sts-{split}.csv",
-        {"train": 5749, "dev": 1500, "test": 1379},
-        columns=(5, 6, 4), aliases=["STSB", "STS-Benchmark"],
-    ),
-    # SemEval-2014 task 1: 9927 pairs; dev is the file called trial (Marelli et al., 2014)
-    Task(
-        "SICK-R", "sts", PAIRS, "downstream/SICK/SICK_{split}.txt",
-        {"train": 4500, "dev": 500, "test": 4927},
-        names={"dev": "trial", "test": "test_annotated"},
-        columns=(1, 2, 3), header=True, aliases=["SICKR"],
-    ),
-    _polarity("MR", "MR/rt-polarity", 5331, 5331),  # Pang and Lee, 2005
-    _polarity("CR", "CR/custrev", 2407, 1368),  # Hu and Liu, 2004
-    Task(  # Pang and Lee, 2004
-        "SUBJ", "transfer", NESTED, "downstream/SUBJ/subj.{split}",
-        {"objective": 5000, "subjective": 5000}, reader="classes", labels=_ZERO_ONE,
-    ),
-    _polarity("MPQA", "MPQA/mpqa", 3312, 7294),  # Wiebe et al., 2005
-    Task(  # Socher et al., 2013
-        "SST2", "transfer", SPLIT, "downstream/SST/binary/sentiment-{split}",
-        {"train": 67349, "dev": 872, "test": 1821}, labels=_ZERO_ONE, aliases=["SST", "SST-2"],
-    ),
-    Task(  # Li and Roth, 2002
-        "TREC", "transfer", KFOLD, "downstream/TREC/{split}.label", {"train": 5452, "test": 500},
-        names={"train": "train_5500", "test": "TREC_10"},
-        reader="trec", labels=("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"),
-    ),
-    Task(  # Dolan et al., 2004
-        "MRPC", "transfer", KFOLD, "downstream/MRPC/msr_paraphrase_{split}.txt",
-        {"train": 4076, "test": 1725},
-        columns=(3, 4, 0), header=True, labels=_ZERO_ONE, aliases=["MPRC"],
-    ),
-    # Conneau et al., 2018, in SentEval's data/probing
-    _probing("Length", "sentence_length", "SentLen"),
-    _probing("WordContent", "word_content"),
-    _probing("Depth", "tree_depth", "TreeDepth"),
-    _probing("TopConstituents", "top_constituents"),
-    _probing("BigramShift", "bigram_shift"),
-    _probing("Tense", "past_present"),
-    _probing("SubjNumber", "subj_number"),
-    _probing("ObjNumber", "obj_number"),
-    _probing("OddManOut", "odd_man_out"),
-    _probing("CoordinationInversion", "coordination_inversion", "CoordInv"),
-    # The English part of X-Probe (Ravishankar et al., 2019), sentences of another source
-    _xprobe("Length", "sentence_length", 4998),
-    _xprobe("WordContent", "word_content"),
-    # Of tree depth only one part is published.
-    Task(
-        "xprobe-Depth", "xprobe", NESTED, "probing-xprobe-en/tree_depth/te.txt.gz", {"all": 10_000},
-    ),
-    _xprobe("BigramShift", "bigram_shift"),
-    _xprobe("Tense", "past_present"),
-    _xprobe("SubjNumber", "subj_number"),
-    _xprobe("ObjNumber", "obj_number"),
-    _xprobe("OddManOut", "odd_man_out"),
-    _xprobe("CoordinationInversion", "coordination_inversion"),
-    # Chinese STS-B (CNSD), a translation of STS-B with integer scores: 8050 pairs, the files in
-    # shuxinyin/SimCSE-Pytorch; not in the hub's archive
-    Task(
-        "CNSD-STS-B", "chinese", PAIRS, "downstream/CNSD-STS-B/cnsd-sts-{split}.txt",
-        {"train": 5231, "dev": 1458, "test": 1361},
-        columns=(1, 2, 3), separator="||", even=True, language="cmn-Hans",
-    ),
-]  # fmt: skip
-TASKS = {task.name: task for task in _TASKS}
+TASKS = _read_table()
 GROUPS: dict[str, tuple[str, ...]] = {}
-for _task in _TASKS:
+for _task in TASKS.values():
     GROUPS[_task.group] = (*GROUPS.get(_task.group, ()), _task.name)
-STS_TASKS, TRANSFER_TASKS, PROBING_TASKS, XPROBE_TASKS, CHINESE_TASKS = (
-    GROUPS[name] for name in ("sts", "transfer", "probing", "xprobe", "chinese")
-)
+STS_TASKS, TRANSFER_TASKS, PROBING_TASKS, XPROBE_TASKS, CHINESE_TASKS = GROUPS.values()
 GROUPS["all"] = (*STS_TASKS, *TRANSFER_TASKS, *PROBING_TASKS)
-WITH_SUBSETS = tuple(task.name for task in _TASKS if task.has_subsets)
+WITH_SUBSETS = tuple(task.name for task in TASKS.values() if task.has_subsets)
 # Tasks of the "Avg" that papers report, by metric.
 AVERAGED = {name: GROUPS[metric.average] for name, metric in METRICS.items() if metric.average}
 # The dev sets whose plain mean is "Avg. STS" on dev, as `avg_sts` in SimCSE's trainer.
@@ -213,7 +120,7 @@ for _metric in (aggregated("spearman", mean) for mean in AGGREGATIONS):
         (task, "test", _metric if task in WITH_SUBSETS else "spearman") for task in STS_TASKS
     ]
 AVERAGES["Avg", "dev", "spearman"] = [(task, "dev", "spearman") for task in DEV_AVERAGE]
-ALIASES = {alias: task.name for task in _TASKS for alias in task.aliases} | {"Avg.": "Avg"}
+ALIASES = {alias: task.name for task in TASKS.values() for alias in task.aliases} | {"Avg.": "Avg"}
 
 
 def is_task(name: str) -> bool:
@@ -276,7 +183,7 @@ class Board:
         return task != "Avg" or AVERAGED.get(self.metric) == self.tasks
 
 
-# Heading of a group's table, and its tasks in a sentence; by default the name of the group.
+# Heading of a group's table, and its tasks in a sentence.
 _HEADINGS = {
     "sts": ("STS", "seven STS tasks"),
     "transfer": ("Transfer", "seven transfer tasks"),
@@ -288,37 +195,26 @@ _HEADINGS = {
 }
 
 
-def _boards(group: str, tasks: Sequence[Task]) -> list[Board]:
-    """The tables of a group: one for each metric that all of its tasks have."""
-    family, subject = _HEADINGS.get(group, (group, f"the tasks {group}"))
-    names = tuple(task.name for task in tasks)
-    boards = []
-    for metric, entry in METRICS.items():
-        if tasks and all(metric in metrics_of(task.protocol, task.name) for task in tasks):
-            title, heading = group, family
-            # The main metric has the group's own name.
-            if not entry.is_main:
-                title += entry.suffix or f"_{metric}"
-                heading += f", {entry.heading or entry.title}"
-            classifier = entry.classifier if tasks[0].protocol == PROBING else ""
-            boards.append(Board(title, heading, subject, names, metric, classifier))
+def boards_of(tasks: Iterable[str]) -> dict[str, Board]:
+    """Return the tables of a suite by name: of all groups and of user-defined tasks, one for each
+    metric that all tasks of a group have."""
+    groups: dict[str, list[Task]] = {group: [] for group in _HEADINGS}
+    for task in map(task_of, dict.fromkeys([*TASKS, *tasks])):
+        groups[task.group].append(task)
+    boards = {}
+    for group, members in groups.items():
+        for metric, entry in METRICS.items():
+            if members and all(metric in metrics_of(task.protocol, task.name) for task in members):
+                family, subject = _HEADINGS[group]
+                classifier = entry.classifier if members[0].protocol == PROBING else ""
+                boards[group + entry.suffix] = Board(
+                    group + entry.suffix, family + entry.heading, subject,
+                    tuple(task.name for task in members), metric, classifier,
+                )  # fmt: skip
     return boards
 
 
-def boards_of(tasks: Iterable[str]) -> dict[str, Board]:
-    """Return the tables of a suite by name: `BOARDS` and those of user-defined tasks."""
-    entries = [task_of(name) for name in dict.fromkeys(tasks)]
-    boards = [*BOARDS.values()]
-    for group in ("own_sts", "own_probing"):
-        boards += _boards(group, [task for task in entries if task.group == group])
-    return {board.name: board for board in boards}
-
-
-BOARDS = {
-    board.name: board
-    for group, names in GROUPS.items()
-    for board in _boards(group, [TASKS[name] for name in names])
-}
+BOARDS = boards_of(())
 
 
 # --- Scores and their averages

@@ -9,15 +9,14 @@ A GPU is kept busy by few large operations, so there heads of unlike shapes shar
 with units that are exactly 0. A processor is kept busy by several loops, each on its own threads.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 from torch.optim.adam import adam
 from torch.optim.rmsprop import rmsprop
 
@@ -44,43 +43,22 @@ def with_ones(features: Tensor) -> Tensor:
     return torch.cat([features, features.new_ones(len(features), 1)], dim=1)
 
 
-def initial(width: int, classes: int, hidden: int = 0) -> tuple[list[Tensor], torch.Generator]:
-    """SentEval's initial weights, a layer (classes, width + 1), or with hidden units two, (hidden,
-    width + 1) and (classes, hidden + 1), and its random generator after them."""
+def _shapes(width: int, classes: int, hidden: int) -> list[tuple[int, int]]:
+    """Inputs and units of each layer of a classifier of features (n, width)."""
+    return [(width, hidden), (hidden, classes)] if hidden else [(width, classes)]
+
+
+def _initial(shapes: Sequence[tuple[int, int]]) -> tuple[list[Tensor], torch.Generator]:
+    """SentEval's initial weights of layers, (units, inputs + 1), and its random generator after
+    them."""
     with torch.random.fork_rng(devices=[]):
         seed_torch(CLASSIFIER_SEED)
-        sizes = [width, hidden, classes] if hidden else [width, classes]
-        layers = [nn.Linear(a, b) for a, b in pairwise(sizes)]
+        layers = [nn.Linear(*shape) for shape in shapes]
         generator = torch.Generator().set_state(torch.get_rng_state())
-    weights = [
-        torch.cat([layer.weight, layer.bias.unsqueeze(1)], dim=1).detach() for layer in layers
-    ]
+    weights = []
+    for layer in layers:
+        weights.append(torch.cat([layer.weight, layer.bias.unsqueeze(1)], dim=1).detach())
     return weights, generator
-
-
-def _pad(weights: Sequence[Tensor], classes: int, hidden: int) -> list[Tensor]:
-    """Layers as of `initial`, with absent units and labels up to the given numbers."""
-    layers = []
-    for layer, (inputs, units) in zip(weights, shapes(weights, classes, hidden), strict=True):
-        absent, missing = units - len(layer), inputs + 1 - layer.shape[1]
-        products = F.pad(layer[:, :-1], (0, missing, 0, absent))
-        biases = F.pad(layer[:, -1:], (0, 0, 0, absent), value=ABSENT)
-        layers.append(torch.cat([products, biases], dim=1))
-    return layers
-
-
-def unpad(weights: Sequence[Tensor], classes: int, hidden: int) -> list[Tensor]:
-    """Undo `_pad`; the layers are copies."""
-    return [
-        torch.cat([layer[:units, :inputs], layer[:units, -1:]], dim=1)
-        for layer, (inputs, units) in zip(weights, shapes(weights, classes, hidden), strict=True)
-    ]
-
-
-def shapes(weights: Sequence[Tensor], classes: int, hidden: int) -> list[tuple[int, int]]:
-    """Inputs and units of each layer of a classifier of the same features."""
-    width = weights[0].shape[1] - 1
-    return [(width, hidden), (hidden, classes)] if hidden else [(width, classes)]
 
 
 def _forward(
@@ -168,7 +146,7 @@ class Optimiser:
         """`fused` takes torch's fused Adam, a single launch on a GPU; it rounds differently."""
         self.name, self.decays, self.fused = name, decays.view(-1, 1, 1), fused
         self.squares = [torch.zeros_like(weight) for weight in weights]
-        self.means = [torch.zeros_like(weight) for weight in weights] if name == "adam" else []
+        self.means = [torch.zeros_like(weight) for weight in weights]  # of Adam
         self.steps = [torch.zeros((), device=decays.device if fused else "cpu") for _ in weights]
 
     def select(self, heads: Tensor) -> None:
@@ -255,13 +233,11 @@ def fit(
     """Train all heads of all folds, on the device and in the dtype of `features`, (n, d); labels
     are int64 (n,). Heads of unlike shapes share a loop if `padded`, and on a GPU."""
     inputs, on_gpu = with_ones(features), features.is_cuda
-    block = BLOCK["cuda" if on_gpu else "cpu"]
-    cohorts = [
-        _Cohort(inputs, labels, group[start : start + block], settings)
-        for group in _groups(folds, padded or on_gpu)
-        for start in range(0, len(group), block)
-    ]
-    trained: list[dict[int, Fitted]] = [{} for _ in folds]
+    block, cohorts = BLOCK[features.device.type], []
+    for group in _groups(folds, padded or on_gpu):
+        for start in range(0, len(group), block):
+            cohorts.append(_Cohort(inputs, labels, group[start : start + block], settings))
+    trained: dict[int, dict[int, Fitted]] = defaultdict(dict)
 
     def train(cohort: _Cohort, is_stopped: Callable[[], bool]) -> None:
         for part, fitted in cohort.train(is_stopped):
@@ -271,32 +247,38 @@ def fit(
     # begin first, so that none runs alone last.
     cohorts.sort(key=lambda cohort: -cohort.size)
     side_by_side(train, cohorts, 1 if on_gpu else len(cohorts), share=None if on_gpu else 1)
-    return [[heads[index] for index in range(len(heads))] for heads in trained]
+    results = []
+    for place, fold in enumerate(folds):
+        results.append([trained[place][index] for index in range(len(fold.heads))])
+    return results
 
 
 class _Part(NamedTuple):
     """Some heads of a fold: the fold's place, theirs in it, and the fold with only these heads."""
 
     place: int
-    heads: list[int]
+    heads: Sequence[int]
     fold: Fold
 
 
 def _groups(folds: Sequence[Fold], padded: bool) -> list[list[_Part]]:
     """Heads that may share a loop: their training parts have equal lengths, and the folds have
     equally many heads, of layers of one shape or `padded` to it."""
-    groups: dict[tuple[object, ...], list[_Part]] = {}
+    groups: dict[tuple[object, ...], list[_Part]] = defaultdict(list)
     for place, fold in enumerate(folds):
-        by_layers: dict[object, list[int]] = {}
         # 0 where a loop may hold folds of different numbers of labels.
-        labels = fold.classes if not padded or fold.classes > PADDED_CLASSES else 0
-        for index, head in enumerate(fold.heads):
-            by_layers.setdefault(head.hidden > 0 if padded else head.hidden, []).append(index)
-        for layers, indices in by_layers.items():
-            part = _Part(place, indices, replace(fold, heads=tuple(fold.heads[i] for i in indices)))
-            shapes = tuple((head.hidden, head.dropout) for head in part.fold.heads)
-            key = (len(fold.train), fold.dev is None, layers, labels, shapes)
-            groups.setdefault(key, []).append(part)
+        labels = fold.classes
+        if padded and labels <= PADDED_CLASSES:
+            labels = 0
+        by_layers: dict[int, list[tuple[int, ClassifierHead]]] = defaultdict(list)
+        for member in enumerate(fold.heads):
+            hidden = member[1].hidden
+            by_layers[min(hidden, 1) if padded else hidden].append(member)
+        for members in by_layers.values():
+            indices, heads = zip(*members, strict=True)
+            shapes = tuple((head.hidden, head.dropout) for head in heads)
+            part = _Part(place, indices, replace(fold, heads=heads))
+            groups[len(fold.train), fold.dev is None, labels, shapes].append(part)
     return list(groups.values())
 
 
@@ -310,15 +292,16 @@ class _Cohort:
         self.parts, folds = list(parts), [part.fold for part in parts]
         self.heads = folds[0].heads  # of every fold, but for the decay
         self.shuffle = np.random.RandomState(CLASSIFIER_SEED)
-        rows = torch.from_numpy(np.stack([fold.train for fold in folds], axis=1))
+        rows = torch.from_numpy(np.stack([fold.train for fold in folds], axis=1)).to(inputs.device)
         if folds[0].dev is None:
             order = self.shuffle.permutation(len(rows))
             held_out = int(HELD_OUT * len(rows))
             self.dev = list(rows[order[:held_out]].T)
             rows = rows[order[held_out:]]
         else:
-            self.dev = [torch.from_numpy(fold.dev) for fold in folds]
-        self.rows, self.dev = rows.to(inputs.device), [part.to(inputs.device) for part in self.dev]
+            self.dev = [torch.from_numpy(fold.dev).to(inputs.device) for fold in folds]
+        self.rows = rows
+        self.width = inputs.shape[1] - 1
         self.one_hot = torch.eye(max(fold.classes for fold in folds)).to(inputs)
         self._draw(folds)
         decays = torch.tensor([head.decay for fold in folds for head in fold.heads]).to(inputs)
@@ -328,13 +311,24 @@ class _Cohort:
 
     def _draw(self, folds: Sequence[Fold]) -> None:
         """Draw the initial weights; SentEval's dropout masks follow in the same generator."""
-        width, hidden = self.inputs.shape[1] - 1, max(head.hidden for head in self.heads)
-        first, generators = [], {}
+        hidden = max(head.hidden for head in self.heads)
+        self.weights = []
+        for inputs, units in _shapes(self.width, len(self.one_hot), hidden):
+            layer = self.inputs.new_zeros(len(folds), len(self.heads), units, inputs + 1)
+            layer[..., -1] = ABSENT
+            self.weights.append(layer.flatten(0, 1))
+        generators: dict[int, list[torch.Generator]] = {}
+        place = 0
         for fold in folds:
-            drawn = [initial(width, fold.classes, head.hidden) for head in self.heads]
-            generators[fold.classes] = [generator for _, generator in drawn]
-            first += [_pad(layers, len(self.one_hot), hidden) for layers, _ in drawn]
-        self.weights = [torch.stack(layer).to(self.inputs) for layer in zip(*first, strict=True)]
+            generators[fold.classes] = []
+            for head in self.heads:
+                drawn, generator = _initial(_shapes(self.width, fold.classes, head.hidden))
+                generators[fold.classes].append(generator)
+                for layer, own in zip(self.weights, drawn, strict=True):
+                    units, inputs = own.shape
+                    layer[place, :units, : inputs - 1] = own[:, :-1]
+                    layer[place, :units, -1] = own[:, -1]
+                place += 1
         self.dropout = _Dropout(self.inputs, self.heads, generators) if hidden else None
 
     def train(self, is_stopped: Callable[[], bool]) -> Iterator[tuple[_Part, list[Fitted]]]:
@@ -376,11 +370,13 @@ class _Cohort:
 
     def _fitted(self, place: int, correct: list[int], best: Sequence[Tensor]) -> list[Fitted]:
         """The best states of one fold's heads."""
-        size, classes, fitted = len(self.dev[place]), self.parts[place].fold.classes, []
+        classes, fitted = self.parts[place].fold.classes, []
         for i, head in enumerate(self.heads):
-            layers = [layer[place * len(self.heads) + i] for layer in best]
-            weights = unpad(layers, classes, head.hidden)
-            fitted.append(Fitted(correct[i] / size, weights))
+            shapes, weights = _shapes(self.width, classes, head.hidden), []
+            for layer, (inputs, units) in zip(best, shapes, strict=True):
+                own = layer[place * len(self.heads) + i, :units]
+                weights.append(torch.cat([own[:, :inputs], own[:, -1:]], dim=1))
+            fitted.append(Fitted(correct[i] / len(self.dev[place]), weights))
         return fitted
 
     def _select(self, folds: Tensor, heads: Tensor) -> None:

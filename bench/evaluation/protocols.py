@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from math import ceil
 
 import numpy as np
@@ -71,18 +71,16 @@ def nested(data: SplitPart, classes: int, settings: Settings) -> ProtocolResult:
     part."""
     labels = data.labels.cpu().numpy()
     outer = _folds(labels, settings.folds)
-    inner = [
-        Fold(train[inner_train], train[inner_dev], GRID, classes)
-        for train, _ in outer
-        for inner_train, inner_dev in _folds(labels[train], settings.folds)
-    ]
-    fitted = fit(data.features, data.labels, inner, settings)
-    starts = range(0, len(fitted), settings.folds)
-    scores = [_means(fitted[start : start + settings.folds]) for start in starts]
-    refit = [
-        Fold(train, None, _best(means), classes)
-        for (train, _), means in zip(outer, scores, strict=True)
-    ]
+    inner = []
+    for train, _ in outer:
+        for inner_train, inner_dev in _folds(labels[train], settings.folds):
+            inner.append(Fold(train[inner_train], train[inner_dev], GRID, classes))
+    fitted = iter(fit(data.features, data.labels, inner, settings))
+    scores, refit = [], []
+    for train, _ in outer:
+        means = _means(list(islice(fitted, settings.folds)))
+        scores.append(max(means))
+        refit.append(Fold(train, None, _best(means), classes))
     fits = fit(data.features, data.labels, refit, settings)
     tests, predicted = [], np.empty_like(labels)
     for (_, test), (head,) in zip(outer, fits, strict=True):
@@ -90,8 +88,8 @@ def nested(data: SplitPart, classes: int, settings: Settings) -> ProtocolResult:
         predicted[test] = head.predict(data.features[rows])
         tests.append(_accuracy(predicted[test], labels[test]))
     # SentEval rounds means with numpy, single accuracies with Python.
-    dev = np.round(np.mean([max(score) for score in scores]), 2)
-    return ProtocolResult(float(dev), float(np.round(np.mean(tests), 2)), predicted)
+    dev, found = np.round(np.mean(scores), 2), np.round(np.mean(tests), 2)
+    return ProtocolResult(float(dev), float(found), predicted)
 
 
 def kfold(train: SplitPart, test: SplitPart, classes: int, settings: Settings) -> ProtocolResult:
@@ -112,19 +110,19 @@ def best_on_dev(
     SentEval retrains the best, which gives the same classifier. The tasks have equally many
     training samples.
     """
-    known = [parts[name] for parts, _ in tasks for name in ("train", "dev")]
-    features = torch.cat([part.features for part in known])
-    labels = torch.cat([part.labels for part in known])
-    rows = np.split(np.arange(len(labels)), np.cumsum([len(part.labels) for part in known])[:-1])
-    heads = tuple(chain.from_iterable(grids))
-    folds = [
-        Fold(train, dev, heads, classes)
-        for (_, classes), train, dev in zip(tasks, rows[::2], rows[1::2], strict=True)
-    ]
+    features, labels, folds, end = [], [], [], 0
+    for parts, classes in tasks:
+        start, middle = end, end + len(parts["train"].labels)
+        end = middle + len(parts["dev"].labels)
+        for part in (parts["train"], parts["dev"]):
+            features.append(part.features)
+            labels.append(part.labels)
+        for grid in grids:
+            folds.append(Fold(np.arange(start, middle), np.arange(middle, end), grid, classes))
+    fits = iter(fit(torch.cat(features), torch.cat(labels), folds, settings))
     results = []
-    for (parts, _), fitted in zip(tasks, fit(features, labels, folds, settings), strict=True):
-        left, test = iter(fitted), parts["test"]
-        results.append([_selected(list(islice(left, len(grid))), test) for grid in grids])
+    for parts, _ in tasks:
+        results.append([_selected(next(fits), parts["test"]) for _ in grids])
     return results
 
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import closing
 from functools import cache, lru_cache
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,7 +41,7 @@ KEY = 16  # bytes of a sentence's hash
 
 
 def _key(sentence: str) -> bytes:
-    return hashlib.sha256(sentence.encode("utf-8")).digest()[:KEY]
+    return hashlib.sha256(sentence.encode()).digest()[:KEY]
 
 
 class VectorStore:
@@ -53,8 +52,8 @@ class VectorStore:
 
     def __init__(self, folder: Path, encoder: Encoder) -> None:
         """Open or create a store. Vectors of another encoder are not seen."""
-        self.encoder, self.identity = encoder, encoder.identity
-        self._folder, self._lock = folder / self.identity, FileLock(folder / ".lock", 0)
+        self.encoder = encoder
+        self._folder, self._lock = folder / encoder.identity, FileLock(folder / ".lock", 0)
         self._folder.mkdir(parents=True, exist_ok=True)
         try:
             self._lock.acquire()
@@ -78,31 +77,23 @@ class VectorStore:
         base = innermost(self.encoder)
         if tokens and isinstance(base, TransformerEncoder):
             base.read_tokens(sentences, tokens)
-        missing = sorted(
-            (text for text in dict.fromkeys(sentences) if _key(text) not in self._vectors),
-            key=lambda text: (-len(text), text),
-        )
+        missing = [text for text in {*sentences} if _key(text) not in self._vectors]
+        missing.sort(key=lambda text: (-len(text), text))
         size = CHUNK if device == "cpu" else CHUNK * GPU_CHUNKS
         progress = Progress(len(missing), f"encode {len(missing):,} sentences")
         for start in range(0, len(missing), size):
             chunk = missing[start : start + size]
-            self._append(chunk, np.ascontiguousarray(self.encoder.encode(chunk), dtype=np.float32))
+            vectors = np.asarray(self.encoder.encode(chunk), np.float32)
+            width = next(iter(self._vectors.values()), vectors[-1:]).size
+            check_vectors(chunk, vectors, width)  # what is written is not encoded again
+            rows = np.empty(len(chunk), [("key", np.void, KEY), ("vector", np.float32, width)])
+            rows["key"] = np.frombuffer(b"".join(map(_key, chunk)), rows["key"].dtype)
+            rows["vector"] = vectors
+            file = self._folder / f"{len(self._vectors):08}.npy"
+            with atomic_file(file) as temporary:
+                np.save(temporary, rows)
+            self._read(file)
             progress.advance(len(chunk))
-
-    def _append(self, sentences: Sequence[str], vectors: np.ndarray) -> None:
-        # What is written is not encoded again.
-        width = vectors.shape[-1]
-        for known in self._vectors.values():
-            width = len(known)
-            break
-        check_vectors(sentences, vectors, width)
-        rows = np.empty(len(sentences), [("key", np.void, KEY), ("vector", np.float32, width)])
-        keys = b"".join(map(_key, sentences))
-        rows["key"], rows["vector"] = np.frombuffer(keys, rows["key"].dtype), vectors
-        file = self._folder / f"{len(self._vectors):08}.npy"
-        with atomic_file(file) as temporary:
-            np.save(temporary, rows)
-        self._read(file)
 
     def __call__(self, sentences: Sequence[str]) -> np.ndarray:
         """Vectors of sentences that were added, float32 (n, d)."""
@@ -134,14 +125,19 @@ def read_tasks(names: Sequence[str], data: Path) -> list[ReadTask]:
     """Read tasks by name or group. STS tasks with a dev split yield two tasks, one a split."""
     if not names:
         raise UserError(f"'tasks' names no task; give {', '.join(GROUPS)}, or names of tasks")
-    return [task for name in expand_tasks(names) for task in read_scored(name, data)]
+    tasks: list[ReadTask] = []
+    for name in expand_tasks(names):
+        tasks += read_scored(name, data)
+    return tasks
 
 
 def sentences(tasks: Sequence[ReadTask], adapt: Adaptation | None = None) -> list[str]:
     """The distinct sentences of tasks, in order of first appearance; with `adapt` all those that
     it is fitted on."""
-    texts = [task.target() if adapt else task.sentences() for task in tasks]
-    return list(dict.fromkeys(chain.from_iterable(texts)))
+    texts: dict[str, None] = {}
+    for task in tasks:
+        texts |= dict.fromkeys(task.target() if adapt else task.sentences())
+    return list(texts)
 
 
 def vectors_of(encoder: Encoder, texts: Sequence[str]) -> EncodeSentences:
@@ -159,10 +155,9 @@ def encoded(encoder: Encoder, tasks: Sequence[ReadTask]) -> EncodeSentences:
 def score_tasks(
     encoder: Encoder, tasks: Sequence[ReadTask], vectors: EncodeSentences | None = None
 ) -> list[TaskRecord]:
-    """Score STS tasks from vectors in memory, those of `encoded`."""
-    return score_vectors(
-        tasks, vectors or encoded(encoder, tasks), adapt=adaptation(encoder)
-    ).records
+    """Score STS tasks from vectors in memory, by default those of `encoded`."""
+    vectors = vectors or encoded(encoder, tasks)
+    return score_vectors(tasks, vectors, adapt=adaptation(encoder)).records
 
 
 @float32_products(ELSEWHERE)
@@ -178,7 +173,7 @@ def score_encoder(
     """Score an encoder on tasks, as `score_tasks`; an interrupted call is resumed by the next
     one with the same `work`, of vectors and finished tasks. Scorings of a suite share `tokens`."""
     with disk_errors(work), closing(VectorStore(work, encoder)) as store:
-        adapt, finished = adaptation(encoder), work / store.identity
+        adapt, finished = adaptation(encoder), work / encoder.identity
         store.add(sentences(tasks, adapt), device, tokens)
         return score_vectors(
             tasks, store, adapt=adapt, mode=mode, device=device, finished=finished, seen=seen
@@ -231,13 +226,13 @@ def score_vectors(
                 items[task.name] = {"gold": gold, "similarity": np.concatenate(similarities)}
         if task.has_test and seen:
             records += _on_unseen(task, items[task.name], seen)
-    scores = {
-        (record["task"], "test", record["metric"]): record["value"]
-        for record in records
-        if (record["split"], record["aggregation"]) == ("test", "all")
-    }
-    means = [score_record(*cell, value) for cell, value in averages(scores).items()]
-    return EncoderScores(records + means, items)
+    scores = {}
+    for record in records:
+        if (record["split"], record["aggregation"]) == ("test", "all"):
+            scores[record["task"], "test", record["metric"]] = record["value"]
+    for cell, value in averages(scores).items():
+        records.append(score_record(*cell, value))
+    return EncoderScores(records, items)
 
 
 def with_keys(tasks: Sequence[ReadTask], items: Mapping[str, Columns]) -> dict[str, np.ndarray]:
@@ -285,18 +280,19 @@ def _classified(
     finished: Path | None,
 ) -> Iterator[Classified]:
     """Yield the results of each task; those in the folder `finished` are read, others written."""
-    files = {
-        task.name: finished / f"{task.name}-{mode}-{sha256_text(str(task_sums([task])))[:16]}.json"
-        for task in tasks
-        if finished
-    }
-    known = {name: read_json(file) for name, file in files.items() if file.is_file()}
+    files, known = {}, {}
+    for task in tasks:
+        if finished:
+            digest = sha256_text(str(task_sums([task])))[:16]
+            files[task.name] = file = finished / f"{task.name}-{mode}-{digest}.json"
+            if file.is_file():
+                known[task.name] = read_json(file)
     progress = Progress(len(tasks), f"classify {counted(len(tasks), 'task')}", len(known))
     for task in tasks:
         if task.name not in known:
             waiting = [item for item in tasks if item.name not in known]
             together = _trained_together(task, waiting, device)
-            scored = _score_labelled(together, list(map(final, together)), MODES[mode], device)
+            scored = _score_labelled(together, final, MODES[mode], device)
             for item, result in zip(together, scored, strict=True):
                 known[item.name] = result
                 if item.name in files:
@@ -312,27 +308,27 @@ def _trained_together(
     equally many training samples, else it alone: a processor would only need more memory."""
     if device == "cpu" or task.protocol != PROBING:
         return [task]
-    size = len(task.splits["train"].labels)
-    probing = [item for item in waiting if item.protocol == PROBING]
-    return [item for item in probing if len(item.splits["train"].labels) == size]
+    size, together = len(task.splits["train"].labels), []
+    for item in waiting:
+        if item.protocol == PROBING and len(item.splits["train"].labels) == size:
+            together.append(item)
+    return together
 
 
 def _score_labelled(
     tasks: Sequence[LabelledTask],
-    vectors: Sequence[EncodeSentences],
+    final: Callable[[ReadTask], EncodeSentences],
     settings: Settings,
     device: str,
 ) -> list[Classified]:
     """The results of each task of `_trained_together`."""
     splits: list[protocols.Split] = []
-    for task, lookup in zip(tasks, vectors, strict=True):
-        parts = {
-            name: protocols.SplitPart(
-                torch.from_numpy(task.features(name, lookup)).to(device),
-                torch.from_numpy(samples.labels).to(device),
-            )
-            for name, samples in task.splits.items()
-        }
+    for task in tasks:
+        vectors, parts = final(task), {}
+        for name, samples in task.splits.items():
+            features = torch.from_numpy(task.features(name, vectors)).to(device)
+            labels = torch.from_numpy(samples.labels).to(device)
+            parts[name] = protocols.SplitPart(features, labels)
         splits.append((parts, task.classes))
     protocol, (parts, classes) = tasks[0].protocol, splits[0]
     if protocol == NESTED:
@@ -342,7 +338,7 @@ def _score_labelled(
     else:
         grids = [protocols.GRID, protocols.NETWORKS] if protocol == PROBING else [protocols.GRID]
         results = protocols.best_on_dev(splits, grids, settings)
-    return [_result(task, of_task) for task, of_task in zip(tasks, results, strict=True)]
+    return list(map(_result, tasks, results))
 
 
 def _result(task: LabelledTask, results: Sequence[protocols.ProtocolResult]) -> Classified:
@@ -350,10 +346,8 @@ def _result(task: LabelledTask, results: Sequence[protocols.ProtocolResult]) -> 
     samples the former gets right."""
     records = []
     for metric, result in zip(("accuracy", "accuracy_mlp"), results, strict=False):
-        records += [
-            score_record(task.name, "test", metric, result.test),
-            score_record(task.name, "dev", metric, result.dev),
-        ]
+        records.append(score_record(task.name, "test", metric, result.test))
+        records.append(score_record(task.name, "dev", metric, result.dev))
     labels, predicted = task.test.labels, results[0].predicted
     for name, described in metrics_of(task.protocol, task.name).items():
         if described.formula:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from bench.judge.systems import shown_name
 from bench.judged.rows import BoardRow, Heading, OrderRow
-from bench.results.suite_results import RunResults, SuiteResults, deviations
+from bench.results.suite_results import FAILED, RunResults, SuiteResults, deviations
 from bench.runs import config
 
 GROWTH = (
@@ -26,9 +26,11 @@ def _partial(suite: SuiteResults) -> str:
     missing = [result for result in suite.runs if result.status == "missing"]
     if not missing:
         return ""
-    failed = sum(result.has_failed for result in missing)
     made = f"Partial: {len(suite.runs) - len(missing)} of {len(suite.runs)} runs have been made"
-    return f"{made}, {failed} failed." if failed else f"{made}."
+    failed = sum(result.reason == FAILED for result in missing)
+    if failed:
+        made += f", {failed} failed"
+    return f"{made}."
 
 
 def heading(
@@ -41,19 +43,17 @@ def heading(
     """The heading of a suite with its tables, the runs of its baseline, and why there are no
     pairs."""
     plan = suite.plan
-    of_project = {path.stem for path in config.SUITES.glob("*.yaml")}
-    return Heading(
-        suite=plan.suite,
-        mode=plan.mode,
-        config=plan.suite if plan.suite in of_project else "FILE.yaml",
-        baseline=plan.baseline,
+    is_of_project = (config.SUITES / f"{plan.suite}.yaml").is_file()
+    return Heading.of(
+        plan,
+        config=plan.suite if is_of_project else "FILE.yaml",
         baseline_name=shown_name(baseline[0]) if baseline else "",
         baseline_has_seeds=any(result.run.seed is not None for result in baseline),
         uncompared=uncompared,
-        boards=tuple(tables),
-        stand_ins=tuple(plan.stand_ins.values()),
-        differs=tuple(differs(suite)),
+        boards=tables,
+        stand_ins=plan.stand_ins.values(),
+        differs=differs(suite),
         partial=_partial(suite),
         growth=GROWTH if plan.dropped or any(run.added for run in plan.runs) else "",
-        orders=tuple(orders),
+        orders=orders,
     )

@@ -87,10 +87,10 @@ def _difference(first: np.ndarray, second: np.ndarray) -> Callable[[np.ndarray],
         differences = first["right"].astype(float) - second["right"]
         return lambda counts: float(counts @ differences / counts.sum())
     values = first["gold"], first["similarity"], second["similarity"]
-    gold, a, b = (np.unique(column, return_inverse=True)[1] for column in values)
+    columns = [np.unique(column, return_inverse=True)[1] for column in values]
 
     def difference(counts: np.ndarray) -> float:
-        of_gold, of_a, of_b = (_ranks(ties, counts) for ties in (gold, a, b))
+        of_gold, of_a, of_b = (_ranks(ties, counts) for ties in columns)
         return _correlation(of_gold, of_a, counts) - _correlation(of_gold, of_b, counts)
 
     return difference
@@ -104,5 +104,5 @@ def _ranks(ties: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 def _correlation(x: np.ndarray, y: np.ndarray, counts: np.ndarray) -> float:
-    x, y = x - np.average(x, weights=counts), y - np.average(y, weights=counts)
-    return float((counts * x) @ y / sqrt((counts * x) @ x * ((counts * y) @ y)))
+    (of_x, of_both), (_, of_y) = np.cov(x, y, fweights=counts)
+    return float(of_both / sqrt(of_x * of_y))

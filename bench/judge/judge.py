@@ -1,17 +1,18 @@
 """From the results of a suite to its rows (`bench.judged.rows`)."""
 
 from bench.judge.heading import heading
-from bench.judge.numbers import judge_numbers, number_rows
+from bench.judge.numbers import judge_numbers, number_rows, quoted_rows, setting_rows
 from bench.judge.orders import orders
-from bench.judge.pairs import NothingToCompare, against, find
-from bench.judge.quoted import quoted_rows
-from bench.judge.runs import run_row
+from bench.judge.pairs import against, find, results_on
 from bench.judge.series import figures
-from bench.judge.settings import settings
-from bench.judge.systems import beside_baseline, board_rows, system_rows
+from bench.judge.systems import board_rows, shown_name, system_rows
 from bench.judge.world import judge_world
-from bench.judged.rows import Judged, PairRow, QuotedRow, SystemRow
+from bench.judged.rows import Analysis, Judged, PairRow, RunRow, SystemRow
 from bench.results.suite_results import RunResults, SuiteResults
+from bench.utils.errors import UserError
+
+_ORIGIN = ("code", "data", "corpora", "device", "arithmetic", "versions")
+_CURVE = ("step", "dev", "loss", "alignment", "uniformity")
 
 
 def judge(suite: SuiteResults) -> Judged:
@@ -21,33 +22,61 @@ def judge(suite: SuiteResults) -> Judged:
     baseline: list[RunResults] = []
     pairs: list[PairRow] = []
     uncompared = ""
+    baseline_ids: list[str] = []
     if suite.plan.baseline:
-        for results in find(suite, suite.plan.baseline).results.values():
-            baseline += results
+        text = find(suite, suite.plan.baseline).text
+        for backbone in dict.fromkeys(result.run.backbone for result in suite.runs):
+            baseline += results_on(suite, text, backbone)
         try:
             pairs = against(suite, suite.plan.baseline)
-        except NothingToCompare as error:
+            baseline_ids = [result.run.id for result in baseline]
+        except UserError as error:
             uncompared = str(error)
-    baseline_ids = {result.run.id for result in baseline}
     systems: list[SystemRow] = []
-    quoted: list[QuotedRow] = []
     for board in tables:
-        rows = system_rows(suite, board)
-        if pairs:
-            rows = beside_baseline(board, rows, pairs, baseline_ids)
-        systems += rows
-        quoted += quoted_rows(suite, board)
+        systems += system_rows(suite, board, pairs, baseline_ids)
     world = judge_world(suite)
     if all(row.verdict.kind == "not comparable" for row in world):
         world = []  # a suite of its own recipe
-    return Judged(
+    return Judged.of(
         suite=heading(suite, tables, baseline, uncompared, orders(numbers, tables)),
-        numbers=tuple(numbers),
-        settings=tuple(settings()),
-        quoted=tuple(quoted),
-        world=tuple(world),
-        systems=tuple(systems),
-        pairs=tuple(pairs),
-        series=tuple(figures(suite)),
-        runs=tuple(map(run_row, suite.runs)),
+        numbers=numbers,
+        settings=setting_rows(),
+        quoted=quoted_rows(suite, tables),
+        world=world,
+        systems=systems,
+        pairs=pairs,
+        series=figures(suite),
+        runs=[_run_row(result) for result in suite.runs],
+    )
+
+
+def _run_row(result: RunResults) -> RunRow:
+    """How a training went, and what the scores of its run come from."""
+    planned, provenance = result.run, result.provenance
+    outcome, written = provenance.outcome, provenance.as_written()
+    title = f"{shown_name(result)}, {planned.backbone}"
+    if planned.seed is not None:
+        title += f", seed {planned.seed}"
+    curve = {}
+    for name in _CURVE:
+        values = [getattr(point, name) for point in outcome.curve or []]
+        if set(values) - {None}:
+            curve[name] = values
+    analyses = []
+    for name, values in result.analyses.items():
+        if "reason" in values:
+            analyses.append(Analysis(name=name, result={}, missing=values["reason"]))
+        elif name == "alignment":  # figures show the others
+            analyses.append(Analysis(name=name, result=values))
+    return RunRow.of(
+        planned,
+        result,
+        outcome,
+        provenance,
+        title=title,
+        scoring_seconds=provenance.seconds,
+        origin={name: written[name] for name in _ORIGIN if written.get(name)},
+        curve=curve,
+        analyses=analyses,
     )

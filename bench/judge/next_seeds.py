@@ -7,25 +7,25 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
-from math import inf
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.judge.heading import heading
 from bench.judge.numbers import Side, judge_numbers
-from bench.judged.words import FEWEST_SEEDS, MOST_SEEDS
+from bench.judged.rows import grouped
+from bench.judged.words import MOST_SEEDS
 from bench.registry.backbones import backbone
 from bench.results.suite_results import SuiteResults, read_results
 from bench.runs import config as configurations
 from bench.runs.config import Suite
 from bench.runs.plan import in_order
 from bench.runs.run import PlannedRun, Run
-from bench.stages.cost import NOT_COUNTED, Measured, predict
+from bench.stages.cost import Measured, predict
 from bench.utils.errors import UserError
 
 Experiment = tuple[str, str]  # a method with its setting, and a backbone
-Seeded = tuple[Experiment, int]  # with its seed
-Runs = frozenset[Seeded]
+Runs = frozenset[tuple[Experiment, int]]  # with their seeds
 
 
 class _Step(NamedTuple):
@@ -62,7 +62,7 @@ def greedy(
                 affordable.append(step)
         if not affordable:
             return steps
-        best = max(affordable, key=_rate)
+        best = min(affordable, key=lambda step: step.hours / step.verdicts)
         steps.append(best)
         budget -= best.hours
         remaining: Counter[Runs] = Counter()
@@ -70,11 +70,6 @@ def greedy(
             remaining[runs - best.runs] += count
         del remaining[frozenset()]
         questions = remaining
-
-
-def _rate(step: _Step) -> float:
-    """Verdicts per hour."""
-    return step.verdicts / step.hours if step.hours else inf
 
 
 def _total(runs: Runs, hours: Mapping[Experiment, float]) -> float:
@@ -90,7 +85,7 @@ def open_questions(suite: SuiteResults) -> list[Side]:
 def runs_to_decide(side: Side) -> Runs:
     """The runs without a score yet with which an open verdict has the seeds that decide it: planned
     seeds, then the numbers after them; the same on both sides of a difference."""
-    has_score: dict[Seeded, bool] = {}  # of planned runs
+    has_score: dict[tuple[Experiment, int], bool] = {}  # of planned runs
     for result in side.results:
         if result.run.seed is not None:  # one side may be untrained
             seeded = _experiment(result.run), result.run.seed
@@ -120,10 +115,9 @@ def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
     # Seeds of an experiment take equally long, so one of its runs is estimated for all.
     measured = Measured(suite_dir.parent, device)
     run_hours: dict[Experiment, float] = {}
-    for experiment, _ in frozenset().union(*decisive.values()):
-        if experiment not in run_hours:
-            stages = predict([planned[experiment]], config.mode, device, measured)
-            run_hours[experiment] = float(stages["seconds"].sum()) / 3600
+    for experiment in {experiment for runs in decisive.values() for experiment, _ in runs}:
+        stages = predict([planned[experiment]], config.mode, device, measured)
+        run_hours[experiment] = float(stages["seconds"].sum()) / 3600
     steps = greedy(Counter(decisive.values()), run_hours, hours)
     if not steps:
         cheapest = min(_total(runs, run_hours) for runs in decisive.values())
@@ -132,11 +126,10 @@ def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
             f"{cheapest:.2f}, so allow more"
         )
     added: Runs = frozenset().union(*(step.runs for step in steps))
-    without_spread = [side for side in decisive if not side.verdict.spread_known]
     return Growth(
         steps,
         open=len(questions),
-        first=sum(decisive[side] <= added for side in without_spread),
+        first=sum(x <= added for side, x in decisive.items() if not side.verdict.spread_known),
         config=config.changed(methods=[*config.methods, *_entries(config, planned, added)]),
     )
 
@@ -151,9 +144,9 @@ def _planned(suite: SuiteResults, config: Suite) -> dict[Experiment, PlannedRun]
         )
     planned: dict[Experiment, PlannedRun] = {}
     for run in runs:
-        earlier = planned.get(_experiment(run), run)
-        tasks = tuple(dict.fromkeys((*earlier.tasks, *run.tasks)))
-        planned[_experiment(run)] = run.model_copy(update={"tasks": tasks})
+        experiment = _experiment(run)
+        tasks = dict.fromkeys(planned.get(experiment, run).tasks + run.tasks)
+        planned[experiment] = run.model_copy(update={"tasks": tuple(tasks)})
     return planned
 
 
@@ -179,46 +172,15 @@ def _entries(
 ) -> Iterator[dict[str, Any]]:
     """The entries of a configuration for added runs."""
     names = {backbone(name).name: name for name in config.backbones}
-    for (method, name), seeds in _seeds(added).items():
-        if name in names:  # else only needed by a run, which plans it
-            run = planned[method, name]
-            entry = {"method": method, "seeds": seeds, "added": True, "backbones": [names[name]]}
-            for key in ("tasks", "analyses"):
-                if getattr(run, key):
-                    entry[key] = list(getattr(run, key))
+    for group in grouped(sorted(added), itemgetter(0)):
+        run = planned[group[0][0]]
+        if run.backbone in names:  # else only needed by a run, which plans it
+            entry = {"method": run.text, "seeds": [seed for _, seed in group], "added": True}
+            entry |= {"backbones": [names[run.backbone]], "tasks": [*run.tasks]}
+            if run.analyses:
+                entry["analyses"] = [*run.analyses]
             yield entry
-
-
-def report(growth: Growth) -> str:
-    """The next runs of a suite as text: a line per step, and what all of them decide."""
-    lines = ["Verdicts    Hours  Runs"]
-    for step in growth.steps:
-        runs = []
-        for (method, name), seeds in _seeds(step.runs).items():
-            runs.append(f"{method} on {name}, seed {', '.join(map(str, seeds))}")
-        lines.append(f"{step.verdicts:8}  {step.hours:7.2f}  {' and '.join(runs)}")
-    count = sum(len(step.runs) for step in growth.steps)
-    hours = sum(step.hours for step in growth.steps)
-    decided = sum(step.verdicts for step in growth.steps) - growth.first
-    lines.append(
-        f"\n{count} runs in {hours:.2f} predicted hours decide {decided} of {growth.open} open "
-        "verdicts if means and spreads stay as they are."
-    )
-    if growth.first:
-        lines.append(
-            f"{growth.first} without a known spread get their first {FEWEST_SEEDS} seeds, which "
-            "may leave them open."
-        )
-    return "\n".join([*lines, f"{NOT_COUNTED} Nor are other planned runs that were not made yet."])
 
 
 def _experiment(run: Run) -> Experiment:
     return run.text, run.backbone
-
-
-def _seeds(runs: Iterable[Seeded]) -> dict[Experiment, list[int]]:
-    """The seeds of each experiment, in order."""
-    seeds: dict[Experiment, list[int]] = {}
-    for experiment, seed in sorted(runs):
-        seeds.setdefault(experiment, []).append(seed)
-    return seeds

@@ -2,7 +2,7 @@
 verdicts."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from itertools import chain
@@ -13,11 +13,12 @@ from bench.datasets.metrics import METRICS, SHARE, Tolerance, metric_of
 from bench.datasets.tasks import Key, expand_tasks, scored_cells
 from bench.judge.pairs import matched
 from bench.judge.statistics import coefficient_of_variation, expected_best
+from bench.judge.systems import scores_of
 from bench.judge.verdict import TOLERANCES, VerdictInput, tolerance, verdicts_of
-from bench.judged.rows import NumberRow, RunScores, SideRow, Verdict
+from bench.judged.rows import BoardRow, NumberRow, QuotedRow, RunScores, SettingRow, Verdict
 from bench.judged.words import AT_LEAST, FEWEST_SEEDS
 from bench.registry.backbones import NO_BACKBONE
-from bench.reported import SOURCES, paper_name, prior_sd
+from bench.reported import SOURCES, paper_name, prior_sd, quoted
 from bench.reported.address import address, printed_names, reproduce_command, row_name
 from bench.reported.number import Number, numbers, sweep_lines
 from bench.results.suite_results import (
@@ -33,15 +34,10 @@ from bench.runs.run import PlannedRun
 def select(suite: SuiteResults, run: str, backbone: str) -> list[RunResults]:
     """The results of a method in a setting (`simcse@official`) on a backbone as printed, or on its
     stand-in: all of one corpus and recipe, comparable with print if any are."""
-    for name in (backbone, suite.plan.stand_ins.get(backbone)):
-        found = [
-            result for result in suite.runs if (result.run.text, result.run.backbone) == (run, name)
-        ]
-        if found:
-            comparable = (result for result in found if not deviations_from_print(result, backbone))
-            first = next(comparable, found[0])
-            return [result for result in found if result.experiment == first.experiment]
-    return []
+    stand_in = suite.plan.stand_ins.get(backbone, backbone)
+    found = suite.results(run, backbone) or suite.results(run, stand_in)
+    best = sorted(found, key=lambda result: bool(deviations_from_print(result, backbone)))
+    return [result for result in found if result.experiment == best[0].experiment]
 
 
 def deviations_from_print(result: RunResults, backbone: str, metric: str = "") -> list[str]:
@@ -50,11 +46,11 @@ def deviations_from_print(result: RunResults, backbone: str, metric: str = "") -
     clauses = []
     if result.run.backbone != backbone:
         clauses.append(f"{result.run.backbone} stands in for {backbone}, with its own settings")
-    if result.data not in ("senteval", ""):
-        clauses.append(f"scored on {result.data}")
-    mode = result.provenance.mode or "test"
-    if metric and metric_of(metric).kind == SHARE and mode != "test":
-        clauses.append(f"classifiers of mode {mode}")
+    data = result.provenance.data.name
+    if data not in ("senteval", ""):
+        clauses.append(f"scored on {data}")
+    if metric and metric_of(metric).kind == SHARE and result.provenance.mode != "test":
+        clauses.append(f"classifiers of mode {result.provenance.mode}")
     return clauses + deviations([result.run])
 
 
@@ -95,42 +91,29 @@ class Side:
             first = first_seeds(runs, key)
             having.sort(key=lambda result: result.run.seed not in first)
             by_seed.append({result.run.seed: result.scores[key] for result in having})
-        points = list(by_seed[0].values())
-        if len(by_seed) == 2:
+        points = [*by_seed[0].values()]
+        if self.number.minus:
             points = [score - subtracted for score, subtracted in matched(*by_seed)]
         return tuple(self.number.form.sign * point for point in points)
-
-    @property
-    def row(self) -> SideRow:
-        return SideRow(
-            run=self.run,
-            measured_on=self.measured_on,
-            deterministic=self.deterministic,
-            scores=self.scores,
-            verdict=self.verdict,
-        )
 
     @cached_property
     def question(self) -> tuple[Any, ...]:
         """The question of the verdict: a printed value that is compared with the same scores is one
         question, wherever it is printed."""
         number = self.number
-        ids = [tuple(result.run.id for result in runs) for runs in self.operands]
-        printed = (number.value, number.key, number.form.sign, number.reason, number.deviation)
-        return (*printed, self.backbone, *ids)
+        sign, why = number.form.sign, number.reason or number.deviation
+        ids = [result.run.id for result in self.results]
+        return number.value, number.key, sign, why, self.backbone, len(self.operands), *ids
 
+    @cached_property
     def verdict_without_test(self) -> Verdict | None:
         """The verdict if no statistics are needed, else None."""
         number, key = self.number, self.number.key
-        if number.reason:
-            return Verdict(kind="not run", reason=number.reason)
         for runs in self.operands:
-            statuses = {result.status for result in runs}
-            if "diverged" not in statuses and all(key not in result.scores for result in runs):
-                reasons = [result.reason for result in runs if result.status != "finished"]
-                finished = "finished" in statuses
-                default = "this score is not in the suite" if finished else NOT_SCORED
-                return Verdict(kind="not run", reason=next(filter(None, reasons), default))
+            if not diverged(runs) and all(key not in result.scores for result in runs):
+                default = "this score is not in the suite" if runs else NOT_SCORED
+                reasons = (result.reason for result in runs if result.reason)
+                return Verdict(kind="not run", reason=number.reason or next(reasons, default))
         ended_badly = diverged(self.results)
         deviating = (
             deviations_from_print(result, self.backbone, key[2]) for result in self.results
@@ -149,7 +132,7 @@ class Side:
 
     @property
     def is_pending(self) -> bool:
-        """Whether a verdict that is settled without a test is planned to have one: runs with seeds
+        """Whether a verdict that is settled without a test was planned to have one: runs with seeds
         that can be compared, and that have no score yet or diverged."""
         number = self.number
         if number.reason or number.deviation or self.deterministic:
@@ -196,8 +179,6 @@ class Side:
                 name = last
             if last == "whitening" and hyper.get("source") != "target":
                 name = "whitening, other text"
-            if last == "published":
-                name = "checkpoint"
         return TOLERANCES[name]
 
 
@@ -219,21 +200,16 @@ def judge_numbers(suite: SuiteResults) -> list[Sides]:
             if asked.setdefault(side.question, side) is side:
                 families[side.number.source, name].append(side)
     for family in families.values():
-        tested, pending = [], []
-        for side in family:
-            settled = side.verdict_without_test()
-            if not settled:
-                tested.append(side)
-                continue
-            side.verdict = settled
-            if side.is_pending:
-                pending.append(side.number.task == "Avg")
-        inputs = [side.verdict_input() for side in tested]
-        for side, verdict in zip(tested, verdicts_of(inputs, pending), strict=True):
+        tested = [side for side in family if not side.verdict_without_test]
+        settled = [side for side in family if side.verdict_without_test]
+        pending = [side.number.task == "Avg" for side in settled if side.is_pending]
+        verdicts = verdicts_of([side.verdict_input() for side in tested], pending)
+        for side, verdict in zip(tested, verdicts, strict=True):
             side.verdict = verdict
     for sides in compared:
         for side in sides.values():
-            side.verdict = asked[side.question].verdict
+            first = asked[side.question]
+            side.verdict = first.verdict_without_test or first.verdict
     return compared
 
 
@@ -265,12 +241,6 @@ def _other_setting(run: str) -> str:
 # --- Rows ---
 
 
-_COPIED = (
-    "source", "table", "method", "backbone", "variant", "task", "split", "metric", "aggregation",
-    "value", "text", "quoted_from", "note", "reason", "run", "minus", "our_split",
-)  # fmt: skip
-
-
 def number_rows(suite: SuiteResults, compared: Iterable[Sides]) -> list[NumberRow]:
     """A row for each number of `judge_numbers`."""
     planned = {result.run.id: planned_scores(result.run) for result in suite.runs}
@@ -284,9 +254,6 @@ def number_rows(suite: SuiteResults, compared: Iterable[Sides]) -> list[NumberRo
     for sides in compared:
         ours = sides["ours"]
         number = ours.number
-        fields: dict[str, Any] = {name: getattr(number, name) for name in _COPIED}
-        for name, side in sides.items():
-            fields[name] = side.row
         label = row_name(number.method, number.variant)
         is_only = len(tasks[number.ranked_with]) == 1
         is_planned = True
@@ -295,8 +262,11 @@ def number_rows(suite: SuiteResults, compared: Iterable[Sides]) -> list[NumberRo
         # Beside print stand our scores as far as they can be compared with it.
         scores = ours.scores if ours.verdict.is_comparable else ()
         rows.append(
-            NumberRow(
-                **fields,
+            NumberRow.of(
+                number,
+                ours=ours,
+                other=sides.get("other"),
+                checkpoint=sides.get("checkpoint"),
                 place=places[number],
                 address=address(number),
                 paper=paper_name(number.source),
@@ -318,7 +288,40 @@ def number_rows(suite: SuiteResults, compared: Iterable[Sides]) -> list[NumberRo
     return rows
 
 
-def _run_scores(sides: Iterable[Side]) -> tuple[RunScores, ...]:
+def setting_rows() -> list[SettingRow]:
+    """A row for each printed hyper-parameter, which coverage counts."""
+    rows = []
+    for place, number in enumerate(numbers()):
+        if not number.is_measurement:
+            label = row_name(number.method, number.variant)
+            paper = paper_name(number.source)
+            rows.append(SettingRow.of(number, place=place, paper=paper, label=label))
+    return rows
+
+
+def quoted_rows(suite: SuiteResults, boards: Iterable[BoardRow]) -> Iterator[QuotedRow]:
+    """A row for each quoted row of the boards; ours, if they can be compared."""
+    for board in boards:
+        for _, entry in quoted(board.name).iterrows():
+            runs = [
+                run
+                for run in select(suite, entry.run, entry.backbone)
+                if not deviations_from_print(run, entry.backbone, board.whole.metric)
+            ]
+            ours = scores_of(runs, board.whole)
+            n = max(score.n for score in ours)
+            yield QuotedRow.of(
+                entry,
+                board=board.name,
+                name=entry["name"],
+                printed={score.task: entry[score.task] for score in ours},
+                setting=entry.run.partition("@")[2] if n else "",
+                n=n,
+                ours=ours if n else [],
+            )
+
+
+def _run_scores(sides: Iterable[Side]) -> list[RunScores]:
     """The runs behind a printed number: those compared, those subtracted, both in the other
     setting, and the published checkpoint."""
     behind: dict[str, RunScores] = {}
@@ -327,10 +330,9 @@ def _run_scores(sides: Iterable[Side]) -> tuple[RunScores, ...]:
             name, backbone = runs[0].run.text, runs[0].run.backbone
             if backbone != NO_BACKBONE.name:
                 name += f" on {backbone}"
-            ids = tuple(result.run.id for result in runs)
-            scores = tuple(result.scores.get(side.number.key) for result in runs)
-            behind[name] = RunScores(name=name, runs=ids, scores=scores)
-    return tuple(behind.values())
+            scores = {result.run.id: result.scores.get(side.number.key) for result in runs}
+            behind[name] = RunScores(name=name, runs=(*scores,), scores=(*scores.values(),))
+    return [*behind.values()]
 
 
 def first_seeds(runs: Sequence[RunResults], key: Key) -> set[int | None]:

@@ -46,13 +46,18 @@ def resampled_means(
     return values.mean() + sqrt(n / (n - 1)) * (means - values.mean())
 
 
-def tau_interval(
-    printed: Sequence[float], ours: Sequence[Sequence[float]], *, draws: int = DRAWS
-) -> tuple[float, float]:
+def _means(
+    ours: Sequence[Sequence[float]], rng: np.random.Generator, size: int | None = None
+) -> Floats:
+    """`resampled_means` of all rows of a table, (draws, rows)."""
+    return np.stack([resampled_means(scores, rng, DRAWS, size) for scores in ours], axis=1)
+
+
+def tau_interval(printed: Sequence[float], ours: Sequence[Sequence[float]]) -> tuple[float, float]:
     """The 95 % percentile interval of `kendall` over resampled seeds, each row on its own: one
     printed number per row, and our scores, one per seed."""
     rng = np.random.default_rng(0)
-    means = np.stack([resampled_means(scores, rng, draws) for scores in ours], axis=1)
+    means = _means(ours, rng)
     drawn = kendall(np.asarray(printed, dtype=np.float64), means)
     if np.isnan(drawn).any():
         return nan, nan
@@ -61,13 +66,12 @@ def tau_interval(
     return float(low), float(high)
 
 
-def expected_tau(ours: Sequence[Sequence[float]], *, draws: int = DRAWS) -> float:
+def expected_tau(ours: Sequence[Sequence[float]]) -> float:
     """The tau that would be exceeded in 95 % of tables if print were one run of ours in each row:
     one resampled seed of each row takes the place of print. NaN if all rows tie."""
     rng = np.random.default_rng(0)
-    once = np.stack([resampled_means(scores, rng, draws, 1) for scores in ours], axis=1)
-    means = np.stack([resampled_means(scores, rng, draws) for scores in ours], axis=1)
-    return float(np.quantile(kendall(once, means), LEVEL, method="inverted_cdf"))
+    taus = kendall(_means(ours, rng, 1), _means(ours, rng))
+    return float(np.quantile(taus, LEVEL, method="inverted_cdf"))
 
 
 def orders(rows: Iterable[NumberRow], boards: Iterable[BoardRow]) -> list[OrderRow]:
@@ -77,28 +81,27 @@ def orders(rows: Iterable[NumberRow], boards: Iterable[BoardRow]) -> list[OrderR
 
     The interval of tau, and what is expected, need 3 seeds of every trained row.
     """
-    apart = ("not comparable", "not run", "diverged")
-    ranked = [
-        row for row in rows if row.ranks and row.ours.n and row.ours.verdict.kind not in apart
-    ]
+    ranked = []
+    for row in rows:
+        verdict = row.ours.verdict
+        if row.ranks and row.ours.n and verdict.is_comparable and verdict.kind != "diverged":
+            ranked.append(row)
     found: list[OrderRow] = []
     for group in grouped(ranked, attrgetter("source", "table", "backbone", "split", "metric")):
-        first = group[0]
-        title = f"{first.paper}, {first.table}"
-        found += _order(group, title, source=first.source, table=first.table)
+        found += _order(group, title=f"{group[0].paper}, {group[0].table}", board="")
     for board in boards:
         whole = board.whole
         if whole.is_in_print(whole.overall):
             columns = ("test", whole.metric, whole.overall)
             of_board = [row for row in ranked if (row.split, row.metric, row.task) == columns]
             for group in grouped(of_board, attrgetter("backbone")):
-                found += _order(group, f"All papers, {whole.title}", board=whole.name)
+                found += _order(
+                    group, title=f"All papers, {whole.title}", board=whole.name, source="", table=""
+                )
     return found
 
 
-def _order(
-    group: Sequence[NumberRow], title: str, source: str = "", table: str = "", board: str = ""
-) -> list[OrderRow]:
+def _order(group: Sequence[NumberRow], **heading: str) -> list[OrderRow]:
     """The order of some rows, those compared with the same runs counted once; none with too few."""
     compared = attrgetter("run", "minus", "ours.measured_on", "our_split", "task", "aggregation")
     rows = [same[0] for same in grouped(group, compared)]
@@ -108,18 +111,13 @@ def _order(
     printed, scores = [row.value for row in rows], [row.ours.scores for row in rows]
     low = high = expected = nan
     fewest = min((row.ours.n for row in rows if not row.ours.deterministic), default=None)
-    if fewest and fewest >= FEWEST_SEEDS:
+    if (fewest or 0) >= FEWEST_SEEDS:
         low, high = tau_interval(printed, scores)
         expected = expected_tau(scores)
     tau = float(kendalltau(printed, [row.ours.mean for row in rows]).statistic)
-    order = OrderRow(
-        title=title,
-        source=source,
-        table=table,
-        board=board,
-        backbone=rows[0].backbone,
-        split=rows[0].split,
-        metric=rows[0].metric,
+    order = OrderRow.of(
+        rows[0],
+        **heading,
         rows=len(rows),
         tau=tau,
         low=low,

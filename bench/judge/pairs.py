@@ -6,8 +6,8 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from itertools import product
 from math import nan, sqrt
 from statistics import NormalDist, fmean
@@ -20,12 +20,13 @@ from bench.judge.items import ItemDifference, compare_items
 from bench.judge.statistics import ROUNDING, Prior, estimated_prior, level_of, of_planned
 from bench.judge.systems import board_rows, shown_name
 from bench.judge.verdict import TOLERANCES, tolerance
-from bench.judged.rows import NO_BACKBONE, Claim, PairRow, ScoreColumns
+from bench.judged.rows import NO_BACKBONE, Claim, PairRow, ScoreColumns, grouped
 from bench.judged.words import AT_LEAST, FEWEST_SEEDS, LEVEL, MOST_SEEDS, Pairing, Word
 from bench.reported import prior_sd
 from bench.reported.number import Number, numbers
 from bench.results.suite_results import RunResults, SuiteResults, diverged
 from bench.runs.plan import named
+from bench.runs.run import PlannedRun
 from bench.utils.errors import UserError, errors_of
 
 # Points by seed; the single score of an untrained method has the seed None.
@@ -245,55 +246,25 @@ def decide(family: Sequence[PairedDifferences]) -> list[Decision]:
     return [_decide(pair, adjusted.get(pair, nan), share) for pair in family]
 
 
-class NothingToCompare(UserError):
-    """No method of a suite has scores beside those of the baseline."""
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A method of a suite in one setting, with the results of its runs by backbone."""
-
-    method: str
-    setting: str
-    label: str
-    outside: bool
-    name: str  # label and setting
-    results: dict[str, list[RunResults]] = field(default_factory=dict)
-
-    @property
-    def text(self) -> str:
-        """As in configurations, with its setting: `simcse@official`. Of an outside encoder its
-        label."""
-        return self.label if self.outside else f"{self.method}@{self.setting}"
-
-    def on(self, backbone: str) -> list[RunResults]:
-        """Its results on a backbone. A method without a backbone has the same on all of them."""
-        return self.results.get(backbone) or self.results.get(NO_BACKBONE, [])
-
-
-def candidates(suite: SuiteResults) -> list[Candidate]:
-    """The methods that can be compared, in the order of the plan; of several corpora or recipes of
-    one on a backbone the first."""
-    by_name: dict[tuple[str, str], Candidate] = {}
-    for result in suite.runs:
-        run = result.run
-        name = run.method, run.setting
-        if name not in by_name:
-            by_name[name] = Candidate(*name, run.label, run.outside, shown_name(result))
-        results = by_name[name].results.setdefault(run.backbone, [])
-        if not results or result.experiment == results[0].experiment:
-            results.append(result)
-    return list(by_name.values())
-
-
-def find(suite: SuiteResults, text: str) -> Candidate:
-    """The planned method that a text names (`bench.runs.plan`); without `@`, its official setting
-    if that is planned."""
+def find(suite: SuiteResults, text: str) -> PlannedRun:
+    """A run of the planned method that a text names (`bench.runs.plan`); without `@`, of its
+    official setting if that is planned."""
     with errors_of(f"suite {suite.plan.suite}"):
         chosen = named(text, [result.run for result in suite.runs])
-    names = {(run.method, run.setting) for run in chosen}
-    meant = [method for method in candidates(suite) if (method.method, method.setting) in names]
-    return min(meant, key=lambda candidate: candidate.setting != "official")
+    return min(chosen, key=lambda run: run.setting != "official")
+
+
+def results_on(suite: SuiteResults, text: str, backbone: str) -> list[RunResults]:
+    """The results of a method on a backbone, of several corpora or recipes the first. A method
+    without a backbone has the same on all of them."""
+    found = suite.results(text, backbone) or suite.results(text, NO_BACKBONE)
+    return [result for result in found if result.experiment == found[0].experiment]
+
+
+def _name(run: PlannedRun) -> str:
+    """As in configurations, with its setting: `simcse@official`. Of an outside encoder its
+    label."""
+    return run.label if run.outside else run.text
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -303,14 +274,14 @@ class _Comparison(PairedDifferences):
     board: Board
     backbone: str
     task: str
-    method: Candidate
-    baseline: Candidate
+    results_a: list[RunResults]
+    results_b: list[RunResults]
 
     @property
     def pool(self) -> tuple[str, ...]:
         """Names of the comparisons that it shares a prior with: those of two trained methods on its
         board, backbone and task. What is not moderated is alone."""
-        name = self.method.text
+        name = self.results_a[0].run.text
         if self.kind == "paired" and self.tested and not self.diverged:
             name = ""
         return self.board.name, self.backbone, self.task, name
@@ -324,23 +295,16 @@ class _Comparison(PairedDifferences):
 
     def row(self, decision: Decision, claims: Sequence[Claim]) -> PairRow:
         a, b = _paired(self.a, self.b), _paired(self.b, self.a)
-        method, results = self.method, self.method.on(self.backbone)
-        return PairRow(
-            **vars(decision),
+        first_a, first_b = self.results_a[0], self.results_b[0]
+        return PairRow.of(
+            decision,
+            self,
+            first_a.run,
+            name=shown_name(first_a),
             board=self.board.name,
-            backbone=self.backbone,
-            method=method.method,
-            setting=method.setting,
-            task=self.task,
-            label=method.label,
-            name=method.name,
-            outside=method.outside,
-            labelled=any(result.run.labelled for result in results),
-            runs=tuple(result.run.id for result in results),
-            baseline=self.baseline.text,
-            baseline_name=self.baseline.name,
-            kind=self.kind,
-            n=self.n,
+            runs=[result.run.id for result in self.results_a],
+            baseline=_name(first_b.run),
+            baseline_name=shown_name(first_b),
             n_a=len(self.a),
             n_b=len(self.b),
             items=self.items.n if self.items else None,
@@ -348,13 +312,11 @@ class _Comparison(PairedDifferences):
             sd_a=a.sd,
             mean_b=b.mean,
             sd_b=b.sd,
-            differences=self.differences,
             difference=self.mean,
             prior_sd=self.prior[0],
             prior_df=self.prior[1],
-            half_width=self.half_width,
             p=self.p_value,
-            claims=tuple(claims),
+            claims=claims,
         )
 
 
@@ -366,12 +328,11 @@ def _paired(scores: BySeed, beside: BySeed) -> ScoreColumns:
 
 
 def _comparisons(
-    board: Board, backbone: str, method: Candidate, baseline: Candidate
+    board: Board, backbone: str, results_a: list[RunResults], results_b: list[RunResults]
 ) -> Iterator[_Comparison]:
     """The comparisons on a board's tasks that are planned, with scores or without: all count in
     their family."""
-    results_a, results_b = method.on(backbone), baseline.on(backbone)
-    clauses = (diverged(results_a, method.label), diverged(results_b, baseline.label))
+    clauses = [diverged(results, results[0].run.label) for results in (results_a, results_b)]
     ended_badly = "; ".join(filter(None, clauses))
     is_sts = board.metric == "spearman"
     entry = TOLERANCES["untrained" if is_sts else "transfer"]
@@ -386,8 +347,8 @@ def _comparisons(
         # Items are of the main metric alone.
         if a.keys() == b.keys() == {None} and METRICS[board.metric].is_main:
             tasks = board.tasks if task == "Avg" else [task]
-            difference = a[None] - b[None]
-            items = compare_items(results_a[0].items, results_b[0].items, tasks, difference)
+            sides = results_a[0].items, results_b[0].items
+            items = compare_items(*sides, tasks, a[None] - b[None])
         if is_sts and board.is_in_print(task):
             prior = prior_sd(backbone, task)
         yield _Comparison(
@@ -401,8 +362,8 @@ def _comparisons(
             board=board,
             backbone=backbone,
             task=task,
-            method=method,
-            baseline=baseline,
+            results_a=results_a,
+            results_b=results_b,
         )
 
 
@@ -425,25 +386,23 @@ def _scores(results: Sequence[RunResults], board: Board, task: str) -> BySeed:
     return {seed: value for seed, value in points.items() if value is not None}
 
 
-# (method, backbone in the suite, task, metric) -> printed scores
-_Printed = Mapping[tuple[str, str, str, str], list[Number]]
-
-
-def _printed() -> _Printed:
-    """The printed scores of methods, each for both settings of its method."""
-    printed = defaultdict(list)
-    for number in numbers():
-        if number.split == "test" and number.run:
-            method = number.run.partition("@")[0]
-            printed[method, number.our_backbone, number.task, number.metric].append(number)
-    return printed
+@cache
+def _printed(method: str, backbone: str, task: str, metric: str) -> list[Number]:
+    """The printed scores of a method, for both of its settings."""
+    return [
+        number
+        for number in numbers()
+        if (number.our_backbone, number.task, number.metric) == (backbone, task, metric)
+        and number.split == "test"
+        and number.run.partition("@")[0] == method
+    ]
 
 
 def _share_table(a: Number, b: Number) -> bool:
     """Whether two printed numbers share a table and, if both have one, a backbone."""
     either_without = NO_BACKBONE in (a.our_backbone, b.our_backbone)
-    same_backbone = either_without or a.backbone == b.backbone
-    return same_backbone and (a.source, a.table) == (b.source, b.table)
+    is_beside = (a.source, a.table) == (b.source, b.table)
+    return is_beside and (either_without or a.backbone == b.backbone)
 
 
 def _share_settings(a: Number, b: Number) -> bool:
@@ -456,17 +415,18 @@ def _share_settings(a: Number, b: Number) -> bool:
     return True
 
 
-def _claims(compared: _Comparison, printed: _Printed) -> list[tuple[Number, Number | None]]:
+def _claims(compared: _Comparison, level: float) -> list[Claim]:
     """The printed numbers of a comparison: those of A, each with those of B from its table."""
     if not compared.board.is_in_print(compared.task):
         return []
     sides = []
-    for method in (compared.method.method, compared.baseline.text.partition("@")[0]):
-        cell = compared.task, compared.board.metric
-        without = printed.get((method, NO_BACKBONE, *cell), [])
-        sides.append(printed.get((method, compared.backbone, *cell), without))
+    for results in (compared.results_a, compared.results_b):
+        method, cell = results[0].run.method, (compared.task, compared.board.metric)
+        printed = _printed(method, compared.backbone, *cell)
+        sides.append(printed or _printed(method, NO_BACKBONE, *cell))
     numbers_a, numbers_b = sides
-    claims: list[tuple[Number, Number | None]] = []
+    alone: list[Claim] = []
+    beside_b: list[Claim] = []
     for a in numbers_a:
         beside = [b for b in numbers_b if _share_table(a, b)]
         rows = [number for number in numbers_a if _share_table(number, a)]
@@ -474,27 +434,25 @@ def _claims(compared: _Comparison, printed: _Printed) -> list[tuple[Number, Numb
             beside = [b for b in beside if _share_settings(a, b)]
         # Otherwise the table is a sweep, and our two runs differ in the swept setting just as the
         # printed rows do.
-        claims += [(a, b) for b in beside] or [(a, None)]
+        for b in beside:
+            claimed = a.value - b.value
+            part, low, high = compared.part_of(claimed)
+            beside_b.append(
+                Claim.of(
+                    a,
+                    printed_on=a.backbone,
+                    printed_a=a.value,
+                    printed_b=b.value,
+                    claimed=claimed,
+                    part=part,
+                    part_low=low,
+                    part_high=high,
+                    seeds_claimed=compared.seeds_for(claimed, level),
+                )
+            )
+        alone.append(Claim.of(a, printed_on=a.backbone, printed_a=a.value))
     # A number of A alone adds nothing if a table prints both.
-    return [(a, b) for a, b in claims if b] or claims
-
-
-def _claim(compared: _Comparison, a: Number, b: Number | None, level: float) -> Claim:
-    printed_b = b.value if b else None
-    claimed = nan if printed_b is None else a.value - printed_b
-    part, low, high = compared.part_of(claimed)
-    return Claim(
-        source=a.source,
-        table=a.table,
-        printed_on=a.backbone,
-        printed_a=a.value,
-        printed_b=printed_b,
-        claimed=claimed,
-        part=part,
-        part_low=low,
-        part_high=high,
-        seeds_claimed=compared.seeds_for(claimed, level),
-    )
+    return beside_b or alone
 
 
 def against(suite: SuiteResults, baseline: str) -> list[PairRow]:
@@ -506,33 +464,32 @@ def against(suite: SuiteResults, baseline: str) -> list[PairRow]:
     the suite cannot be compared with papers.
     """
     side_b = find(suite, baseline)
-    sides = [method for method in candidates(suite) if method.text != side_b.text]
-    names = list(dict.fromkeys(result.run.backbone for result in suite.runs))
+    texts = dict.fromkeys(result.run.text for result in suite.runs)
+    del texts[side_b.text]
+    names = dict.fromkeys(result.run.backbone for result in suite.runs)
     comparisons: list[_Comparison] = []
-    for board, backbone, side_a in product(board_rows(suite), names, sides):
-        # If neither side uses a backbone there is one comparison, not one per backbone.
-        used = backbone in (NO_BACKBONE, *side_a.results, *side_b.results)
-        if used and side_a.on(backbone) and side_b.on(backbone):
-            comparisons += _comparisons(board.whole, backbone, side_a, side_b)
+    for board, backbone, text in product(board_rows(suite), names, texts):
+        results_a = results_on(suite, text, backbone)
+        results_b = results_on(suite, side_b.text, backbone)
+        if results_a and results_b:
+            own_a, own_b = results_a[0].run.backbone, results_b[0].run.backbone
+            # If neither side uses a backbone there is one comparison, not one per backbone.
+            if backbone in (NO_BACKBONE, own_a, own_b):
+                comparisons += _comparisons(board.whole, backbone, results_a, results_b)
     if not any(compared.has_row for compared in comparisons):
-        raise NothingToCompare(
-            f"suite {suite.plan.suite} has no scores to compare with '{side_b.text}' on "
+        raise UserError(
+            f"suite {suite.plan.suite} has no scores to compare with '{_name(side_b)}' on "
             f"{', '.join(names)}; run its missing runs first, or pass others"
         )
     comparisons = _moderated(comparisons)
-    families: dict[tuple[str, bool], list[_Comparison]] = defaultdict(list)
-    for compared in comparisons:
-        families[compared.board.name, compared.task == compared.board.overall].append(compared)
-    printed: _Printed = {}
-    if not (suite.plan.stand_ins or differs(suite)):
-        printed = _printed()
+    is_beside_print = not (suite.plan.stand_ins or differs(suite))
     rows: dict[_Comparison, PairRow] = {}
-    for family in families.values():
+    for family in grouped(comparisons, lambda x: (x.board.name, x.task == x.board.overall)):
         level = LEVEL / max(1, size_of(family))
         for compared, decision in zip(family, decide(family), strict=True):
             if not compared.has_row:
                 continue
-            claims = [_claim(compared, a, b, level) for a, b in _claims(compared, printed)]
+            claims = _claims(compared, level) if is_beside_print else []
             rows[compared] = compared.row(decision, claims)
     return [rows[compared] for compared in comparisons if compared in rows]
 

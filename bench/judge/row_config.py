@@ -6,6 +6,7 @@ equal whichever suite makes them.
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 
 from bench.datasets.tasks import DEV_AVERAGE, GROUPS
@@ -23,13 +24,12 @@ def row_config(
 ) -> Suite:
     """The configuration of a suite that makes nothing but the rows of some numbers of one table, by
     default with as many seeds as the papers' suite has, and the tasks that the rows print."""
-    compared = [number for number in numbers if number.run and number.is_measurement]
+    compared = [number for number in numbers if number.run]
     if not compared:
         first = numbers[0]
-        why = first.reason or "hyper-parameter, not a score"
-        where = f"{first.source}, {first.table}, {first.method}"
         raise UserError(
-            f"{where} cannot be run: {why}; list all such with: python -m bench coverage"
+            f"{first.source}, {first.table}, {first.method} cannot be run: {first.reason}; "
+            "list all such with: python -m bench coverage"
         )
     # The backbone of a row whose method needs none is that of print.
     backbones: dict[tuple[str, str], str] = {}
@@ -49,25 +49,24 @@ def row_config(
             break
     analyses = {number.our_metric.analysis for number in compared}
     entries: list[dict[str, Any]] = []
-    all_seeds: list[int] = []
-    for group in grouped(runs, lambda run: (run.text, backbones[run.text, run.backbone])):
+    all_seeds: dict[int, None] = {}
+    for group in grouped(runs, attrgetter("text", "backbone")):
         first_run = group[0]
         name = backbones[first_run.text, first_run.backbone]
         entry: dict[str, Any] = {"method": first_run.text, "backbones": [name]}
-        drawn = [run.seed for run in group if run.seed is not None]
-        if drawn and seeds:
-            drawn = list(range(drawn[0], drawn[0] + seeds))
-        if drawn:
-            entry["seeds"] = drawn
-            all_seeds += drawn
-        measured = [name for run in group for name in run.analyses if name in analyses]
+        if first_run.seed is not None:
+            entry["seeds"] = [run.seed for run in group]
+            if seeds:
+                entry["seeds"] = [*range(first_run.seed, first_run.seed + seeds)]
+            all_seeds |= dict.fromkeys(entry["seeds"])
+        measured = [name for name in first_run.analyses if name in analyses]
         if measured:
-            entry["analyses"] = list(dict.fromkeys(measured))
+            entry["analyses"] = measured
         entries.append(entry)
     return paper_suite.changed(
         suite=_name(numbers),
-        tasks=list(tasks) or _tasks(compared) or paper_suite.tasks,
-        seeds=list(dict.fromkeys(all_seeds)) or paper_suite.seeds,
+        tasks=tasks or _tasks(compared) or paper_suite.tasks,
+        seeds=[*all_seeds] or paper_suite.seeds,
         backbones={entry["backbones"][0]: {} for entry in entries},
         methods=entries,
         compare=None,

@@ -1,45 +1,40 @@
 """The data of the papers' figures: a table a figure, from which all of it is drawn."""
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from bench.datasets.metrics import BOUNDS
 from bench.judge.numbers import select
 from bench.judge.systems import shown_name
-from bench.judged.rows import FigureRow, Series, grouped
+from bench.judged.rows import FigureRow
 from bench.judged.words import LOG, OURS, PRINT
 from bench.reported import curves
 from bench.reported.figures import PaperFigure, PaperSeries, load_figures
 from bench.reported.number import numbers
 from bench.results.suite_results import RunResults, SuiteResults
+from bench.runs.run import PlannedRun
 
 METRIC = "spearman"  # of all figures that show scores
-# The analysis that a kind of figure shows; other kinds show scores or trainings.
-ANALYSIS_OF_KIND = {
-    "alignment": "alignment",
-    "densities": "cosines",
-    "tokens": "tokens",
-    "in-batch": "in-batch",
-    "setsim": "layers",
-    "toksim": "layers",
-}
+# The analysis that a kind of figure shows, where it has another name than the kind.
+_ANALYSES = {"densities": "cosines", "setsim": "layers", "toksim": "layers"}
 Point = dict[str, Any]  # a row of the table of a figure
 
 
 def figures(suite: SuiteResults) -> list[FigureRow]:
     """The figures of figures.yaml that the suite has data for; of a sweep, more than one value."""
-    rows = [_figure(figure, suite) for figure in load_figures()]
-    return [row for row in rows if row]
+    rows = (_figure(figure, suite) for figure in load_figures())
+    return [*filter(None, rows)]
 
 
 def _figure(figure: PaperFigure, suite: SuiteResults) -> FigureRow | None:
     points: list[Point] = []
     printed: list[Point] = []
     remarks: list[str] = []
-    missing: list[tuple[PaperSeries, float | None]] = []
+    missing: dict[str, list[tuple[str, float | None]]] = {}
     for series in figure.series:
         before = len(points)
         for x, texts in series.points:
@@ -48,16 +43,15 @@ def _figure(figure: PaperFigure, suite: SuiteResults) -> FigureRow | None:
                 runs = select(suite, text, series.backbone)
                 drawn = []
                 for run in runs:
-                    head = _head(series, x, text) | {"origin": OURS, "seed": run.run.seed}
-                    head["measured_on"] = run.run.backbone
+                    head = _head(series, x, text, run.run)
                     drawn += [head | values for values in _shown(figure, run)]
+                    if drawn and figure.kind == "tokens":  # one sentence of one run
+                        break
                 if drawn:
                     break
             else:  # it has none of them
-                missing.append((series, x))
+                missing.setdefault(series.label, []).append((series.backbone, x))
                 continue
-            if figure.kind == "tokens":  # one sentence of one run
-                drawn = [point for point in drawn if point["seed"] == drawn[0]["seed"]]
             points += drawn
             name = shown_name(runs[0])
             if text != texts[0]:
@@ -68,24 +62,16 @@ def _figure(figure: PaperFigure, suite: SuiteResults) -> FigureRow | None:
                 remarks.append(f"{diverged} of {len(runs)} trainings of {name} diverged.")
         if len(points) > before:
             printed += _printed(figure, series)
-    fewest = 2 if figure.kind == "sweep" else 1
-    if len({point.get("x") for point in points}) < fewest:
+    # A single value is no sweep.
+    if len({point.get("x") for point in points}) < 1 + (figure.kind == "sweep"):
         return None
     table = pd.DataFrame(points + printed, dtype=object)
     if figure.kind == "curves":
         table = _near(table, max(point["step"] for point in points), remarks)
     if missing:
         remarks.append(f"Not in this suite: {_listed(figure, missing)}.")
-    return FigureRow(
-        stem=figure.stem,
-        heading=figure.heading,
-        kind=figure.kind,
-        x=figure.x,
-        note=figure.note,
-        remarks=tuple(remarks),
-        series=tuple(Series(label=own.label, backbone=own.backbone) for own in figure.series),
-        columns=table.where(table.notna(), None).to_dict("list"),
-    )
+    columns = table.where(table.notna(), None).to_dict("list")
+    return FigureRow.of(figure, remarks=remarks, columns=columns)
 
 
 def _near(table: pd.DataFrame, last: int, remarks: list[str]) -> pd.DataFrame:
@@ -102,12 +88,15 @@ def _near(table: pd.DataFrame, last: int, remarks: list[str]) -> pd.DataFrame:
     return kept
 
 
-def _head(series: PaperSeries, x: float | None, run: str) -> Point:
-    """The fields that every point has, as of a printed number."""
-    backbone = series.backbone
-    head: Point = {"series": series.label, "run": run, "backbone": backbone}
-    head |= {"measured_on": backbone, "seed": None, "origin": PRINT}
-    return head if x is None else head | {"x": x}
+def _head(series: PaperSeries, x: float | None, text: str, run: PlannedRun | None = None) -> Point:
+    """The fields that every point has: one of a run of ours, else one in print."""
+    head: Point = {"series": series.label, "run": text, "backbone": series.backbone}
+    head |= {"measured_on": series.backbone, "seed": None, "origin": PRINT}
+    if run:
+        head |= {"measured_on": run.backbone, "seed": run.seed, "origin": OURS}
+    if x is not None:
+        head["x"] = x
+    return head
 
 
 def _shown(figure: PaperFigure, run: RunResults) -> Iterator[Point]:
@@ -121,7 +110,7 @@ def _shown(figure: PaperFigure, run: RunResults) -> Iterator[Point]:
         for point in outcome.curve or []:
             if figure.kind == "curves" or None not in (point.alignment, point.uniformity):
                 yield point.model_dump() | {"best": point.step == outcome.best_step}
-    result = run.analyses.get(ANALYSIS_OF_KIND.get(figure.kind, ""))
+    result = run.analyses.get(_ANALYSES.get(figure.kind, figure.kind))
     # Without a result, an analysis holds the reason.
     if not result or "reason" in result:
         return
@@ -134,21 +123,20 @@ def _shown(figure: PaperFigure, run: RunResults) -> Iterator[Point]:
             for gold, cosine in zip(result["gold"], result["cosine"], strict=True):
                 yield {"gold": gold, "group": bisect_left(BOUNDS, gold), "cosine": cosine}
         case "tokens":
-            tokens = result["tokens"]
-            for row, cosines in enumerate(result["cosines"]):
-                for column, cosine in enumerate(cosines):
-                    position = {"layer": result["layer"], "row": row, "column": column}
-                    words = {"token": tokens[row], "other": tokens[column]}
-                    yield position | words | {"cosine": cosine}
+            layer, tokens = result["layer"], result["tokens"]
+            for (row, column), cosine in np.ndenumerate(result["cosines"]):
+                position = {"layer": layer, "row": row, "column": column}
+                words = {"token": tokens[row], "other": tokens[column]}
+                yield position | words | {"cosine": cosine}
         case "in-batch":
-            columns = (result[name] for name in ("sizes", "mean", "noise"))
-            for size, means, noises in zip(*columns, strict=True):
-                for rank, (mean, noise) in enumerate(zip(means, noises, strict=True), 1):
-                    yield {"batch": size, "rank": rank, "sentences": mean, "noise": noise}
+            noises = np.array(result["noise"])
+            for (place, rank), mean in np.ndenumerate(result["mean"]):
+                near = {"sentences": mean, "noise": noises[place, rank]}
+                yield {"batch": result["sizes"][place], "rank": rank + 1, **near}
         case "setsim" | "toksim":
             # SetSim is between a layer and the next, so it starts at the first layer, not at the
             # embeddings.
-            first = 1 if figure.kind == "setsim" else 0
+            first = int(figure.kind == "setsim")
             for reading, values in result[figure.kind].items():
                 for layer, value in enumerate(values, first):
                     yield {"reading": reading, "layer": layer, "value": value}
@@ -172,21 +160,20 @@ def _printed(figure: PaperFigure, series: PaperSeries) -> Iterator[Point]:
             "method == @series.label and backbone == @series.backbone and task == 'STS-B'"
         )
         head = _head(series, None, series.run[0]) | {"origin": LOG}
-        for step, dev in zip(logs["step"], logs["value"], strict=True):
-            yield head | {"step": step, "dev": dev}
+        for point in logs.itertuples():
+            yield head | {"step": point.step, "dev": point.value}
 
 
-def _listed(figure: PaperFigure, missing: list[tuple[PaperSeries, float | None]]) -> str:
+def _listed(figure: PaperFigure, missing: Mapping[str, list[tuple[str, float | None]]]) -> str:
     """The missing points by label of the series: the swept values, and the backbones if the figure
     has several."""
     several = len({series.backbone for series in figure.series}) > 1
     texts = []
-    for points in grouped(missing, lambda point: point[0].label):
-        text = points[0][0].label
+    for text, points in missing.items():
         xs = [f"{x:g}" for _, x in points if x is not None]
         if xs:
             text += f" at {', '.join(xs)}"
         if several:
-            text += f" on {', '.join(dict.fromkeys(series.backbone for series, _ in points))}"
+            text += f" on {', '.join(dict(points))}"
         texts.append(text)
     return "; ".join(texts)

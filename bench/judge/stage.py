@@ -39,10 +39,10 @@ def write_rows(suite_dir: Path) -> None:
 def judge_plans(plans: Sequence[Plan]) -> Judged:
     """The rows of plans, as one suite in which nothing has run; without plans of print alone."""
     from bench.judge.judge import judge
-    from bench.results.suite_results import NOT_SCORED, RunResults, SuiteResults
+    from bench.results.suite_results import RunResults, SuiteResults
     from bench.runs.plan import Plan
 
-    runs = [RunResults(run, "missing", NOT_SCORED, "", {}) for plan in plans for run in plan.runs]
+    runs = [RunResults(run) for plan in plans for run in plan.runs]
     whole = Plan(suite="", data="senteval", runs=[])
     if plans:
         whole = plans[0].model_copy(update={"suite": listed(plan.suite for plan in plans)})
@@ -62,14 +62,18 @@ def compared(
     """The comparisons of a suite with its baseline or another one, of some methods on some
     backbones; by default of all. The family of Holm's correction is all of them in any case."""
     heading, pairs = judged.suite, judged.pairs
-    if not (baseline or heading.baseline):
-        raise UserError(f"suite {heading.suite} has no baseline; name one")
+    assert judged.folder is not None
     if baseline not in ("", heading.baseline):
-        pairs = _against(judged, baseline)
+        from bench.judge.pairs import against
+        from bench.results.suite_results import read_results
+
+        pairs = tuple(against(read_results(judged.folder), baseline))
+    elif not heading.baseline:
+        raise UserError(f"suite {heading.suite} has no baseline; name one")
     elif not pairs:
         raise UserError(heading.uncompared)
     # The rows are chosen last, so that a row has the same numbers whatever is shown beside it.
-    planned = list(dict.fromkeys(run.backbone for run in judged.runs))
+    planned = dict.fromkeys(run.backbone for run in judged.runs)
     for name in backbones:
         if name not in planned:
             hint = did_you_mean(name, planned)
@@ -82,33 +86,12 @@ def compared(
     chosen: set[tuple[str, str]] = set()
     # Every name is checked, so that a misspelt one is not a table with a row less.
     for text in methods:
-        method = _method(judged, text)
+        with errors_of(f"suite {heading.suite}"):
+            names = planned_names(judged.folder, text)
+        method = min(names, key=lambda name: name[1] != "official")
         if side_b == "@".join(method):
             raise UserError(f"'{side_b}' would be compared with itself; pass another baseline")
         if method not in {(pair.method, pair.setting) for pair in shown}:
             raise UserError(f"suite {heading.suite} has no scores of '{text}' {problem}")
         chosen.add(method)
     return [pair for pair in shown if not chosen or (pair.method, pair.setting) in chosen]
-
-
-def _against(judged: Judged, baseline: str) -> tuple[PairRow, ...]:
-    from bench.judge.pairs import against
-    from bench.results.suite_results import read_results
-
-    assert judged.folder is not None
-    return tuple(against(read_results(judged.folder), baseline))
-
-
-def _method(judged: Judged, text: str) -> tuple[str, str]:
-    """Method and setting that a text names, the official one if it does not say which."""
-    names = {
-        (row.method, row.setting)
-        for row in judged.systems
-        if text in (f"{row.method}@{row.setting}", row.method)
-        or (row.outside and text == row.label)
-    }
-    if not names:  # not as in the plan
-        assert judged.folder is not None
-        with errors_of(f"suite {judged.suite.suite}"):
-            names = planned_names(judged.folder, text)
-    return min(names, key=lambda name: name[1] != "official")

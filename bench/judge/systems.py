@@ -1,7 +1,7 @@
 """The systems of a suite on its boards: scores over seeds, shares of seen sentences, order."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from math import inf
 from statistics import fmean
@@ -17,7 +17,7 @@ from bench.judged.rows import (
     grouped,
     known,
 )
-from bench.results.suite_results import RunResults, SuiteResults
+from bench.results.suite_results import RunResults, SuiteResults, diverged
 from bench.runs.run import PlannedRun
 from bench.utils.errors import listed
 
@@ -54,18 +54,23 @@ def shown_name(result: RunResults) -> str:
     return name
 
 
-def system_rows(suite: SuiteResults, board: BoardRow) -> list[SystemRow]:
+def system_rows(
+    suite: SuiteResults,
+    board: BoardRow,
+    pairs: Sequence[PairRow] = (),
+    baseline: Collection[str] = (),
+) -> list[SystemRow]:
     """A row per method, setting, backbone, corpus and recipe, the best average of a backbone first;
-    then those without a backbone, then those trained with labels."""
+    then those without a backbone, then those trained with labels. Each has its difference from a
+    baseline on what sums up the board; `baseline` are the ids of its runs."""
     tasks = set(board.whole.tasks)
     scored = [result for result in suite.runs if tasks & set(expand_tasks(result.run.tasks))]
-    rows = [_system(board, group) for group in grouped(scored, _experiment)]
-    places = list(dict.fromkeys(row.backbone for row in rows))
+    rows = [_system(board, group, pairs, baseline) for group in grouped(scored, _experiment)]
+    places = [*dict.fromkeys(row.backbone for row in rows if row.backbone != NO_BACKBONE)]
+    places.append(NO_BACKBONE)
 
-    def order(row: SystemRow) -> tuple[bool, bool, int, float]:
-        average = fmean(row.averages or [-inf])
-        has_none = row.backbone == NO_BACKBONE
-        return row.labelled, has_none, places.index(row.backbone), -average
+    def order(row: SystemRow) -> tuple[bool, int, float]:
+        return row.labelled, places.index(row.backbone), -fmean(row.averages or [-inf])
 
     return sorted(rows, key=order)
 
@@ -73,33 +78,38 @@ def system_rows(suite: SuiteResults, board: BoardRow) -> list[SystemRow]:
 def _experiment(result: RunResults) -> tuple[str, ...]:
     """The fields that runs of one system have in common, whatever their seeds."""
     run = result.run
-    changes = str(sorted(run.recipe_changes.items()))
-    return run.backbone, run.label, run.method, run.setting, run.corpus, changes
+    return run.backbone, run.label, run.text, str(result.experiment)
 
 
-def _system(board: BoardRow, results: Sequence[RunResults]) -> SystemRow:
+def _system(
+    board: BoardRow,
+    results: Sequence[RunResults],
+    pairs: Sequence[PairRow],
+    baseline: Collection[str],
+) -> SystemRow:
     first = results[0].run
+    # A method without a backbone is compared on each, and shown beside a single one.
+    place = board.name, board.overall
+    compared = [x for x in pairs if first.id in x.runs and (x.board, x.task) == place]
+    if len(compared) > 1:
+        compared = []
     unfinished = Counter(result.fate for result in results if result.status != "finished")
-    finished = (result for result in results if result.status == "finished")
-    scored = next(finished, results[0])
-    return SystemRow(
+    scored = min(results, key=lambda result: result.status != "finished")
+    return SystemRow.of(
+        first,
+        *compared,
+        is_baseline=first.id in baseline,
+        word=compared[0].verdict if compared else None,
         board=board.name,
-        backbone=first.backbone,
-        label=first.label,
-        method=first.method,
-        setting=first.setting,
-        corpus=first.corpus,
         name=shown_name(results[0]),
-        labelled=first.labelled,
-        outside=first.outside,
         own=is_own(first),
         n=len(results) - unfinished.total(),
-        diverged=any(result.status == "diverged" for result in results),
+        diverged=bool(diverged(results)),
         remark=_remark(board, results, scored, unfinished),
         seen=100 * scored.seen(board.planned.tasks),
         on_unseen=_mean_on_unseen(results, board.planned, board.planned.overall),
-        runs=tuple(result.run.id for result in results),
-        run_averages=tuple(result.points(board.planned, "Avg") for result in results),
+        runs=[result.run.id for result in results],
+        run_averages=[result.points(board.planned, "Avg") for result in results],
         scores=scores_of(results, board.whole),
     )
 
@@ -121,35 +131,16 @@ def _remark(
     return "; ".join(remarks)
 
 
-def scores_of(results: Sequence[RunResults], board: Board) -> tuple[Score, ...]:
+def scores_of(results: Sequence[RunResults], board: Board) -> list[Score]:
     """The points of runs on each task of a board, and their average."""
     scores = []
     for task in (*board.tasks, "Avg"):
         points = known(result.points(board, task) for result in results)
         scores.append(Score(task=task, scores=points))
-    return tuple(scores)
+    return scores
 
 
 def _mean_on_unseen(results: Iterable[RunResults], board: Board, task: str) -> float | None:
-    """The mean over runs of `RunResults.points_on_unseen`; None if none has any."""
-    points = known(result.points_on_unseen(board, task) for result in results)
+    """The mean over runs of their points on unseen items; None if none has any."""
+    points = known(result.points(board, task, on_unseen=True) for result in results)
     return fmean(points) if points else None
-
-
-def beside_baseline(
-    board: BoardRow, rows: Iterable[SystemRow], pairs: Iterable[PairRow], baseline: Iterable[str]
-) -> list[SystemRow]:
-    """Systems with their differences from a baseline on what sums up their board; `baseline` are
-    the ids of its runs."""
-    overall = [x for x in pairs if (x.board, x.task) == (board.name, board.overall)]
-    compared = []
-    for row in rows:
-        changes: dict[str, object] = {"is_baseline": row.runs[0] in baseline}
-        # A method without a backbone is compared on each, and shown beside a single one.
-        found = [pair for pair in overall if row.runs[0] in pair.runs]
-        if len(found) == 1:
-            pair = found[0]
-            changes |= {"difference": pair.difference, "half_width": pair.half_width}
-            changes["word"] = pair.verdict
-        compared.append(row.model_copy(update=changes))
-    return compared

@@ -12,8 +12,6 @@ one. `world_runs.csv` says how and where they were measured. `make world-numbers
 """
 
 import json
-from collections.abc import Mapping
-from functools import cache
 from math import nan
 from typing import Any
 
@@ -48,56 +46,41 @@ def seedless_identity(run: PlannedRun) -> str:
     return sha256_text(json.dumps(identity, sort_keys=True))[:16]
 
 
-@cache
-def world_numbers() -> dict[tuple[str, str], list[dict[str, Any]]]:
-    """The rows of `world.csv` with the identity of their run, by run and backbone."""
-    table = pd.read_csv(SCORES).merge(
-        pd.read_csv(RUNS)[[*BACKBONE_RUN, "identity"]], on=BACKBONE_RUN
-    )
-    return {name: rows.to_dict("records") for name, rows in table.groupby(BACKBONE_RUN, sort=False)}
-
-
 def judge_world(suite: SuiteResults) -> list[WorldRow]:
     """A row for each number of the runs of a suite; none where the suite is not of the world."""
     if suite.plan.data != "world":
         return []
+    numbers = pd.read_csv(SCORES).merge(
+        pd.read_csv(RUNS)[[*BACKBONE_RUN, "identity"]], on=BACKBONE_RUN
+    )
     rows: list[WorldRow] = []
     relaxed: dict[int, WorldRow] = {}  # by place: the rows within the interval of their seeds
     outside: set[str] = set()  # ids of runs with another score
     for run in suite.runs:
         planned = scored_cells(expand_tasks(run.run.tasks))
-        for entry in world_numbers().get((run.run.text, run.run.backbone), []):
-            key = entry["task"], "test", entry["metric"]
+        own = (numbers.run == run.run.text) & (numbers.backbone == run.run.backbone)
+        for _, entry in numbers[own].iterrows():
+            key = entry.task, "test", entry.metric
             number = entry.get(f"seed {run.run.seed or 1}", nan)
             if key not in planned or pd.isna(number):
                 continue
             score = run.scores.get(key, nan)
             verdict = _verdict(suite, run, entry, number, score)
-            row = WorldRow(
-                run=run.run.text,
-                backbone=run.run.backbone,
-                seed=run.run.seed,
-                task=entry["task"],
-                metric=entry["metric"],
-                number=number,
-                score=score,
-                tolerance=entry["tolerance"],
-                verdict=verdict,
-            )
+            rows.append(WorldRow.of(entry, run.run, number=number, score=score, verdict=verdict))
             if verdict.kind in ("lower", "higher"):
                 outside.add(run.run.id)
                 if _is_within_seeds(score, entry):
                     reason = f"{verdict.reason}; within the interval of the seeds"
                     change = {"verdict": Verdict(kind="consistent", reason=reason)}
-                    relaxed[len(rows)] = row.model_copy(update=change)
-            rows.append(row)
-    if len(outside) > MAX_APART:
-        return rows
-    return [relaxed.get(place, row) for place, row in enumerate(rows)]
+                    relaxed[len(rows) - 1] = rows[-1].model_copy(update=change)
+    if len(outside) <= MAX_APART:
+        for place, row in relaxed.items():
+            rows[place] = row
+    return rows
 
 
 def _verdict(
-    suite: SuiteResults, run: RunResults, entry: Mapping[str, Any], number: float, score: float
+    suite: SuiteResults, run: RunResults, entry: Any, number: float, score: float
 ) -> Verdict:
     """The verdict on a score by the tolerance of its number, or why they cannot be compared."""
     if run.status == "diverged":
@@ -107,22 +90,22 @@ def _verdict(
     reason = ""
     if run.provenance.device.kind != "cpu":
         reason = "measured on a GPU"
-    elif METRICS[entry["metric"]].kind == SHARE and suite.plan.mode != MODE:
+    elif METRICS[entry.metric].kind == SHARE and suite.plan.mode != MODE:
         reason = f"classifiers of mode {suite.plan.mode}"
-    elif entry["identity"] != seedless_identity(run.run):
+    elif entry.identity != seedless_identity(run.run):
         reason = "the method or its settings changed since; measure again with: make world-numbers"
     if reason:
         return Verdict(kind="not comparable", reason=reason)
-    compared = VerdictInput(number, [score], entry["tolerance"], deterministic=True)
+    compared = VerdictInput(number, [score], entry.tolerance, deterministic=True)
     return verdicts_of([compared])[0]
 
 
-def _is_within_seeds(score: float, entry: Mapping[str, Any]) -> bool:
+def _is_within_seeds(score: float, entry: Any) -> bool:
     """Whether a score is within the prediction interval that the seeds of its run give, widened by
     what the tolerance allows a run without a seed."""
-    scores = [entry[seed] for seed in SEEDS if pd.notna(entry[seed])]
+    scores = entry[SEEDS].dropna().tolist()
     if len(scores) == 1:
         return False
     prediction = Prediction(scores)
-    reach = prediction.half_width(1 - COVERAGE) + entry["tolerance"] / SAME_SEED
+    reach = prediction.half_width(1 - COVERAGE) + entry.tolerance / SAME_SEED
     return abs(score - prediction.mean) <= reach

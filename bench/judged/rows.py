@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import BeforeValidator, Field
 
@@ -40,7 +40,20 @@ NO_BACKBONE = "none"  # the name of the backbone of a system without one
 OUTSIDE = " (outside encoder)"  # after the label of an encoder that the suite has not trained
 
 
-class ScoreColumns(StrictModel):
+class JudgedRow(StrictModel):
+    """A row whose fields are those of what it is made of, by name."""
+
+    @classmethod
+    def of(cls, *sources: object, **values: Any) -> Self:
+        """A row with some values; every other field is that of the first source that has it."""
+        for source in sources:
+            for name in cls.model_fields.keys() - values.keys():
+                if hasattr(source, name):
+                    values[name] = getattr(source, name)
+        return cls.model_validate(values, from_attributes=True)
+
+
+class ScoreColumns(JudgedRow):
     """Points of some runs, each once."""
 
     scores: tuple[float, ...]
@@ -114,7 +127,7 @@ class RunScores(StrictModel):
     scores: tuple[float | None, ...]
 
 
-class NumberRow(OfMetric, StrictModel):
+class NumberRow(OfMetric, JudgedRow):
     """A printed number that measures something, with our scores."""
 
     place: int  # in the order of print
@@ -164,7 +177,7 @@ class NumberRow(OfMetric, StrictModel):
         return any(side.verdict.is_comparable for side in self.sides)
 
 
-class SettingRow(StrictModel):
+class SettingRow(JudgedRow):
     """A printed hyper-parameter."""
 
     place: int  # in the order of print
@@ -176,7 +189,7 @@ class SettingRow(StrictModel):
     reason: str  # why there is no run
 
 
-class OrderRow(StrictModel):
+class OrderRow(JudgedRow):
     """Whether the order of the rows of a printed table holds, or of all papers on a board."""
 
     title: str  # of the table, such as "IS-CSE, Table 1", or of the board
@@ -200,7 +213,7 @@ class Score(ScoreColumns):
     task: str
 
 
-class QuotedRow(StrictModel):
+class QuotedRow(JudgedRow):
     """Scores of a method of another paper, as printed, and ours, which are not judged."""
 
     board: str
@@ -213,7 +226,7 @@ class QuotedRow(StrictModel):
     ours: tuple[Score, ...] = ()
 
 
-class WorldRow(StrictModel):
+class WorldRow(JudgedRow):
     """A score of a run of the embedded world beside that of the reference machine."""
 
     run: str
@@ -230,7 +243,7 @@ class WorldRow(StrictModel):
 # --- Systems ---
 
 
-class SystemRow(StrictModel):
+class SystemRow(JudgedRow):
     """A system on a board, with its difference from the baseline of the suite."""
 
     board: str
@@ -273,22 +286,23 @@ class SystemRow(StrictModel):
 # --- Pairs ---
 
 
-class Claim(StrictModel):
+class Claim(JudgedRow):
     """A printed number of a method, with that of the baseline from the same table."""
 
     source: str
     table: str
     printed_on: str  # backbone
     printed_a: float
-    printed_b: float | None
-    claimed: Known  # their difference
-    part: Known  # our difference / `claimed`
-    part_low: Known  # ends of its 95 % interval
-    part_high: Known
-    seeds_claimed: int | None  # that would show `claimed`
+    # None of the rest without a number of the baseline.
+    printed_b: float | None = None
+    claimed: Known = None  # their difference
+    part: Known = None  # our difference / `claimed`
+    part_low: Known = None  # ends of its 95 % interval
+    part_high: Known = None
+    seeds_claimed: int | None = None  # that would show `claimed`
 
 
-class PairRow(StrictModel):
+class PairRow(JudgedRow):
     """A method (A) against a baseline (B) on one task of a board, or its `Avg`."""
 
     board: str
@@ -339,7 +353,7 @@ class Series(StrictModel):
     backbone: str
 
 
-class FigureRow(StrictModel):
+class FigureRow(JudgedRow):
     """A figure of a paper with our data."""
 
     stem: str  # of its file names
@@ -365,7 +379,7 @@ class Analysis(StrictModel):
     missing: str = ""  # why there is no result
 
 
-class RunRow(StrictModel):
+class RunRow(JudgedRow):
     """A planned run, where its results come from, and how its training went."""
 
     id: str
@@ -414,7 +428,7 @@ class BoardRow(StrictModel):
         return "Avg" if "Avg" in self.columns else self.columns[0]
 
 
-class Heading(StrictModel):
+class Heading(JudgedRow):
     """A suite as a whole."""
 
     suite: str  # its name
@@ -458,7 +472,7 @@ class Heading(StrictModel):
         return f"{self.partial} {self.incomparable(backbones)}".strip()
 
 
-class Judged(StrictModel):
+class Judged(JudgedRow):
     """A judged suite."""
 
     suite: Heading

@@ -9,12 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from bench.judged.rows import Judged
-from bench.utils.errors import UserError
+from bench.utils.errors import errors_of
 from bench.utils.files import sha256_file, sha256_text, write_json
-from bench.utils.validation import StrictModel, explain, read_document
+from bench.utils.validation import StrictModel, read_document, validated
 
 FILE = "judged.json"
 _BENCH = Path(__file__).parents[1]
@@ -22,7 +20,7 @@ _BENCH = Path(__file__).parents[1]
 # Methods decide what the text of a run means.
 _RULE = (
     "judge", "judged", "reported", "results", "runs", "registry", "../methods",
-    "datasets/tasks.py", "datasets/metrics.py",
+    "datasets/tasks.py", "datasets/tasks.toml", "datasets/metrics.py",
 )  # fmt: skip
 _RESULTS = ("plan.json", "scores/*.json", "items/*.npz", "analyses/*.json")
 _FAILURES = "runs/*/failure.json"  # of these only the place counts
@@ -68,7 +66,5 @@ def read(suite_dir: Path, key: str) -> Judged | None:
     content = read_document(path, _Content, "a file of rows", _REMEDY)
     if content.key != key:
         return None
-    try:
-        return Judged(**content.rows, folder=suite_dir)
-    except ValidationError as error:
-        raise UserError(f"{path} has no valid rows ({explain(error)}); {_REMEDY}") from None
+    with errors_of(f"{path} has no valid rows; {_REMEDY}"):
+        return validated(Judged, content.rows | {"folder": suite_dir})

@@ -30,20 +30,16 @@ def row_name(method: str, variant: str) -> str:
     return f"{method} ({variant})" if variant else method
 
 
-def _labels(source: str, table: str) -> list[tuple[str, ...]]:
-    """The rows of a table by `ROW_COLUMNS`, in the order of print."""
-    labels = dict.fromkeys(number.label for number in numbers())
-    return [label for label in labels if label[:2] == (source, table)]
-
-
 @cache
 def printed_names() -> dict[tuple[str, ...], str]:
     """The names of rows as printed, by `ROW_COLUMNS`; not of tables whose labels are enough."""
     names: dict[tuple[str, ...], str] = {}
+    labels = dict.fromkeys(number.label for number in numbers())  # in the order of print
     content = yaml.safe_load((FOLDER / "names.yaml").read_text(encoding="utf-8"))
     for source, tables in content.items():
         for table, rows in tables.items():
-            names |= zip(_labels(source, table), rows, strict=True)
+            of_table = [label for label in labels if label[:2] == (source, table)]
+            names |= zip(of_table, rows, strict=True)
     return names
 
 
@@ -57,12 +53,14 @@ def find_paper(word: str) -> str:
 
 def find_table(source: str, word: str) -> str:
     """The name of a paper's table, as printed, that a word means: its name, or its number."""
-    names = list(dict.fromkeys(row.table for row in numbers() if row.source == source))
-    meant = stem(word).replace("-", "")
-    tables = [name for name in names if stem(name).replace("-", "") in (meant, f"table{meant}")]
-    if not tables:
-        raise UserError(f"{source} has no table '{word}'{did_you_mean(word, names)}")
-    return tables[0]
+    tables = {_key(number.table): number.table for number in numbers() if number.source == source}
+    if _key(word) not in tables:
+        raise UserError(f"{source} has no table '{word}'{did_you_mean(word, tables.values())}")
+    return tables[_key(word)]
+
+
+def _key(table: str) -> str:
+    return stem(table).removeprefix("table-")
 
 
 def find_rows(source: str, table: str, row: str, backbone: str | None = None) -> list[Number]:
@@ -70,28 +68,26 @@ def find_rows(source: str, table: str, row: str, backbone: str | None = None) ->
 
     `row` is the name of a row, as printed or as `row_name`, or a method, which means all its rows.
     """
-    named, of_method, alike, known = [], [], [], set()
-    for label in _labels(source, table):
-        name = row_name(label[2], label[4])
-        names = {name, printed_names().get(label, name)}
-        if row.lower() in map(str.lower, names):
-            named.append(label)
-        if row.lower() == label[2].lower():
-            of_method.append(label)
-        if stem(row) in map(stem, names):
-            alike.append(label)
-        known |= {*names, label[2]}
-    # IS-CSE prints a row `DCLR` and a row `+ DCLR`, so a name that differs in signs counts only if
-    # no row and no method has just this name.
-    matching = named or of_method or alike
-    if not matching:
+    named, of_method, known = [], [], set()
+    for number in numbers():
+        if (number.source, number.table) == (source, table):
+            name = row_name(number.method, number.variant)
+            names = {name, printed_names().get(number.label, name)}
+            if row.lower() in map(str.lower, names):
+                named.append(number)
+            if row.lower() == number.method.lower():
+                of_method.append(number)
+            known |= {*names, number.method}
+    found = named or of_method
+    if not found:
         raise UserError(f"{source}, {table} has no row '{row}'{did_you_mean(row, known)}")
-    backbones = {label[3] for label in matching}
-    if backbone is not None and backbone not in backbones:
-        problem = f"{source}, {table} prints no '{row}' on '{backbone}'"
-        raise UserError(f"{problem}{did_you_mean(backbone, backbones)}")
-    chosen = [label for label in matching if backbone in (None, label[3])]
-    return [number for number in numbers() if number.label in chosen]
+    if backbone is None:
+        return found
+    chosen = [number for number in found if number.backbone == backbone]
+    if not chosen:
+        hint = did_you_mean(backbone, {number.backbone for number in found})
+        raise UserError(f"{source}, {table} prints no '{row}' on '{backbone}'{hint}")
+    return chosen
 
 
 def reproduce_command(number: Any) -> str:

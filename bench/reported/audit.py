@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from bench.datasets.tasks import BOARDS, PROBING_TASKS, TASKS
+from bench.datasets.tasks import BOARDS, TASKS
 from bench.reported import FOLDER
 from bench.reported.number import numbers
 from bench.reported.rows import (
@@ -24,7 +24,6 @@ from bench.reported.rows import (
     PrintedRow,
     PrintedRows,
     cells_of,
-    described,
     finding,
     is_nested,
     read,
@@ -33,13 +32,6 @@ from bench.reported.rows import (
 from bench.utils.errors import listed
 
 FEWEST = 3  # numbers that must agree for rows to count as equal; fewer may agree by chance
-# SentEval's published sizes: task -> split, or class for cross-validated tasks -> items.
-SIZES = {task.name: task.sizes for task in TASKS.values() if task.kind != "sts"}
-# Items of the most frequent class in test sets with a fixed split, counted in SentEval's files.
-MOST_FREQUENT = {"SST2": 912, "TREC": 138, "MRPC": 1147}
-# Number of classes of the probing tasks, which SentEval describes as balanced; two of all others.
-CLASSES = dict.fromkeys(PROBING_TASKS, 2)
-CLASSES |= {"Length": 6, "WordContent": 1000, "Depth": 8, "TopConstituents": 20}
 STATEMENTS = yaml.safe_load((FOLDER / "claims.yaml").read_text(encoding="utf-8"))["claims"]
 # Findings that make a row an unsafe operand of a difference.
 UNSAFE = ("average", "shift", "copy", "partial")
@@ -52,27 +44,17 @@ def _averages(rows: PrintedRows) -> Iterator[Finding]:
     """`average`, `rounding`: averages that are not the mean of their row."""
     boards = [{*board.tasks} for board in BOARDS.values()]
     for row in rows:
-        gap = row.misfit
+        average = mean(row.figures)
+        gap = row.cells.get("Avg", average) - average
         if {*row.tasks} in boards and abs(gap) > row.unit / 2:
             kind = "average" if abs(gap) > row.unit * 3 / 2 else "rounding"
-            facts = {"mean": float(mean(row.figures)), "gap": float(gap)}
-            yield finding(kind, [row], printed=shown(row.cells["Avg"]), **facts)
-
-
-def majority(task: str) -> Fraction:
-    """Accuracy in points of a constant prediction of the most frequent class; 0 if unknown."""
-    if task in CLASSES:
-        return Fraction(100, CLASSES[task])
-    counts = SIZES.get(task, {"": 0})
-    if task in MOST_FREQUENT:
-        return Fraction(100 * MOST_FREQUENT[task], counts["test"])
-    return Fraction(100 * max(counts.values()), max(sum(counts.values()), 1))
+            yield finding(kind, [row], mean=average, gap=gap)
 
 
 def attainable(value: Fraction, unit: Fraction, items: int, runs: int = 1) -> bool:
     """Whether the mean accuracy of some runs, each perhaps rounded before, can be `value`, rounded
     or truncated to `unit`."""
-    slack = unit / 2 if runs > 1 and Fraction(100, items) % unit else Fraction(0)
+    slack = unit / 2 if runs > 1 and Fraction(100, items) % unit else 0
     step = Fraction(100, runs * items)
     # Rounded from [value - unit/2, value + unit/2], or truncated from [value, value + unit).
     above = ceil((value - unit / 2 - slack) / step) * step
@@ -82,27 +64,27 @@ def attainable(value: Fraction, unit: Fraction, items: int, runs: int = 1) -> bo
 def _scales(rows: PrintedRows) -> Iterator[Finding]:
     """`range`: scores outside their scale; `chance`: accuracies of a constant prediction;
     `unattainable`, `runs`: accuracies that no whole number of correct items gives."""
-    for row, task, value in cells_of(rows):
-        facts: dict[str, Any] = {"task": task, "printed": shown(value)}
+    for row, name, value in cells_of(rows):
         if abs(value) > 100:
-            yield finding("range", [row], **facts)
-        if row.metric != "accuracy":
+            yield finding("range", [row], task=name, value=value)
+        if row.metric != "accuracy" or name == "Avg":
             continue
-        constant = majority(task)
-        if value <= constant:
-            relation = "exactly" if value == constant else "below"
-            yield finding("chance", [row], **facts, relation=relation, constant=shown(constant))
-        items = SIZES.get(task, {}).get("test")  # cross-validated tasks have no test set
+        task = TASKS[name]
+        if value <= task.majority:
+            yield finding("chance", [row], task=name, value=value, majority=task.majority)
+        items = task.sizes.get("test")  # cross-validated tasks have no test set
         if items and row.split == "test" and not attainable(value, row.unit, items):
-            below = value * items // 100
-            near = " or ".join(shown(Fraction(100 * count, items)) for count in (below, below + 1))
-            kind, means = "unattainable", []
-            for runs in (3, 5):
-                can = "cannot"
-                if attainable(value, row.unit, items, runs):
-                    kind, can = "runs", "can"
-                means.append(f"the mean of {runs} {can} give it")
-            yield finding(kind, [row], **facts, items=items, near=near, means=", ".join(means))
+            three, five = (attainable(value, row.unit, items, runs) for runs in (3, 5))
+            yield finding(
+                "runs" if three or five else "unattainable",
+                [row],
+                task=name,
+                value=value,
+                items=items,
+                below=value * items // 100,
+                three=three,
+                five=five,
+            )
 
 
 # --- Between rows
@@ -129,15 +111,12 @@ def _copies(rows: PrintedRows) -> Iterator[Finding]:
     for equal in groups:
         # A row that quotes the paper of another row may use another label.
         papers = "|".join(row.paper for row in equal)
-        models = {
-            (row.method, row.backbone)
-            for row in equal
-            if not re.search(papers, row.quoted_from.lower())
-        }
+        models = set()
+        for row in equal:
+            if not re.search(papers, row.quoted_from.lower()):
+                models.add((row.method, row.backbone))
         if len(models) > 1:
-            average = _shared_average(equal, " and the same average")
-            facts = {"labels": described(equal), "count": len(equal[0].tasks)}
-            yield finding("copy", equal, **facts, average=average)
+            yield finding("copy", equal)
     groups.sort(key=lambda equal: (len(equal), _is_quoted(equal[0])))
     for lefts, rights in combinations(groups, 2):
         left, right = lefts[0], rights[0]
@@ -148,29 +127,20 @@ def _copies(rows: PrintedRows) -> Iterator[Finding]:
 def _alike(lefts: PrintedRows, rights: PrintedRows) -> Iterator[Finding]:
     """`shift`, `partial`: of the rows with two sets of figures of the same tasks."""
     left, right = lefts[0], rights[0]
-    gaps = [left.cells[task] - right.cells[task] for task in left.tasks]
-    changed = [task for task, gap in zip(left.tasks, gaps, strict=True) if gap]
-    count, concerned = len(gaps), [*lefts, *rights]
-    facts = {"count": count, "labels": described(lefts), "others": described(rights)}
-    equal = count - len(changed)
+    gaps, changed = set(), []
+    for task in left.tasks:
+        here, there = left.cells[task], right.cells[task]
+        gaps.add(here - there)
+        if here != there:
+            changed.append(f"{task} ({shown(here)}, there {shown(there)})")
+    equal = len(left.tasks) - len(changed)
+    facts = {"lefts": lefts, "rights": rights}
     # Rows of one label are left to `_labels`.
     share_label = {row.label for row in lefts} & {row.label for row in rights}
-    if len({*gaps}) == 1:
-        shift = f"{shown(abs(gaps[0]))} {'above' if gaps[0] > 0 else 'below'}"
-        yield finding("shift", concerned, **facts, shift=shift)
-    elif equal >= FEWEST and equal > count / 2 and not share_label:
-        values = listed(
-            f"{task} ({shown(left.cells[task])}, there {shown(right.cells[task])})"
-            for task in changed
-        )
-        average = _shared_average([left, right], "; the average is the same")
-        yield finding("partial", concerned, **facts, equal=equal, changed=values, average=average)
-
-
-def _shared_average(rows: PrintedRows, clause: str) -> str:
-    """The clause, if all rows have the same average."""
-    averages = {row.cells.get("Avg", row.name) for row in rows}
-    return clause if len(averages) == 1 else ""
+    if len(gaps) == 1:
+        yield finding("shift", [*lefts, *rights], gap=gaps.pop(), **facts)
+    elif equal >= FEWEST and equal > len(changed) and not share_label:
+        yield finding("partial", [*lefts, *rights], equal=equal, changed=changed, **facts)
 
 
 def _labels(tables: PrintedRows) -> Iterator[Finding]:
@@ -187,28 +157,26 @@ def _labels(tables: PrintedRows) -> Iterator[Finding]:
             concerned = _leading([row for row in group if row.cells.keys() & {*contested}])
             # One task with its values stands for all; readers compare averages.
             example = "Avg" if "Avg" in contested else contested[0]
-            values = listed(f"{shown(v)} [{listed(at)}]" for v, at in places[example].items())
             yield finding(
                 "label",
                 concerned,
-                count=f"{len(contested)} of {len(places)}",
-                values=f"{example} is {values}",
-                between=_rivals(concerned[0], places["Avg"], tables),
+                count=len(contested),
+                tasks=len(places),
+                example=example,
+                values=[f"{shown(v)} [{listed(at)}]" for v, at in places[example].items()],
+                rivals=_rivals(concerned[0], places["Avg"], tables),
             )
 
 
-def _rivals(first: PrintedRow, averages: Collection[Fraction], tables: PrintedRows) -> str:
-    """The paper's own rows beside the first with averages between those printed, as a clause."""
+def _rivals(first: PrintedRow, averages: Collection[Fraction], tables: PrintedRows) -> list[str]:
+    """The paper's own rows beside the first with averages between those printed."""
     low, high = min(averages, default=0), max(averages, default=0)
-    between = [
-        f"{row.method} ({shown(row.cells['Avg'])})"
-        for row in tables
-        if row.scale == first.scale
-        and not row.quoted_from
-        and first.words <= row.words
-        and low < row.cells.get("Avg", low) < high
-    ]
-    return f"; between them, in {first.place}: {listed(between)}" if between else ""
+    rivals = []
+    for row in tables:
+        is_own = row.scale == first.scale and not row.quoted_from and first.words <= row.words
+        if is_own and low < row.cells.get("Avg", low) < high:
+            rivals.append(f"{row.method} ({shown(row.cells['Avg'])})")
+    return rivals
 
 
 # --- Between text and tables
@@ -219,17 +187,17 @@ def _terms(claim: PrintedRow, task: str, tables: PrintedRows) -> PrintedRows:
     fit best; none if a side is in no table."""
     sides = []
     for method in claim.method.split(" minus "):
-        like = [
-            row
-            for row in tables
-            if (row.source, row.method, row.backbone) == (claim.source, method, claim.backbone)
-            and row.metric + DIFFERENCE == claim.metric
-            and row.split == claim.split
-            and task in row.cells
-        ]
-        # Several tables may print a row; the text means the one in just its variant.
-        exactly = [row for row in like if row.words == claim.words]
-        sides.append(exactly or [row for row in like if is_nested(row, claim)])
+        meant = (claim.source, method, claim.backbone, claim.metric, claim.split)
+        exactly, alike = [], []
+        for row in tables:
+            found = (row.source, row.method, row.backbone, row.metric + DIFFERENCE, row.split)
+            if found == meant and task in row.cells:
+                # Several tables may print a row; the text means the one in just its variant.
+                if row.words == claim.words:
+                    exactly.append(row)
+                elif is_nested(row, claim):
+                    alike.append(row)
+        sides.append(exactly or alike)
     claimed = claim.cells[task]
 
     def misfit(pair: Sequence[PrintedRow]) -> Fraction:
@@ -249,19 +217,13 @@ def _resting(rows: PrintedRows, tables: PrintedRows, known: Sequence[Finding]) -
         pair = _terms(claim, task, tables)
         unsafe = [row.name for row in pair if row.name in flaws]
         if unsafe:
-            means = ""
+            gap = None
             # Only an average that does not fit its row has another value in its place.
             if task == "Avg" and any("average" in flaws[name] for name in unsafe):
                 gap = mean(pair[0].figures) - mean(pair[1].figures)
-                means = f"; between the means of the rows it is {shown(gap)}"
-            yield finding(
-                "resting",
-                [claim, *pair],
-                task=task,
-                printed=shown(value),
-                unsafe=listed(f"{name} (see: {', '.join(flaws[name])})" for name in unsafe),
-                means=means,
-            )
+            reasons = [f"{name} (see: {', '.join(flaws[name])})" for name in unsafe]
+            facts = {"task": task, "value": value, "unsafe": reasons, "gap": gap}
+            yield finding("resting", [claim, *pair], **facts)
 
 
 def _statements(tables: PrintedRows, claims: Sequence[dict[str, Any]]) -> Iterator[Finding]:
@@ -269,22 +231,15 @@ def _statements(tables: PrintedRows, claims: Sequence[dict[str, Any]]) -> Iterat
     for claim in claims:
         place = f"{claim['source']} {claim['table']}"
         rows = [row for row in tables if row.place == place]
-        clauses, concerned = [], []
+        against, concerned = [], []
         comparisons = [*_orders(claim.get("above", {}), rows), *_sweeps(claim, rows)]
         for high, low, task, clause in comparisons:
             if high.cells[task] <= low.cells[task]:
-                clauses.append(clause)
+                against.append(clause)
                 concerned += [high, low]
-        if clauses:
-            yield finding(
-                "statement",
-                concerned,
-                where=claim["where"],
-                quote=claim["quote"],
-                count=len(comparisons),
-                against=len(clauses),
-                clauses="; ".join(clauses),
-            )
+        if against:
+            count = len(comparisons)
+            yield finding("statement", concerned, claim=claim, count=count, against=against)
 
 
 # The row that a statement says is higher, the lower one, the task, and their figures as a clause.
@@ -318,7 +273,7 @@ def findings(
 ) -> list[Finding]:
     """The findings about printed numbers (by default `numbers()`) and what is said of them."""
     rows = read(pd.DataFrame(numbers()) if printed is None else printed)
-    tables = [row for row in rows if not row.in_text]
+    tables = [row for row in rows if re.fullmatch(r"(Table|Figure) \w+", row.table)]
     known = [*_averages(rows), *_scales(rows), *_copies(rows), *_labels(tables)]
     known += _statements(tables, claims)
     known += _resting(rows, tables, known)

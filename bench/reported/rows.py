@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from statistics import mean
 from typing import Any
 
 import pandas as pd
 import yaml
+from jinja2 import Environment, StrictUndefined
 
 from bench.datasets.metrics import METRICS
 from bench.reported import FOLDER, ROW_COLUMNS
@@ -46,16 +46,12 @@ class PrintedRow:
         """The points of `tasks`."""
         return tuple(map(self.cells.__getitem__, self.tasks))
 
-    @property
-    def misfit(self) -> Fraction:
-        """How far the printed average is above the mean of the row; 0 without an average."""
-        average = mean(self.figures)
-        return self.cells.get("Avg", average) - average
-
     @cached_property
     def unit(self) -> Fraction:
-        """The last decimal place of all tasks, because single numbers may end in a zero."""
-        return min(map(last_place, self.figures))
+        """The last decimal place of all tasks, because single numbers may end in a zero: 0.01 for
+        76.25, 1 for 21."""
+        decimals = [len(str(float(value)).partition(".")[2].rstrip("0")) for value in self.figures]
+        return Fraction(1, 10 ** max(decimals))
 
     @cached_property
     def words(self) -> frozenset[str]:
@@ -78,10 +74,6 @@ class PrintedRow:
     def paper(self) -> str:
         """The source without its version."""
         return re.sub(r"-v\d+$", "", self.source)
-
-    @property
-    def in_text(self) -> bool:
-        return not re.fullmatch(r"(Table|Figure) \w+", self.table)
 
     @property
     def scale(self) -> tuple[str, ...]:
@@ -112,7 +104,8 @@ class Finding:
 
 def finding(kind: str, rows: PrintedRows, **facts: Any) -> Finding:
     names = tuple(dict.fromkeys(row.name for row in rows))
-    text = _KINDS[kind]["text"].format(row=rows[0], **facts)
+    template = _ENVIRONMENT.from_string(_KINDS[kind]["text"])
+    text = template.render(row=rows[0], rows=rows, **facts)
     return Finding(kind, rows[0].source, rows[0].table, names, text)
 
 
@@ -121,18 +114,12 @@ def read(printed: pd.DataFrame) -> PrintedRows:
     main = [name for name, metric in METRICS.items() if metric.is_main]
     scores = printed[printed["metric"].str.removesuffix(DIFFERENCE).isin(main)]
     rows = []
-    for texts, group in scores.groupby(
-        [*ROW_COLUMNS, "split", "metric", "quoted_from"], sort=False
-    ):
+    labels = [*ROW_COLUMNS, "split", "metric", "quoted_from"]
+    for texts, group in scores.groupby(labels, sort=False):
         # The decimal number that is printed, rather than the nearest binary fraction.
-        values = map(Fraction, map(str, group["value"]))
-        rows.append(PrintedRow(dict(zip(group["task"], values, strict=True)), *texts))
+        values = group.set_index("task")["value"].map(str).map(Fraction)
+        rows.append(PrintedRow(values.to_dict(), *texts))
     return rows
-
-
-def last_place(value: Fraction) -> Fraction:
-    """The last decimal place of a finite decimal number: 0.01 for 76.25, 1 for 21."""
-    return Fraction(1, 10 ** len(repr(float(value)).partition(".")[2].rstrip("0")))
 
 
 def shown(value: Fraction) -> str:
@@ -157,3 +144,14 @@ def described(rows: PrintedRows) -> str:
     for row in rows:
         places[row.who].append(row.place)
     return " and ".join(f"{who} [{listed(tables)}]" for who, tables in places.items())
+
+
+def share_average(rows: PrintedRows) -> bool:
+    """Whether all rows have an average, and the same."""
+    return len({row.cells.get("Avg", row.name) for row in rows}) == 1
+
+
+_ENVIRONMENT = Environment(undefined=StrictUndefined)  # noqa: S701 (no HTML)
+_ENVIRONMENT.filters |= {
+    "points": shown, "listed": listed, "described": described, "share_average": share_average,
+}  # fmt: skip

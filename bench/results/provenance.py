@@ -59,9 +59,12 @@ def _arithmetic(device: str) -> dict[str, Any]:
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
     }
     if device.startswith("cuda"):
-        products = {"training": TRAINING, "selection": SELECTION, "elsewhere": ELSEWHERE}
         settings |= {
-            "float32_products": products,
+            "float32_products": {
+                "training": TRAINING,
+                "selection": SELECTION,
+                "elsewhere": ELSEWHERE,
+            },
             "cuda": torch.version.cuda,
             "cudnn": torch.backends.cudnn.version(),
             "cublas_workspace": os.environ.get("CUBLAS_WORKSPACE_CONFIG"),

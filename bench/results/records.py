@@ -1,8 +1,9 @@
 """Records: all scores, of runs and of other encoders, in one form.
 
-A record is a flat dict with the keys of `RECORD_COLUMNS`. Scores are in points (x 100): accuracies
-and F1 rounded to two decimals, as in SentEval, correlations with all digits. A file of scores is
-one object `{"provenance": {...}, "records": [...]}`.
+A record is a flat dict with the fields of `RecordedScore`, after `source` ("sentbench"), `method`
+(the text of a run, or `encoder[...]` of another encoder), `backbone`, `setting` and `seed`. Scores
+are in points (x 100): accuracies and F1 rounded to two decimals, as in SentEval, correlations with
+all digits. A file of scores is one object `{"provenance": {...}, "records": [...]}`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -85,12 +86,10 @@ class Arithmetic(_Written):
 
 
 class Data(_Written):
-    """A data folder, and the sum over its files."""
+    """A data folder."""
 
     name: str = ""
     folder: str = ""
-    files: int | None = None
-    sha256: str = ""
 
 
 class Corpus(_Written):
@@ -119,7 +118,7 @@ class Provenance(_Written):
     arithmetic: Arithmetic = Arithmetic()
     date: str = ""
     data: Data = Data()
-    mode: Literal["test", "dev"] | None = None  # of the classifiers of scores
+    mode: Literal["test", "dev"] = "test"  # of the classifiers of scores
     tasks: dict[str, dict[str, str]] = {}  # sums by task and split
     corpora: list[Corpus] = []
     files: dict[str, str] = {}  # sums of files that a name does not identify
@@ -149,11 +148,6 @@ class Trained(_Written):
 class RecordedScore(_Written):
     """A record of a file of scores."""
 
-    source: str | None = None
-    method: str | None = None
-    backbone: str | None = None
-    setting: str | None = None
-    seed: int | None = None
     task: str
     split: str
     metric: str
@@ -176,19 +170,6 @@ class Analyses(_Written):
 
 
 Record = dict[str, Any]
-
-RECORD_COLUMNS = (
-    "source",  # "sentbench"
-    "method",  # text of a run, or `encoder[...]` of another encoder
-    "backbone",
-    "setting",  # of a run, "paper" or "official"
-    "seed",
-    "task",
-    "split",
-    "metric",
-    "aggregation",
-    "value",
-)
 
 FAILURE = "failure.json"  # in the folder of a run whose last attempt failed
 

@@ -30,7 +30,9 @@ NEUTRAL_CHANGES = {"threads", "precision"}
 # The share of a task's test sentences in a corpus from which on names and rows say so.
 REMARKABLE = 0.05
 
-NOT_SCORED = "no scores in this suite"  # why a run is missing
+# Why a run is missing.
+NOT_SCORED = "no scores in this suite"
+FAILED = "its last attempt failed"
 
 
 @dataclass(frozen=True)
@@ -38,16 +40,14 @@ class RunResults:
     """A planned run and its results."""
 
     run: PlannedRun
-    status: str  # "finished", "diverged", "skipped", or "missing" if it was not scored yet
-    reason: str  # why it did not finish; empty if it did
-    data: str  # the evaluation data it was scored on
+    status: str = "missing"  # or "finished", "diverged" or "skipped" if it was scored
+    reason: str = NOT_SCORED  # why it did not finish; empty if it did
     # Points: of tasks, their means over subsets and averages, and
     # `bench.datasets.metrics.quantities`.
-    scores: Mapping[Key, float]
+    scores: Mapping[Key, float] = field(default_factory=dict)
     provenance: Provenance = field(default_factory=Provenance)  # of its scores; empty if missing
     analyses: Mapping[str, Any] = field(default_factory=dict)  # of `bench.stages.analyse`, by name
     analysed: Provenance = field(default_factory=Provenance)  # of the analyses
-    has_failed: bool = False  # whether it is missing because its last attempt failed
     # Of a run without a seed, by task (`bench.evaluation.scoring.EncoderScores`).
     items: Mapping[str, np.ndarray] = field(default_factory=dict)
     # All runs of its row that are planned, or were when a score was there; by default itself.
@@ -61,27 +61,24 @@ class RunResults:
     @property
     def fate(self) -> str:
         """Why a run has no scores, in a few words."""
-        if self.status == "missing":
-            return "failed" if self.has_failed else "missing"
-        return f"{self.status}: {self.reason}"
+        if self.reason == FAILED:
+            return "failed"
+        return "missing" if self.status == "missing" else f"{self.status}: {self.reason}"
 
-    def points(self, board: Board, task: str) -> float | None:
-        """Points on a task of a board or on its `Avg`; None if a score is missing."""
+    def points(self, board: Board, task: str, on_unseen: bool = False) -> float | None:
+        """Points on a task of a board or on its `Avg`; None if a score is missing. On unseen, those
+        on the test items without a sentence that stands in a corpus of the run; None if there are
+        none, or if contamination was not counted."""
         if task == "Avg":
-            return average_of_all([self.points(board, name) for name in board.tasks])
-        return self.scores.get((task, "test", board.metric))
-
-    def points_on_unseen(self, board: Board, task: str) -> float | None:
-        """`points` on the test items without a sentence that stands in a corpus of the run; None if
-        there are none, or if contamination was not counted."""
-        if task == "Avg":
-            return average_of_all([self.points_on_unseen(board, name) for name in board.tasks])
-        counted = self.provenance.contamination.get(task)
-        if counted is None:
-            return None
-        if counted.seen:
-            return self.scores.get((task, "test", aggregated(board.metric, UNSEEN)))
-        return self.points(board, task)
+            return average_of_all([self.points(board, name, on_unseen) for name in board.tasks])
+        metric = board.metric
+        if on_unseen:
+            counted = self.provenance.contamination.get(task)
+            if counted is None:
+                return None
+            if counted.seen:
+                metric = aggregated(metric, UNSEEN)
+        return self.scores.get((task, "test", metric))
 
     def seen(self, tasks: Iterable[str]) -> float:
         """The share of the distinct test sentences of tasks that stand in a corpus of the run; NaN
@@ -89,9 +86,7 @@ class RunResults:
         counted = self.provenance.contamination
         counts = [counted[task] for task in tasks if task in counted]
         sentences = sum(count.sentences for count in counts)
-        if not sentences:
-            return nan
-        return sum(count.seen for count in counts) / sentences
+        return sum(count.seen for count in counts) / sentences if sentences else nan
 
     def contaminated(self, tasks: Iterable[str]) -> list[str]:
         """The tasks of whose test sentences a share of `REMARKABLE` stands in a corpus."""
@@ -142,6 +137,10 @@ class SuiteResults:
                             "move the older away, and run the suite again"
                         )
 
+    def results(self, text: str, backbone: str) -> list[RunResults]:
+        """The results of a method in a setting on a backbone, of all corpora and recipes."""
+        return [x for x in self.runs if (x.run.text, x.run.backbone) == (text, backbone)]
+
 
 def read_run(run: PlannedRun, suite_dir: Path, mode: str) -> RunResults:
     """Read the results of a planned run; `mode` is that of the plan's classifiers. `UserError`: a
@@ -149,9 +148,8 @@ def read_run(run: PlannedRun, suite_dir: Path, mode: str) -> RunResults:
     path = suite_dir / "scores" / f"{run.id}.json"
     if not path.exists():
         if (suite_dir / "runs" / run.id / FAILURE).is_file():
-            reason = "its last attempt failed"
-            return RunResults(run, "missing", reason, "", {}, has_failed=True)
-        return RunResults(run, "missing", NOT_SCORED, "", {})
+            return RunResults(run, reason=FAILED)
+        return RunResults(run)
     read = read_scores(path)
     fault = _fault(read, run, mode)
     if fault:
@@ -166,7 +164,6 @@ def read_run(run: PlannedRun, suite_dir: Path, mode: str) -> RunResults:
         run,
         outcome.status,
         outcome.reason or "",
-        read.provenance.data.name,
         averages(scores) | scores | quantities(outcome, analysed.analyses),
         read.provenance,
         analysed.analyses,
@@ -177,7 +174,7 @@ def read_run(run: PlannedRun, suite_dir: Path, mode: str) -> RunResults:
 
 def _fault(scores: ScoreDocument, run: PlannedRun, mode: str) -> str:
     """Why scores are not those of a planned run; empty if they are."""
-    scored, scored_mode = scores.provenance.run, scores.provenance.mode or mode
+    scored, scored_mode = scores.provenance.run, scores.provenance.mode
     # The id is of another run if the file was copied; the rest differs if the plan was edited.
     if scored.id != run.id:
         return f"it holds the scores of {scored.id or 'a model outside the suite'}"
@@ -192,9 +189,9 @@ def _fault(scores: ScoreDocument, run: PlannedRun, mode: str) -> str:
 def read_results(suite_dir: Path) -> SuiteResults:
     """Read the plan of a suite, and the scores and analyses of every planned run; `UserError` if
     there is no plan, or a file is damaged."""
-    plan = read_plan(Path(suite_dir) / "plan.json")
+    plan = read_plan(suite_dir / "plan.json")
     rows: dict[tuple[str, ...], list[PlannedRun]] = defaultdict(list)
     for run in (*plan.runs, *plan.dropped):
         rows[run.row].append(run)
-    results = [read_run(run, Path(suite_dir), plan.mode) for run in plan.runs]
+    results = [read_run(run, suite_dir, plan.mode) for run in plan.runs]
     return SuiteResults(plan, [replace(result, row=rows[result.run.row]) for result in results])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from bench.__main__ import main
 from bench.judge import stage as rows
 from bench.judge.heading import heading
-from bench.judge.next_seeds import greedy, grow, open_questions, report, runs_to_decide
+from bench.judge.next_seeds import greedy, grow, open_questions, runs_to_decide
 from bench.judge.numbers import judge_numbers
 from bench.report.tables import write_tables
 from bench.results.suite_results import read_results
@@ -111,6 +111,15 @@ def growth_of(folder, config=CONFIG, hours=20.0):
     return growth, {run for step in growth.steps for run in step.runs}
 
 
+def printed_growth(folder, suite, config, capsys, *words):
+    """What `next` prints on a suite."""
+    file = folder / "first.yaml"
+    file.write_text(configurations.dump(config), encoding="utf-8")
+    words = ["--config", str(file), "--hours", "20", *words]
+    assert main(["next", "--suite", str(suite), *words]) == 0
+    return capsys.readouterr().out
+
+
 def open_sides(suite, **wanted):
     """The open questions whose numbers have these fields."""
     found = open_questions(read_results(suite))
@@ -149,7 +158,7 @@ def test_both_sides_of_a_difference_get_the_same_seeds(tmp_path):
 
 
 @pytest.mark.parametrize("seeds", [[100, 101, 102], [42]])
-def test_a_difference_without_a_spread_gets_its_first_seeds(tmp_path, seeds):
+def test_a_difference_without_a_spread_gets_its_first_seeds(tmp_path, capsys, seeds):
     config = CONFIG.changed(methods=["simcse", {"method": "gs-infonce", "seeds": seeds}])
     suite = suite_of(tmp_path, config, same=70.0)
     found = open_sides(suite, minus="simcse@official")
@@ -159,7 +168,7 @@ def test_a_difference_without_a_spread_gets_its_first_seeds(tmp_path, seeds):
     assert {runs_to_decide(side) for side in found} == {frozenset(missing)}
     growth = grow(suite, config, 20, "h200")
     assert growth.first >= len(found)
-    text = report(growth)
+    text = printed_growth(tmp_path, suite, config, capsys)
     assert f"\n{growth.first} without a known spread get their first 3 seeds" in text
     decided = sum(step.verdicts for step in growth.steps) - growth.first
     assert f" decide {decided} of {growth.open} open verdicts" in text
@@ -167,12 +176,10 @@ def test_a_difference_without_a_spread_gets_its_first_seeds(tmp_path, seeds):
 
 def test_from_a_suite_to_its_grown_tables(tmp_path, capsys):
     suite, out = suite_of(tmp_path), tmp_path / "grown.yaml"
-    words = ["--config", str(tmp_path / "first.yaml"), "--hours", "20", "--out", str(out)]
-    (tmp_path / "first.yaml").write_text(configurations.dump(CONFIG), encoding="utf-8")
-    assert main(["next", "--suite", str(suite), *words]) == 0
-    said = capsys.readouterr().out
-    growth, _ = growth_of(suite)
-    assert said.startswith(report(growth))
+    said = printed_growth(tmp_path, suite, CONFIG, capsys, "--out", str(out))
+    growth, added = growth_of(suite)
+    assert f"\n\n{len(added)} runs in " in said
+    assert " on bert-base-uncased, seed 45, 46" in said
     assert f"python -m bench run {out} --cores N" in said
 
     config = configurations.load(out)

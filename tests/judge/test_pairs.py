@@ -7,9 +7,10 @@ import pytest
 from scipy import stats
 
 from bench.datasets.tasks import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS
-from bench.judge.pairs import NothingToCompare, against, find
+from bench.judge.pairs import against, find
 from bench.judged.rows import grouped
 from bench.reported import prior_sd
+from bench.utils.errors import UserError
 from tests.support.compared_runs import BASE, scored, suite
 from tests.support.rows import row_of, rows_of
 
@@ -45,7 +46,7 @@ def drawn():
         ("gs-infonce+is-cse+cards", "gs-infonce+cards+is-cse@official"),
         ("simcse[ temperature=0.050 , batch_size=32]", "simcse@official"),  # the setting's own
         ("simcse[batch_size=64]", "simcse[batch_size=64]@official"),
-        ("My model", "My model"),
+        ("My model", "published[model=a,pooler=avg]@paper"),
     ],
 )
 def test_methods_are_named_as_in_configurations(text, found):
@@ -66,7 +67,7 @@ def test_nothing_to_compare_is_an_error():
     elsewhere = scored("sscl", 1, 70.0, backbone="roberta-base")
     missing = replace(scored("dclr", 1, None), status="missing")
     told = "no scores to compare with 'simcse@official' on bert-base-uncased, roberta-base; run its"
-    with pytest.raises(NothingToCompare, match=told):
+    with pytest.raises(UserError, match=told):
         against(suite(scored("simcse", 1, 70.0), elsewhere, missing), "simcse")
 
 

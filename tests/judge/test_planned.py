@@ -18,7 +18,7 @@ from bench.report.coverage import COVERAGE_STAGES, coverage, without_recipe
 from bench.reported.address import address
 from bench.reported.figures import load_figures
 from bench.reported.number import numbers
-from bench.results.suite_results import NOT_SCORED, RunResults, SuiteResults, read_results
+from bench.results.suite_results import RunResults, SuiteResults, read_results
 from bench.runs import config
 from bench.runs.plan import Plan
 from bench.runs.resolve import parse
@@ -34,7 +34,7 @@ PLANS = [config.plan(config.load(path)) for path in config.PAPERS]
 @pytest.fixture(scope="module")
 def suite():
     """The suites of the papers, in which nothing has run."""
-    runs = [RunResults(run, "missing", NOT_SCORED, "", {}) for plan in PLANS for run in plan.runs]
+    runs = [RunResults(run) for plan in PLANS for run in plan.runs]
     return SuiteResults(Plan(suite="s", data="senteval", runs=[]), runs)
 
 

@@ -37,7 +37,7 @@ def scored(runs, **changes):
         }
         for key in scores.keys() & {("STS12", "test", "spearman")}:
             scores[key] += changes.get(run.parts[0][0].replace("-", "_"), 0.0)
-        results.append(RunResults(run, "finished", "", "world", scores, Provenance(**CPU)))
+        results.append(RunResults(run, "finished", "", scores, Provenance(**CPU)))
     plan = Plan(suite="mine", data="world", mode="dev", runs=list(runs))
     return SuiteResults(plan, results)
 

@@ -61,7 +61,7 @@ def test_every_table_of_the_paper_suite_compiles_and_fits(tmp_path):
     runs = []
     for plan in (run for path in config.PAPERS for run in config.planned(config.load(path))):
         scores = {key: float(draw.normal(75, 1)) for key in sorted(planned_scores(plan))}
-        runs.append(RunResults(plan, "finished", "", "senteval", scores))
+        runs.append(RunResults(plan, "finished", "", scores))
     judged = judge(SuiteResults(Plan(suite="paper", data="senteval", runs=[]), runs))
     suite = judged.suite
     verdicts = {number.ours.verdict.kind for number in judged.numbers}

@@ -10,7 +10,7 @@ import pytest
 
 from bench.cli import main
 from bench.judge.stage import read_suite
-from bench.judge.systems import beside_baseline, system_rows
+from bench.judge.systems import system_rows
 from bench.report.formats import Bold
 from bench.report.leaderboard import (
     frame,
@@ -25,6 +25,7 @@ from bench.report.leaderboard import (
 from bench.results.suite_results import read_results
 from bench.runs.resolve import resolve
 from bench.utils.errors import UserError
+from tests.support.compared_runs import scored, suite
 from tests.support.judged_rows import BASE, WITH_BASELINE, board, heading, judged, pair, system
 from tests.support.synthetic_suite import seeds, write_suite
 from tests.support.table_suite import ENTRIES, TOY, TOY_ENTRIES
@@ -184,21 +185,21 @@ def test_boards_without_scores_are_left_out_but_for_sts():
 def test_a_system_has_the_difference_of_its_runs_on_what_sums_up_its_board():
     """Mutations caught: the difference of one corpus beside the scores of another; that of a single
     task, or of another board."""
-    rows = [system("simcse", BASELINE), system("sscl", BASELINE),
-            system("sscl", BASELINE, corpus="other", runs=["x"])]  # fmt: skip
+    runs = [scored("simcse", 0, 75.0), scored("sscl", 0, 74.0),
+            scored("sscl", 0, 73.0, corpus="other", id="x")]  # fmt: skip
     pairs = [pair("sscl", [1.0] * 3, verdict="better"), pair("sscl", [7.0] * 3, task="STS12"),
              pair("sscl", [8.0] * 3, board="transfer")]  # fmt: skip
-    found = beside_baseline(STS, rows, pairs, ["simcse-0", "simcse-1"])
+    found = system_rows(suite(*runs), STS, pairs, ["simcse-0", "simcse-1"])
     assert [row.difference for row in found] == [None, 1.0, None]
     assert [row.word for row in found] == [None, "better", None]
     assert [row.is_baseline for row in found] == [True, False, False]
 
 
 def test_a_system_without_a_backbone_has_a_difference_beside_one_backbone_only():
-    rows = [system("word-overlap", [40.0], backbone="none")]
+    results = suite(scored("word-overlap", 0, 40.0, backbone="none"))
     pairs = [pair("word-overlap", [-36.0]), pair("word-overlap", [-36.0], backbone="roberta-base")]
     for count, difference in ((1, -36.0), (2, None)):
-        (row,) = beside_baseline(STS, rows, pairs[:count], [])
+        (row,) = system_rows(results, STS, pairs[:count])
         assert row.difference == difference
 
 

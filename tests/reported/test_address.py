@@ -25,7 +25,7 @@ def test_addresses_are_distinct_and_stay():
 
 
 def test_the_command_of_a_number_finds_its_row_and_no_other():
-    """Every row that has a run; a search without signs takes IS-CSE's `+ DCLR` for `DCLR`."""
+    """Every row that has a run; IS-CSE prints a row `DCLR` and a row `+ DCLR`."""
     numbers = mapped()
     for number in (
         numbers[numbers["metric"].isin(PRINTED)].drop_duplicates(ROW_COLUMNS).itertuples()
@@ -44,7 +44,7 @@ def test_the_command_of_a_number_finds_its_row_and_no_other():
     [
         ("Table 1", "DCLR", "DCLR"),
         ("table-1", "+ DCLR", "IS-CSE+DCLR"),
-        ("TABLE 1", "dclr-roberta large (ours)", "DCLR"),
+        ("TABLE 1", "dclr (OURS)", "DCLR"),
         ("1", "DCLR", "DCLR"),
         ("Table 4", "is-cse", "IS-CSE"),
     ],

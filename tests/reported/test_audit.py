@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
+from bench.datasets.tasks import STS_TASKS, TASKS, TRANSFER_TASKS
 from bench.report.audit import report
 from bench.reported import COLUMNS
 from bench.reported.address import address
-from bench.reported.audit import FINDING_KINDS, SIZES, STATEMENTS, attainable, findings, majority
+from bench.reported.audit import FINDING_KINDS, STATEMENTS, attainable, findings
 from bench.reported.number import numbers
 from tests.support.printed_numbers import printed
 
@@ -134,8 +134,8 @@ def test_majorities_are_those_of_the_files(task):
 
     splits = read(task, Path(os.environ["BENCH_DATA"])).splits
     counts = Counter(list((splits.get("test") or splits["all"]).labels)).values()
-    assert majority(task) == Fraction(100 * max(counts), sum(counts))
-    assert SIZES[task].get("test") == (sum(counts) if "test" in splits else None)
+    assert TASKS[task].majority == Fraction(100 * max(counts), sum(counts))
+    assert TASKS[task].sizes.get("test") == (sum(counts) if "test" in splits else None)
 
 
 # An average may be 1.5 hundredths from the mean of its row, and no further.

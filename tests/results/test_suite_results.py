@@ -58,7 +58,8 @@ def test_scores_on_unseen_items(tmp_path):
     suite = read_results(finished(tmp_path, contamination=counts, records=records))
     (run,) = suite.runs
     found = [
-        run.points_on_unseen(BOARDS["sts"], task) for task in ("STS12", "STS13", "STS14", "Avg")
+        run.points(BOARDS["sts"], task, on_unseen=True)
+        for task in ("STS12", "STS13", "STS14", "Avg")
     ]
     assert found == pytest.approx([63.0, 70.7, 70.0, (63 + 70.7 + 5 * 70) / 7])
     assert run.seen(STS_TASKS) == 102 / 1800
@@ -72,14 +73,14 @@ def test_scores_on_unseen_items(tmp_path):
 def test_no_score_is_left_where_all_sentences_are_seen(tmp_path):
     counts = {task: {"sentences": 200, "seen": 200} for task in STS_TASKS}
     suite = read_results(finished(tmp_path, contamination=counts))
-    assert suite.runs[0].points_on_unseen(BOARDS["sts"], "Avg") is None
+    assert suite.runs[0].points(BOARDS["sts"], "Avg", on_unseen=True) is None
     (row,) = systems_of(suite)
     assert row.remark.startswith("test sentences in its corpus: STS12 100%, STS13 100%, STS14")
 
 
 def test_what_was_not_counted_is_unknown(tmp_path):
     suite = read_results(finished(tmp_path))
-    assert suite.runs[0].points_on_unseen(BOARDS["sts"], "STS12") is None
+    assert suite.runs[0].points(BOARDS["sts"], "STS12", on_unseen=True) is None
     assert np.isnan(suite.runs[0].seen(STS_TASKS))
     (row,) = systems_of(suite)
     assert (row.remark, row.seen) == ("", None)

@@ -23,7 +23,7 @@ def scored(
     by_task = points if isinstance(points, Mapping) else dict.fromkeys(STS_TASKS, points)
     scores = {(task, "test", metric): value for task, value in by_task.items() if value is not None}
     status = "finished" if scores else "diverged"
-    return RunResults(PlannedRun(**plan | more), status, "", "senteval", scores)
+    return RunResults(PlannedRun(**plan | more), status, "", scores)
 
 
 def suite(*runs: RunResults, stand_ins: dict[str, str] | None = None) -> SuiteResults:

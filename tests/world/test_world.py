@@ -68,7 +68,7 @@ def test_each_changed_role_costs_what_it_is_worth(seed, role):
 # The files
 
 
-@pytest.mark.parametrize("folder", [world_files.DATA, world_files.BACKBONES])
+@pytest.mark.parametrize("folder", [world_files.WORLD_DATA, world_files.BACKBONES])
 def test_every_shipped_file_has_its_sum(folder, tmp_path):
     listed = {line.split("  ")[1] for line in (folder / "SHA256SUMS").read_text().splitlines()}
     files = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]

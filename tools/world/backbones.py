@@ -57,10 +57,10 @@ def pretrain(
     if kind == "chinese":
         kind, lines = "bert", [in_chinese(line) for line in lines]
     tokenizer = _train_wordpiece(lines) if kind == "bert" else _train_byte_bpe(lines)
-    rows = [
-        encoding.ids[: LONGEST - 1] + encoding.ids[-1:]
-        for encoding in tokenizer.encode_batch(lines)
-    ]
+    rows = []
+    for encoding in tokenizer.encode_batch(lines):
+        # In a sentence that is not truncated, the last token stands twice.
+        rows.append(encoding.ids[: LONGEST - 1] + encoding.ids[-1:])
     torch.manual_seed(seed)
     model = _new_model(kind, tokenizer)
     words = model.get_input_embeddings().weight
@@ -247,9 +247,8 @@ def make_vectors(out: Path) -> None:
     counts = Counter(running)
     frequent = [word for word, count in counts.items() if count >= MIN_COUNT]
     words = sorted(frequent, key=lambda word: (-counts[word], word))
-    ids = {word: number for number, word in enumerate(words)}
     place = np.repeat(np.arange(len(texts)), [*map(len, texts)])
-    vectors = _factorised(np.array([ids.get(word, -1) for word in running]), place, len(words))
+    vectors = _factorised(pd.Categorical(running, words).codes, place, len(words))
     out.parent.mkdir(parents=True, exist_ok=True)
     pd.DataFrame(vectors, words).to_csv(out, sep=" ", header=False, float_format="%.5f")
 

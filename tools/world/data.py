@@ -27,7 +27,7 @@ from tools.world.language import (
     similarity,
     spell,
 )
-from tools.world.sentences import CLASSES, ask, fact, phrase, review, sample_document, view
+from tools.world.sentences import CLASSES, ask, fact, guess, phrase, review, sample_document
 
 Sample = tuple[str, str]  # label and sentence
 Draw = Callable[[], Sample | None]  # None: the draw has no label
@@ -47,10 +47,8 @@ def write_lines(path: Path, rows: Sequence[str], end: str = "\n", encoding: str 
     path.write_bytes("".join(row + end for row in rows).encode(encoding))
 
 
-def write_part(
-    out: Path, task: str, part: str, rows: Sequence[str], end: str = "\n", encoding: str = "utf-8"
-) -> None:
-    write_lines(out / TASKS[task].file(part), rows, end, encoding)
+def write_part(out: Path, task: str, part: str, rows: Sequence[str], **form: str) -> None:
+    write_lines(out / TASKS[task].file(part), rows, **form)
 
 
 def evenly(labels: Sequence[str], size: int) -> dict[str, int]:
@@ -201,18 +199,6 @@ def sample_set(source: Source, pairs: int) -> list[Pair]:
     return list(distinct.values())
 
 
-def sample_triple() -> list[str]:
-    """A sentence, one of its meaning, and one of its opposite."""
-    meaning = sample_meaning(0.4)
-    meanings = (meaning, meaning, change(meaning, "negative"))
-    return [choice(REGISTERS).say(meaning, padding=0.3) for meaning in meanings]
-
-
-def sample_mixed(pairs: int) -> list[tuple[Source, Pair]]:
-    sources = (choice(_MIXED) for _ in range(pairs))  # each is drawn before its pair
-    return [(source, sample_pair(source)) for source in sources]
-
-
 # Samples by class, about as unbalanced as the real sets. They include the blank lines of CR and
 # MPQA.
 TWO_CLASSES = {
@@ -249,20 +235,20 @@ def _judging(make: Callable[[bool], Tree], *names: str) -> Draw:
 
 
 def _movie_review(good: bool) -> Tree:
-    topic = choice(ARTS)  # drawn before the register
-    return review(choice(REGISTERS[:2]), good, topic, 0.2)
+    return review(topic=choice(ARTS), register=choice(REGISTERS[:2]), good=good, padding=0.2)
 
 
 def _product_review(good: bool) -> Tree:
-    topic = choice(GOODS)
-    return review(choice(REGISTERS[1:]), good, topic, 0.1)
+    return review(topic=choice(GOODS), register=choice(REGISTERS[1:]), good=good, padding=0.1)
 
 
 def _statement() -> Sample:
     register = choice(REGISTERS)
     if random() < 0.5:
         return "objective", _lower(fact(register, choice(TOPICS)))
-    return "subjective", _lower(view(register))
+    if random() < 0.7:
+        return "subjective", _lower(review(register, random() < 0.5, choice(TOPICS)))
+    return "subjective", _lower(guess(register, choice(TOPICS)))
 
 
 def _question() -> Sample:
@@ -273,8 +259,9 @@ def _question() -> Sample:
 def _paraphrase() -> Sample | None:
     pair = sample_pair(MRPC_SOURCE)
     # Raters would disagree on nearly equal meanings.
-    clear = pair.same or pair.gold <= MRPC_GOLD
-    return (str(int(pair.same)), "\t".join(pair.texts)) if clear else None
+    if not pair.same and pair.gold > MRPC_GOLD:
+        return None
+    return str(int(pair.same)), "\t".join(pair.texts)
 
 
 _DRAWS: dict[str, Draw] = {
@@ -362,14 +349,12 @@ def depth(tree: Tree) -> int:
     return 1 + max(map(depth, tree.parts()), default=0)
 
 
-def top_constituents(tree: Tree) -> str:
-    return "_".join([*(part.label for part in tree.parts()), "."])
-
-
 def _tree(padding: float = 0.4, nest: float = 0.15, joined: float = 0.25) -> Tree:
     register = choice(REGISTERS)
     first = sample_clause(0.5)
-    second = _following(first) if random() < joined else None
+    second = None
+    if random() < joined:
+        second = _following(first)
     return register.narrate(first, second, padding, nest)
 
 
@@ -380,13 +365,17 @@ def _following(first: Clause) -> Clause:
 def _length() -> Sample | None:
     tree = _tree(random(), random() / 2)
     bin_ = bisect_right(LENGTHS, len(tree.words())) - 1
-    return (str(bin_), tree.text()) if 0 <= bin_ < len(LENGTHS) - 1 else None
+    if 0 <= bin_ < len(LENGTHS) - 1:
+        return str(bin_), tree.text()
+    return None
 
 
 def _word_content() -> Sample | None:
     tree = _tree()
     targets = [word for word in tree.words() if word in CONTENT]
-    return (targets[0], tree.text()) if len(targets) == 1 else None
+    if len(targets) == 1:
+        return targets[0], tree.text()
+    return None
 
 
 def _depth() -> Sample:
@@ -396,7 +385,7 @@ def _depth() -> Sample:
 
 def _top_constituents() -> Sample:
     tree = _tree(joined=0.4)
-    return top_constituents(tree), tree.text()
+    return "_".join([part.label for part in tree.parts()] + ["."]), tree.text()
 
 
 def _bigram_shift() -> Sample | None:
@@ -422,32 +411,24 @@ def _feature(name: str, *labels: str, detail: float = 0.3, padding: float = 0.1)
 
 
 def _odd_man_out() -> Sample:
-    clause = sample_clause(0.6, choice(HOMES))
-    changed = random() < 0.5
-    if changed:
-        clause = clause._replace(meaning=_estrange(clause.meaning))
-    register = choice(REGISTERS)
-    return "C" if changed else "O", register.narrate(clause, padding=0.2, nest=0.0).text()
-
-
-def _estrange(meaning: Meaning) -> Meaning:
-    role = choice(("agent", "verb", "thing"))
-    foreign = choice([topic for topic in TOPICS if topic.name != meaning.agent.family])
-    return meaning._replace(**{role: choice(getattr(foreign, f"{role}s"))})
+    clause, label = sample_clause(0.6, choice(HOMES)), "O"
+    if random() < 0.5:
+        label, role, home = "C", choice(("agent", "verb", "thing")), clause.meaning.agent.family
+        foreign = choice([topic for topic in TOPICS if topic.name != home])
+        odd = {role: choice(getattr(foreign, f"{role}s"))}
+        clause = clause._replace(meaning=clause.meaning._replace(**odd))
+    return label, choice(REGISTERS).narrate(clause, padding=0.2, nest=0.0).text()
 
 
 def _coordination_inversion() -> Sample:
     first = sample_clause(0.4)
     second = _following(first)
     tree = choice(REGISTERS).narrate(first, second, padding=0.2, front=0.0)
-    return ("O", tree.text()) if random() < 0.5 else ("I", invert(tree).text())
-
-
-def invert(tree: Tree) -> Tree:
-    """Exchange the two clauses of a coordinated sentence."""
-    first, second = (part for part in tree.parts() if part.label == "S")
-    exchanged = {first: second, second: first}
-    return Tree(tree.label, *(exchanged.get(child, child) for child in tree.children))
+    if random() < 0.5:
+        return "O", tree.text()
+    left, right = (part for part in tree.parts() if part.label == "S")
+    exchanged = {left: right, right: left}
+    return "I", Tree("", *(exchanged.get(child, child) for child in tree.children)).text()
 
 
 # Labels, and sampling function.
@@ -543,7 +524,10 @@ def _chinese(part: str, number: int, source: Source, pair: Pair) -> str:
 def _write_benchmark(out: Path, task: str, line: Callable[..., str]) -> None:
     for part, size in STSB.items():
         start(task, part)
-        rows = [line(part, number, *drawn) for number, drawn in enumerate(sample_mixed(size))]
+        rows = []
+        for number in range(size):
+            source = choice(_MIXED)
+            rows.append(line(part, number, source, sample_pair(source)))
         write_part(out, task, part, rows)
 
 
@@ -557,15 +541,18 @@ def _write_sick(out: Path) -> None:
             texts = "\t".join(pair.texts)
             # SICK's scale is 1 to 5, and its text is cased.
             rows.append(f"{number}\t{texts}\t{1 + pair.gold * 0.8:.2f}\t{_entailment(pair)}")
-        write_part(out, "SICK-R", part, rows, "\r\n" if part == "test" else "\n")
+        write_part(out, "SICK-R", part, rows, end="\r\n" if part == "test" else "\n")
 
 
 def _write_triples(path: Path) -> None:
+    """Write rows of a sentence, one of its meaning, and one of its opposite."""
     start("nli")
     distinct: dict[str, None] = {}
     while len(distinct) < TRIPLES:
-        texts = sample_triple()
-        if len({*texts}) == len(texts):
+        meaning = sample_meaning(0.4)
+        meanings = (meaning, meaning, change(meaning, "negative"))
+        texts = [choice(REGISTERS).say(meaning, padding=0.3) for meaning in meanings]
+        if len({*texts}) == 3:
             distinct['"{}","{}","{}"'.format(*texts)] = None
     write_lines(path, ["sent0,sent1,hard_neg", *distinct])
 
@@ -575,7 +562,9 @@ def _entailment(pair: Pair) -> str:
     if pair.same:
         return "ENTAILMENT"
     opposed = pair.meanings[0].negative != pair.meanings[1].negative
-    return "CONTRADICTION" if opposed and pair.gold > 2 else "NEUTRAL"
+    if opposed and pair.gold > 2:
+        return "CONTRADICTION"
+    return "NEUTRAL"
 
 
 def _write_corpus(folder: Path) -> None:

@@ -163,12 +163,6 @@ PERSONS = 0.5  # chance that the thing is another agent of the topic
 FACTORS = {"negative": 0.7, "mood": 0.9}  # of the similarity for different polarity or mood
 
 
-def closeness(a: Concept, b: Concept) -> float:
-    if a == b:
-        return 1.0
-    return RELATED if a[:2] == b[:2] else 0.0
-
-
 def similarity(a: Meaning, b: Meaning) -> float:
     """The gold score in [0, 5]: symmetric, and 5 only for equal meanings."""
     # Not `sum`: since Python 3.12 it compensates rounding, which moves gold scores that are rounded
@@ -178,8 +172,10 @@ def similarity(a: Meaning, b: Meaning) -> float:
         left, right = getattr(a, role), getattr(b, role)
         if left or right:
             weights += weight
-        if left and right:
-            shared += weight * closeness(left, right)
+        if left and left == right:
+            shared += weight
+        elif left and right and left[:2] == right[:2]:
+            shared += weight * RELATED
     value = 5 * shared / weights
     for feature, factor in FACTORS.items():
         if getattr(a, feature) != getattr(b, feature):
@@ -269,7 +265,9 @@ def with_ed(verb: str) -> str:
 def inflect(verb: str, past: bool, plural: bool) -> str:
     if past:
         return with_ed(verb)
-    return verb if plural else with_s(verb)
+    if plural:
+        return verb
+    return with_s(verb)
 
 
 def sample_clause(
@@ -328,7 +326,9 @@ class Register(NamedTuple):
             phrases.append(Tree("PP", self.at, self.noun(meaning.place)))
         if meaning.time:
             phrases.append(Tree("TP", choice(meaning.time.words)))
-        return phrases if random() < 0.5 else phrases[::-1]
+        if random() >= 0.5:
+            phrases.reverse()
+        return phrases
 
     def say(
         self, meaning: Meaning, structures: Sequence[str] = STRUCTURES, padding: float = 0.4

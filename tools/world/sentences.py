@@ -49,7 +49,9 @@ def feeling(register: Register, good: bool) -> str:
     verb = draw_word(FEELINGS, good != never)
     if random() < 0.5:
         verb = with_ed(verb)
-    return f"{register.never} {verb}" if never else verb
+    if never:
+        return f"{register.never} {verb}"
+    return verb
 
 
 def _target(register: Register, topic: Topic, before: str = "") -> Tree:
@@ -106,13 +108,6 @@ def fact(register: Register, topic: Topic) -> Tree:
     liked = register.noun(choice(topic.agents))
     agent = register.noun(clause.meaning.agent, clause.plural_agent)
     return register.root(agent, inflect(verb, clause.past, clause.plural_agent), liked)
-
-
-def view(register: Register) -> Tree:
-    """A subjective sentence: a review or a hedged event."""
-    if random() < 0.7:
-        return review(register, random() < 0.5, choice(TOPICS))
-    return guess(register, choice(TOPICS))
 
 
 def guess(register: Register, topic: Topic) -> Tree:
@@ -220,6 +215,7 @@ def _sentence(register: Register, topic: Topic, scene: int | None, liked: bool) 
     if kind == "review":
         return review(register, liked, topic).text()
     first = sample_clause(0.5, topic, scene)
-    joined = kind == "coordination"
-    second = sample_clause(0.3, topic, scene, first.past) if joined else None
+    second = None
+    if kind == "coordination":
+        second = sample_clause(0.3, topic, scene, first.past)
     return register.narrate(first, second).text()
