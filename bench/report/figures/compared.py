@@ -31,10 +31,8 @@ from bench.utils.files import stem
 # Inches: height of a row, of each line of its name, extra height of a panel, of the axis.
 ROW, NAME, PANEL, AXIS = 0.12, 0.1, 0.34, 0.3
 _NAME_WIDTH = 45  # letters per line
-# An axis ends at the last mark within this many median deviations, or these points, of the median.
-DEVIATIONS, NEAR = 10, 15.0
-MOST_ROWS = 25  # of a figure
-MARGIN = 0.05  # beside the marks, as a share of the axis
+NEAR = 10  # points
+FAR = f"Marks more than {NEAR} points below the median are left of the axis."
 
 # Scores, their distance from the middle of the row, and their look; later marks are drawn over
 # earlier ones.
@@ -52,32 +50,18 @@ class Strip:
     stands_out: bool = False  # whether the text is in bold and colour
 
 
-def figure_of_rows(
-    strips: Sequence[Strip],
-    title: str,
-    notes: Sequence[str],
-    scale: str,
-    always: Sequence[float] | None = None,
-) -> Figure:
-    """A figure with the panels of its rows below each other, at most `MOST_ROWS` in all: the first
-    of each panel.
+def figure_of_rows(strips: Sequence[Strip], title: str, notes: Sequence[str], scale: str) -> Figure:
+    """A figure with the panels of its rows below each other.
 
     Args:
         strips: all have the same height, which the longest name needs.
         title, notes: texts above and below the panels.
         scale: label of the axis that all panels share.
-        always: if given, the axis shows the marks that lie together, and these scores.
     """
-    parts, most = grouped(strips, lambda strip: strip.panel), MOST_ROWS
-    while sum(map(len, parts)) > MOST_ROWS:
-        most -= 1
-        parts = [part[:most] for part in parts]
-    shown = sum(map(len, parts))
-    if shown < len(strips):
-        notes = [f"The first {shown} of {len(strips)} rows; the table has all.", *notes]
+    parts = grouped(strips, lambda strip: strip.panel)
     names = {strip.name: style.wrapped(strip.name, _NAME_WIDTH) for strip in strips}
     lines = max([name.count("\n") + 1 for name in names.values()], default=1)
-    height = shown * (ROW + NAME * lines) + len(parts) * PANEL + AXIS
+    height = len(strips) * (ROW + NAME * lines) + len(parts) * PANEL + AXIS
     figure = Figure((style.WIDTH, height), layout="constrained")
     if parts:  # the suite has data
         figure.subplots(len(parts), sharex=True, height_ratios=[*map(len, parts)])
@@ -96,8 +80,6 @@ def figure_of_rows(
             )
             if strip.stands_out:
                 text.set(color=style.ORANGE, weight="bold")
-    if always is not None:
-        _zoom(figure, always)
     style.add_texts(figure, title, notes)
     return figure
 
@@ -109,23 +91,13 @@ def _around(middle: float | None, half_width: float | None) -> Sequence[float]:
     return [middle - half_width, middle, middle + half_width]
 
 
-def _zoom(figure: Figure, always: Sequence[float]) -> None:
-    """Zoom on the marks that lie together, by their distance from the median, and `always`. An
-    arrow at the edge stands for those beyond."""
-    marks = [(panel, line) for panel in figure.axes for line in panel.get_lines()]
-    xs = np.array([x for _, line in marks for x in line.get_xdata()])
-    if not xs.size:
-        return
-    apart = abs(xs - np.median(xs))
-    kept = [*xs[apart <= max(NEAR, DEVIATIONS * np.median(apart))], *always]
-    low, high = min(kept), max(kept)
-    margin = MARGIN * ((high - low) or 1.0)
-    figure.axes[0].set_xlim(low - margin, high + margin)
-    for panel, line in reversed(marks):  # a mean is drawn last, and its arrow below that of seeds
-        for x, y in line.get_xydata():
-            if not low <= x <= high:
-                marker, edge = ("<", low - margin / 2) if x < low else (">", high + margin / 2)
-                panel.plot(edge, round(y), marker=marker, ms=5, color=line.get_color())
+def _cut(figure: Figure) -> Figure:
+    """Let the axis begin where `FAR` says."""
+    lines = [line for panel in figure.axes for line in panel.get_lines()]
+    if lines:
+        low = np.median(np.concatenate([line.get_xdata() for line in lines])) - NEAR
+        figure.axes[0].set_xlim(left=max(low, figure.axes[0].get_xlim()[0]))
+    return figure
 
 
 # --- Printed and measured ---
@@ -204,10 +176,9 @@ def comparison(heading: Heading, numbers: Sequence[NumberRow]) -> Figure:
 
 def board_figure(heading: Heading, board: BoardRow, rows: Sequence[SystemRow]) -> Figure:
     """The systems of a board: a panel per backbone, a mark for the average of each seed, over the
-    planned tasks. The highest is on the axis; others that are far away may be arrows."""
+    planned tasks."""
     about = board.planned
     strips = []
-    highest: list[float] = []
     for row in rows:
         look = LOOKS[row.setting] if row.corpus else style.UNTRAINED_LOOK
         if row.own and row.corpus:
@@ -216,12 +187,11 @@ def board_figure(heading: Heading, board: BoardRow, rows: Sequence[SystemRow]) -
         marks: list[Mark] = [(averages.scores, 0, look)]
         if averages.mean is not None:
             marks.append(([averages.mean], 0, MEAN))
-            highest = [max([*highest, *averages.scores])]
         strips.append(Strip(row.backbone, row.name, score_text(averages.mean, averages.sd), marks))
     title = f"Suite {heading.suite}: every seed of every method, {about.title}"
     scale = f"average {about.title}" if about.overall == "Avg" else about.title
-    notes = [heading.remark_on(row.backbone for row in rows)]
-    return figure_of_rows(strips, title, notes, scale, highest)
+    notes = [FAR, heading.remark_on(row.backbone for row in rows)]
+    return _cut(figure_of_rows(strips, title, notes, scale))
 
 
 def figure_stems(numbers: Iterable[NumberRow]) -> dict[str, list[NumberRow]]:
@@ -266,7 +236,6 @@ def versus_figure(heading: Heading, pairs: Sequence[PairRow]) -> Figure:
         ours = "every trained method" if trained else "every method"
         pairs = trained or pairs
     strips = []
-    # The average first, in case that not all rows are shown.
     for pair in sorted(pairs, key=lambda pair: pair.task != "Avg"):
         claimed = [claim.claimed for claim in pair.claims if claim.claimed is not None]
         interval = _around(pair.difference, pair.half_width or 0.0)
@@ -278,13 +247,13 @@ def versus_figure(heading: Heading, pairs: Sequence[PairRow]) -> Figure:
         word = pair.verdict
         text = f"{difference_text(pair.difference)} {COMPARISON_SYMBOLS[word]} {word}"
         strips.append(Strip(pair.backbone, name, text, marks, word != "undecided"))
-    notes = [heading.remark_on(pair.backbone for pair in pairs)]
+    notes = [FAR, heading.remark_on(pair.backbone for pair in pairs)]
     if len(pairs) > 1:
         notes.append(CORRECTED)
     over = "over the test items" if by_items(pairs) else "seed by seed"
     title = f"Suite {heading.suite}: {ours} minus {first.baseline_name}, {over}"
     scale = f"difference in points ({heading.board(first.board).planned.title})"
-    figure = figure_of_rows(strips, title, notes, scale, [0])
+    figure = _cut(figure_of_rows(strips, title, notes, scale))
     for panel in figure.axes:
         panel.axvline(0, color=style.GREY, lw=1, zorder=1)
     return figure
