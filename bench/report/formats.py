@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -18,8 +18,16 @@ from typing import Any
 import jinja2
 from tabulate import tabulate
 
+from bench.datasets.metrics import AGGREGATIONS
 from bench.judged.rows import NO_BACKBONE, PairRow, grouped
-from bench.judged.words import COMPARISON_SYMBOLS, LEVEL, VERDICT_MEANINGS, VERDICT_SYMBOLS
+from bench.judged.words import (
+    COMPARISON_SYMBOLS,
+    FEWEST_SEEDS,
+    LEVEL,
+    VERDICT_MEANINGS,
+    VERDICT_SYMBOLS,
+)
+from bench.utils.errors import counted, listed
 from bench.utils.files import stem, write_text
 
 Frame = Any  # a DataFrame of pandas, which takes longer to load than tables to print
@@ -75,6 +83,18 @@ def names_of(pairs: Sequence[PairRow]) -> list[str]:
 def seeds_text(count: int, row_count: int) -> str:
     """The number of seeds of a score as ` (n = 1)`; empty if it is that of its row."""
     return f" (n = {count})" if 0 < count < row_count else ""
+
+
+def best_of(values: Iterable[tuple[Any, int, float]]) -> set[int]:
+    """The places of the highest value of each group, of (group, place, value). Where all values of
+    a group are equal, none."""
+    best: set[int] = set()
+    for same in grouped(values, itemgetter(0)):
+        known = [value for _, _, value in same]
+        highest = max(known)
+        if min(known) < highest:
+            best |= {place for _, place, value in same if value == highest}
+    return best
 
 
 class Bold(str):
@@ -206,7 +226,8 @@ def templates() -> jinja2.Environment:
     environment.filters |= {"tex": latex_text, "by": _by}
     environment.globals |= {
         "score": score_text, "symbols": VERDICT_SYMBOLS, "meanings": VERDICT_MEANINGS,
-        "words": COMPARISON_SYMBOLS, "level": LEVEL,
+        "words": COMPARISON_SYMBOLS, "level": LEVEL, "fewest": FEWEST_SEEDS,
+        "aggregations": AGGREGATIONS, "listed": listed, "counted": counted,
     }  # fmt: skip
     return environment
 

@@ -14,6 +14,7 @@ from bench.report.formats import (
     Frame,
     TextTable,
     backbone_text,
+    best_of,
     csv,
     difference_text,
     latex,
@@ -84,21 +85,6 @@ def _names(rows: Sequence[SystemRow], short: bool) -> list[str]:
     return shown
 
 
-def _best(rows: Sequence[SystemRow], groups: Sequence[str], task: str) -> dict[str, str]:
-    """The highest mean of each group, as it is shown, where means differ; controls have none."""
-    means: dict[str, list[float]] = {}
-    for row, group in zip(rows, groups, strict=True):
-        mean = row.score(task).mean
-        if mean is not None and not row.labelled:
-            means.setdefault(group, []).append(mean)
-    best = {}
-    for group, known in means.items():
-        text = score_text(max(known))
-        if text != score_text(min(known)):
-            best[group] = text
-    return best
-
-
 def _difference(row: SystemRow, has_words: bool) -> str:
     if row.is_baseline:
         return "baseline"
@@ -125,15 +111,19 @@ def shown_leaderboard(
         line = {"Backbone": row.backbone, "Method": name, "n": str(row.n), "Remark": row.remark}
         lines.append(line | {title: _difference(row, has_words)})
     for task in board.columns:
-        best = _best(rows, groups, task)
+        scores = [row.score(task) for row in rows]
+        best = best_of(
+            (group, place, round(score.mean, 2))
+            for place, (group, score) in enumerate(zip(groups, scores, strict=True))
+            if score.mean is not None and not rows[place].labelled
+        )
         has_spread = task == "Avg" or not short or "Avg" not in board.columns
-        for row, group, line in zip(rows, groups, lines, strict=True):
-            score = row.score(task)
+        for place, (row, score, line) in enumerate(zip(rows, scores, lines, strict=True)):
             text = score_text(score.mean, score.sd if has_spread else None)
             line[task] = text + seeds_text(score.n, row.n)
             # A higher mean of few seeds may be chance; without a corpus there are no seeds.
             is_certain = (score.n >= FEWEST_SEEDS or not row.corpus) and not row.diverged
-            if is_certain and score_text(score.mean) == best.get(group):
+            if is_certain and place in best:
                 line[task] = Bold(line[task])
     columns = {"Backbone": False, "Method": False, "n": True} | dict.fromkeys(board.columns, True)
     if suite.is_compared:

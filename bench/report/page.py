@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from bench.datasets.metrics import AGGREGATIONS
 from bench.judged.rows import Analysis, BoardRow, Heading, Judged, NumberRow, RunRow, RunScores
 from bench.report import leaderboard, printed_table, tables
 from bench.report.coverage import COVERAGE_STAGES, coverage, without_recipe
@@ -23,6 +22,7 @@ from bench.report.formats import (
     TEMPLATES,
     backbone_text,
     board_stem,
+    running_text,
     templates,
 )
 from bench.report.printed_table import ShownTable
@@ -161,8 +161,7 @@ def _board(judged: Judged, board: BoardRow, add: Callable[..., int]) -> Json:
 
 
 def _facts(number: NumberRow) -> Facts:
-    template = templates().get_template("number.txt")
-    text = template.render(number=number, aggregated=AGGREGATIONS)
+    text = templates().get_template("number.txt").render(number=number)
     return [line.split(": ", 1) for line in text.splitlines()]
 
 
@@ -184,9 +183,8 @@ def _section(stem: str, table: ShownTable, add: Callable[..., int]) -> Json:
     return {
         "stem": stem,
         "table": table,
+        "notes": running_text("notes.txt", numbers=table.numbers),
         "title": f"{table.numbers[0].paper}, {table.name}",
-        "metric": printed_table.metric_names(table.numbers),
-        "notes": printed_table.notes(table.numbers),
         "verdicts": tables.verdict_counts(table.numbers),
         "entries": indices,
     }

@@ -2,17 +2,23 @@
 are made."""
 
 import shlex
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Literal
 
-from bench.datasets.metrics import AGGREGATIONS
-from bench.judged.rows import Heading, Judged, NumberRow, SideRow, grouped
-from bench.judged.words import FEWEST_SEEDS, VERDICT_MEANINGS, VERDICT_SYMBOLS, Kind
-from bench.report.formats import Bold, TextTable, plain, score_text, seeds_text, templates
-from bench.utils.errors import UserError, listed
+from bench.judged.rows import Heading, Judged, NumberRow, grouped
+from bench.judged.words import FEWEST_SEEDS, VERDICT_SYMBOLS, Kind
+from bench.report.formats import (
+    Bold,
+    TextTable,
+    best_of,
+    plain,
+    running_text,
+    score_text,
+    seeds_text,
+)
+from bench.utils.errors import UserError
 from bench.utils.files import stem
 
 
@@ -105,8 +111,16 @@ def shown_table(numbers: Sequence[NumberRow]) -> ShownTable:
 
 def _cells(numbers: Sequence[NumberRow]) -> dict[int, ShownCell]:
     """The numbers of a table and ours as texts, by `place`."""
-    best_printed = _best([(number, number.value) for number in numbers])
-    best_ours = _best([(number, _shown_mean(number.ours)) for number in numbers])
+    # The best of a column is among the rows of a backbone, in a sweep of a line.
+    column = attrgetter("backbone", "task", "split", "metric", "line")
+    scores = [number for number in numbers if number.is_score]
+    best_printed = best_of((column(number), number.place, number.value) for number in scores)
+    # A mean over the seeds that did not diverge is no best.
+    best_ours = best_of(
+        (column(number), number.place, round(number.ours.mean, 2))
+        for number in scores
+        if number.ours.mean is not None and number.ours.verdict.kind != "diverged"
+    )
     shown = {}
     for number in numbers:
         printed, ours, text = number.text, number.ours, ""
@@ -119,28 +133,6 @@ def _cells(numbers: Sequence[NumberRow]) -> dict[int, ShownCell]:
             text = Bold(text)
         shown[number.place] = ShownCell(number, printed, text)
     return shown
-
-
-def _shown_mean(ours: SideRow) -> float | None:
-    """Our mean as it is shown; none over the seeds that did not diverge."""
-    if ours.mean is None or ours.verdict.kind == "diverged":
-        return None
-    return round(ours.mean, 2)
-
-
-def _best(values: Iterable[tuple[NumberRow, float | None]]) -> set[int]:
-    """The `place` of each number whose value is the highest of its column, among the rows of its
-    backbone, in a sweep of its line. Where all are equal, none is."""
-    columns: dict[tuple[str, ...], list[tuple[float, int]]] = defaultdict(list)
-    for number, value in values:
-        if number.is_score and value is not None:
-            column = number.backbone, number.task, number.split, number.metric, number.line
-            columns[column].append((value, number.place))
-    best: set[int] = set()
-    for known in columns.values():
-        highest, lowest = max(known)[0], min(known)[0]
-        best |= {place for value, place in known if lowest < value == highest}
-    return best
 
 
 # --- As lines, for files and the terminal ---
@@ -238,55 +230,27 @@ def _stated(kind: Kind) -> str:
 # --- Captions ---
 
 
-def metric_names(numbers: Sequence[NumberRow]) -> str:
-    return listed(number.form.title for number in numbers)
+def legend(table: ShownTable, *, has_bold: bool = True) -> str:
+    """The meanings of symbols, and of bold type if there is any, for below a printed table."""
+    texts = []
+    for row in table.rows:
+        for cell in row.cells.values():
+            texts += [cell.printed, cell.ours]
+    group = ""
+    if has_bold and any(isinstance(text, Bold) for text in texts):
+        group = "line" if table.is_sweep else "backbone"
+    return running_text("legend.txt", numbers=table.numbers, group=group)
 
 
-def symbols(numbers: Sequence[NumberRow]) -> str:
-    """The meanings of the symbols of a printed table."""
-    seen = {side.verdict.kind for number in numbers for side in number.sides}
-    kinds = [kind for kind in VERDICT_SYMBOLS if kind in seen]
-    return f"{'; '.join(f'{_stated(kind)}: {VERDICT_MEANINGS[kind]}' for kind in kinds)}."
-
-
-def legend(table: ShownTable) -> str:
-    """The meanings of symbols and bold type, for below a printed table."""
-    shown = [cell for row in table.rows for cell in row.cells.values()]
-    if not any(isinstance(text, Bold) for cell in shown for text in (cell.printed, cell.ours)):
-        return symbols(table.numbers)
-    group = "line" if table.is_sweep else "backbone"
-    return (
-        f"{symbols(table.numbers)} Bold: the best printed value of a column for each {group}, and "
-        f"our best, unless it has fewer than {FEWEST_SEEDS} seeds."
-    )
-
-
-def captioned(heading: Heading, table: ShownTable) -> str:
+def captioned(heading: Heading, table: ShownTable, *, print_alone: bool = False) -> str:
     """The caption of a printed table; `legend` is what stands below it."""
     elsewhere = [number for number in table.numbers if number.split != number.our_split]
     remark = heading.remark_on(number.ours.measured_on for number in table.numbers)
-    text = templates().get_template("printed.txt").render(
-        table=table, metrics=metric_names(table.numbers), listed=listed,
+    return running_text(
+        "printed.txt", numbers=table.numbers, print_alone=print_alone,
         elsewhere=grouped(elsewhere, lambda number: number.split),
-        notes=[*notes(table.numbers), remark, heading.growth],
+        remark=f"{remark} {heading.growth}",
     )  # fmt: skip
-    return " ".join(text.split())
-
-
-def notes(numbers: Sequence[NumberRow]) -> list[str]:
-    """Remarks on the rows of a printed table: their notes in recipes.yaml, each once, what our
-    differences are, and where subsets are aggregated otherwise than in the other rows."""
-    texts = list(dict.fromkeys(number.note for number in numbers if number.note))
-    if "spearman_delta" in {number.metric for number in numbers}:
-        texts.append("Our differences are between runs with the same seed.")
-    aggregated = [number for number in numbers if number.aggregation]
-    for own in grouped(aggregated, lambda number: (number.aggregation, number.backbone)):
-        texts.append(
-            f"On {own[0].backbone}, STS12 to STS16 of {listed(number.method for number in own)} "
-            f"are {AGGREGATIONS[own[0].aggregation]}, printed and ours; in all other rows they are "
-            f"correlations over all pairs."
-        )
-    return texts
 
 
 # --- For the terminal ---
@@ -311,12 +275,9 @@ def printed_table(
     if not numbers:
         raise UserError(f"{source}, {name} prints hyper-parameters alone; docs/methods.md has them")
     table = shown_table(numbers)
-    shown, caption, below = in_lines(table), captioned(judged.suite, table), symbols(numbers)
-    if print_alone:
-        title = f"{numbers[0].paper_title}, {name}: {metric_names(numbers)}, as printed."
-        caption, below = " ".join([title, *notes(numbers)]), ""
-        shown = in_lines(table, print_alone=True)
-    text = plain(shown, caption, below)
+    below = "" if print_alone else legend(table, has_bold=False)
+    caption = captioned(judged.suite, table, print_alone=print_alone)
+    text = plain(in_lines(table, print_alone=print_alone), caption, below)
     if not addresses and any(number.run for number in numbers):
         words = shlex.join([source, name])
         text += f"\n\nRun a row yourself: python -m bench reproduce {words} --row ROW"
