@@ -5,8 +5,6 @@ The page's script reads `data`: `runs`, `origins` (distinct provenances), and `e
 number that can be opened. Table cells refer to entries by index, entries to runs, runs to origins.
 """
 
-import os
-import shlex
 import shutil
 import struct
 from collections import Counter
@@ -15,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from bench.judged.rows import Analysis, BoardRow, Heading, Judged, NumberRow, RunRow, RunScores
+from bench.judged.rows import BoardRow, Judged, NumberRow, RunRow, RunScores
 from bench.report import leaderboard, printed_table, tables
 from bench.report.coverage import COVERAGE_STAGES, coverage, without_recipe
 from bench.report.formats import (
@@ -43,23 +41,16 @@ Json = dict[str, Any]
 Facts = Sequence[Sequence[str]]  # the title and text of each
 
 
-def render_page(
-    judged: Judged, figures: Path, out: Path, tables: Path, scores: Path, place: Path | None = None
-) -> None:
-    """Write `index.html`, what it needs and `figures/` into `out`; other files there stay.
+def render_page(judged: Judged, figures: Path, out: Path, scores: str = "../scores") -> None:
+    """Write `index.html`, what it needs and `figures/` into `out`, beside the rendered tables;
+    other files there stay.
 
     Args:
         figures: folder of the suite's rendered figures.
-        tables, scores: folders of its rendered tables and its scores, to which the page links.
-        place: where `out` will be moved to, for the page's links; by default it stays.
+        scores: the address of the folder of scores, to which the page links.
     """
-    pictures = {path.stem: _picture(path) for path in sorted(figures.glob("*.png"))}
-
-    def relative(folder: Path) -> str:
-        return quote(Path(os.path.relpath(folder, place or out)).as_posix())
-
-    content = page_content(judged, scores=relative(scores))
-    content |= {"pictures": pictures, "tables": relative(tables)}
+    content = page_content(judged, scores)
+    content["pictures"] = {path.stem: _picture(path) for path in sorted(figures.glob("*.png"))}
     if RULE.is_file():  # a copy, so that the page is the same in every folder
         content["statistics"] = RULE.name
         write_text(out / RULE.name, RULE.read_text(encoding="utf-8"))
@@ -107,20 +98,17 @@ def page_content(judged: Judged, scores: str) -> Json:
         "in_short": tables.in_short(numbers),
         "world": tables.world_table(judged.world) if judged.world else None,
         "world_in_short": tables.world_in_short(judged.world),
-        "papers": {number.source: number.paper for number in numbers},
         "summaries": tables.summaries(judged),
         "verdicts": tables.verdict_counts(numbers),
         "stages": COVERAGE_STAGES,
         "counts": coverage(judged),
         "without_recipe": without_recipe(judged),
-        "analyses": _analyses(judged.runs),
         "provenance": _provenance(judged.runs),
         "data": {
             "runs": runs,
             "origins": origins,
             "entries": entries,
             "curve": list(_CURVE.items()),
-            "commands": _commands(judged.suite),
         },
     }
 
@@ -193,16 +181,6 @@ def _section(stem: str, table: ShownTable, add: Callable[..., int]) -> Json:
 # --- Runs ---
 
 
-def _commands(suite: Heading) -> Json:
-    """The words that a reader types before the id of a run, to make it alone, and before the scores
-    of several, which the workflow makes; and the folder of these scores."""
-    return {
-        "run": f"python -m bench job --suite {shlex.quote(f'results/{suite.suite}')}",
-        "workflow": f"python -m bench run {suite.config} --cores 4",
-        "scores": shlex.quote(f"results/{suite.suite}/scores/"),
-    }
-
-
 _RUN_FACTS = {
     "id", "backbone", "setting", "seed", "status", "reason", "date", "steps", "best_step",
     "best_dev", "seconds",
@@ -271,13 +249,3 @@ def _provenance(runs: Sequence[RunRow]) -> dict[str, list[str]]:
     for title, texts in counts.items():
         shown[title] = [f"{text} ({counted(n, 'run')})" for text, n in texts.most_common()]
     return shown
-
-
-def _analyses(runs: Sequence[RunRow]) -> dict[str, list[tuple[str, Analysis]]]:
-    """The analyses by name, those without a result as "missing", each with the title of its run."""
-    found: dict[str, list[tuple[str, Analysis]]] = {}
-    for run in runs:
-        for analysis in run.analyses:
-            name = "missing" if analysis.missing else analysis.name
-            found.setdefault(name, []).append((run.title, analysis))
-    return found

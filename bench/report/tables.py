@@ -62,9 +62,7 @@ _FLOATS = (
     "mean", "sd", "difference", "best_of_five", "cv", "other_mean", "other_sd", "checkpoint_mean",
     "tolerance", "half_width", "mean_half_width", "p", "p_adjusted",
 )  # fmt: skip
-_TYPES = dict.fromkeys(_FLOATS, "float") | {"within": "object", "seeds": "Int64", "rank": "Int64"}
-
-
+_TYPES = dict.fromkeys(_FLOATS, "float") | {"seeds": "Int64", "rank": "Int64"}
 # Column of cells.csv -> its place in a row.
 _PLACES = {
     "ours_split": "our_split", "printed": "value", "run": "run", "minus": "minus",

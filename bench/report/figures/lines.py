@@ -3,7 +3,6 @@ drawing, and of trainings; and texts of all of the papers' figures."""
 
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -73,7 +72,8 @@ def draw_lines(
 
     Args:
         points: has the columns `panel` (its heading), `series`, `x`, `value`, `origin` and `seed`.
-        columns, height, labels: as of `grid`. Panels of cosines share their range.
+        columns, height, labels: as of `grid`. Panels share their range, so that spreads can be
+            compared.
 
     Returns:
         The panels by heading.
@@ -81,9 +81,8 @@ def draw_lines(
     xs, names = sorted(points["x"].unique()), points["panel"].unique()
     axes = grid(picture, names, columns=columns, height=height, **labels)
     panels = dict(zip(names, axes, strict=True))
-    if labels["ylabel"] == COSINE:
-        for panel in axes[1:]:
-            panel.sharey(axes[0])
+    for panel in axes[1:]:
+        panel.sharey(axes[0])
     points = points.assign(at=points["x"].map(xs.index))
     for (name, label), rows in of(OURS, points).groupby(["panel", "series"], sort=False):
         panel, look = panels[name], series[label]
@@ -113,14 +112,11 @@ def draw_sweep(picture: Figure, figure: FigureRow, table: pd.DataFrame, series: 
 
 
 def draw_seeds(picture: Figure, figure: FigureRow, table: pd.DataFrame, series: Looks) -> None:
-    """Scores of every seed, the series side by side. All panels have the same range in points,
-    so that spreads can be compared."""
+    """Scores of every seed, the series side by side."""
     points = _scores(table).assign(x=table["series"].map(list(series).index))
     draw_lines(picture, points, series, columns=4, height=1.8, ylabel=SCORE)
-    half = 0.6 * max(np.ptp(panel.dataLim.intervaly) for panel in picture.axes) or 1.0
     for panel in picture.axes:
-        middle = panel.dataLim.intervaly.mean()
-        panel.set(xticks=[], ylim=(middle - half, middle + half))
+        panel.set_xticks([])
 
 
 def draw_layers(picture: Figure, figure: FigureRow, table: pd.DataFrame, series: Looks) -> None:
