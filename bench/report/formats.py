@@ -229,6 +229,7 @@ def templates() -> jinja2.Environment:
         "score": score_text, "symbols": VERDICT_SYMBOLS, "meanings": VERDICT_MEANINGS,
         "words": COMPARISON_SYMBOLS, "level": LEVEL, "fewest": FEWEST_SEEDS,
         "aggregations": AGGREGATIONS, "listed": listed, "counted": counted,
+        "running_text": running_text, "board_stem": board_stem, "backbone_text": backbone_text,
     }  # fmt: skip
     return environment
 

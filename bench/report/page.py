@@ -14,16 +14,8 @@ from typing import Any
 from urllib.parse import quote
 
 from bench.judged.rows import BoardRow, Judged, NumberRow, RunRow, RunScores
-from bench.report import leaderboard, printed_table, tables
-from bench.report.coverage import COVERAGE_STAGES, coverage, without_recipe
-from bench.report.formats import (
-    TEMPLATES,
-    backbone_text,
-    board_stem,
-    running_text,
-    templates,
-)
-from bench.report.printed_table import ShownTable
+from bench.report import coverage, leaderboard, printed_table, tables
+from bench.report.formats import TEMPLATES, templates
 from bench.utils.errors import counted
 from bench.utils.files import atomic_file, write_text
 
@@ -73,7 +65,6 @@ def _picture(path: Path) -> Json:
 def page_content(judged: Judged, scores: str) -> Json:
     """The content of the page, apart from its pictures; `scores` is the address of the folder of
     scores."""
-    numbers = judged.numbers
     places = {run.id: place for place, run in enumerate(judged.runs)}
     entries: list[Json] = []
 
@@ -87,22 +78,23 @@ def page_content(judged: Judged, scores: str) -> Json:
         return len(entries) - 1
 
     boards = [_board(judged, board, add) for board in leaderboard.shown_boards(judged)]
-    printed = printed_table.printed_tables(numbers)
-    sections = [_section(stem, table, add) for stem, table in printed.items()]
+    printed = printed_table.printed_tables(judged.numbers)
+    numbers: dict[str, int] = {}
+    for table in printed.values():
+        for row in table.rows:
+            for shown in row.cells.values():
+                number = shown.number
+                name = number.label if table.is_sweep else row.name
+                numbers[number.address] = _add_number(number, name, add)
     origins: list[Facts] = []
     runs = [_run_data(run, origins, scores) for run in judged.runs]
     return {
         "judged": judged,
         "boards": [board for board in boards if board["lines"]],
-        "sections": sorted(sections, key=lambda section: not section["table"].is_comparable),
-        "in_short": tables.in_short(numbers),
-        "world": tables.world_table(judged.world) if judged.world else None,
-        "world_in_short": tables.world_in_short(judged.world),
-        "summaries": tables.summaries(judged),
-        "verdicts": tables.verdict_counts(numbers),
-        "stages": COVERAGE_STAGES,
-        "counts": coverage(judged),
-        "without_recipe": without_recipe(judged),
+        "printed": sorted(printed.items(), key=lambda named: not named[1].is_comparable),
+        "numbers": numbers,
+        "tables": tables,
+        "coverage": coverage,
         "provenance": _provenance(judged.runs),
         "data": {
             "runs": runs,
@@ -131,13 +123,10 @@ def _board(judged: Judged, board: BoardRow, add: Callable[..., int]) -> Json:
         run = f"{row.method}@{row.setting}"
         runs = RunScores(name="Runs", runs=row.runs, scores=row.run_averages)
         entry = add(f"{row.name}, {row.backbone}", [("Run", run), *scores.items()], [runs])
-        place = backbone_text(row.backbone)
-        lines.append({"row": row, "place": place, "scores": scores, "entry": entry})
+        lines.append({"row": row, "scores": scores, "entry": entry})
     shown_columns = ("Method", "n", *columns, "Remark")
     return {
-        "stem": board.name,
-        "figure": board_stem(board.name),
-        "comparison": board_stem(board.name, "compare"),
+        "name": board.name,
         "family": board.whole.family,
         "caption": leaderboard.about(suite, board, rows),
         "columns": {name: shown.columns[name] for name in shown_columns if name in shown.columns},
@@ -153,29 +142,16 @@ def _facts(number: NumberRow) -> Facts:
     return [line.split(": ", 1) for line in text.splitlines()]
 
 
-def _section(stem: str, table: ShownTable, add: Callable[..., int]) -> Json:
-    """A printed table, with the index of each number's entry by its address."""
-    indices = {}
-    for row in table.rows:
-        for shown in row.cells.values():
-            number = shown.number
-            name = number.label if table.is_sweep else row.name
-            where = f"{name}, {number.backbone}, {number.task} {number.split}".strip()
-            title = f"{number.paper_title}, {number.table}: {where}"
-            if number.our_split != number.split:
-                title += f" (ours: {number.our_split})"
-            more = {"address": number.address}
-            if number.command:
-                more["command"] = number.command
-            indices[number.address] = add(title, _facts(number), number.runs, **more)
-    return {
-        "stem": stem,
-        "table": table,
-        "notes": running_text("notes.txt", numbers=table.numbers),
-        "title": f"{table.numbers[0].paper}, {table.name}",
-        "verdicts": tables.verdict_counts(table.numbers),
-        "entries": indices,
-    }
+def _add_number(number: NumberRow, name: str, add: Callable[..., int]) -> int:
+    """Add an entry for a number in a row of this name, and return its index."""
+    where = f"{name}, {number.backbone}, {number.task} {number.split}".strip()
+    title = f"{number.paper_title}, {number.table}: {where}"
+    if number.our_split != number.split:
+        title += f" (ours: {number.our_split})"
+    more = {"address": number.address}
+    if number.command:
+        more["command"] = number.command
+    return add(title, _facts(number), number.runs, **more)
 
 
 # --- Runs ---

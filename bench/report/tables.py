@@ -12,6 +12,7 @@ from bench.report.formats import (
     Frame,
     TextTable,
     csv,
+    running_text,
     score_text,
     text_table,
     with_interval,
@@ -30,15 +31,8 @@ def verdict_counts(numbers: Iterable[NumberRow]) -> dict[Kind, int]:
 
 
 def in_short(numbers: Sequence[NumberRow]) -> str:
-    """The fate of printed numbers, in a line: how many have each verdict, and, if none can be
-    compared, the reason that most of them have."""
-    parts = [f"{count} {kind}" for kind, count in verdict_counts(numbers).items()]
-    verdicts = [number.ours.verdict for number in numbers]
-    reasons = Counter(verdict.reason for verdict in verdicts if verdict.kind == "not comparable")
-    if reasons and not any(number.is_comparable for number in numbers):
-        parts[0] += f" ({reasons.most_common(1)[0][0].partition(';')[0]})"
-    papers = {number.source for number in numbers}
-    return f"{len(numbers)} numbers of {len(papers)} papers: {', '.join(parts)}"
+    """The fate of printed numbers, in a line."""
+    return running_text("in_short.txt", numbers=numbers, verdicts=verdict_counts(numbers))
 
 
 def world_in_short(world: Sequence[WorldRow]) -> str:
