@@ -126,6 +126,18 @@ def text_table(rows: Sequence[Mapping[str, str]], right: Collection[str] = ()) -
     return TextTable({name: name in right for row in rows for name in row}, rows)
 
 
+def data_frame(
+    rows: Iterable[Any], columns: Sequence[str] | None = None, whole: Iterable[str] = ()
+) -> Frame:
+    """A DataFrame of rows, by default with all of their columns. Columns without any value are
+    floats, and the `whole` numbers may have gaps."""
+    import pandas as pd
+
+    frame = pd.DataFrame(rows, columns=columns)
+    unknown = frame.columns[frame.isna().all()]
+    return frame.astype(dict.fromkeys(unknown, "float") | dict.fromkeys(whole, "Int64"))
+
+
 def csv(frame: Frame) -> str:
     """A table of numbers as CSV, unrounded; a tuple of scores is one field, separated by spaces."""
 

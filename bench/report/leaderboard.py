@@ -16,6 +16,7 @@ from bench.report.formats import (
     backbone_text,
     best_of,
     csv,
+    data_frame,
     difference_text,
     latex,
     markdown,
@@ -173,21 +174,15 @@ def frame(judged: Judged, name: str = "sts", rows: Sequence[SystemRow] | None = 
     Raises:
         UserError: the suite has no such leaderboard.
     """
-    import pandas as pd
-
     suite, names = judged.suite, [board.name for board in judged.suite.boards]
     if name not in names:
         raise UserError(f"suite {suite.suite} has no board '{name}'{did_you_mean(name, names)}")
-    points: dict[str, type] = {}
-    counts: dict[str, type] = {}
-    for task in (*suite.board(name).whole.tasks, "Avg"):
-        points |= {task: float, f"{task} sd": float}
-        counts[f"{task} n"] = int
-    columns = [*FIELDS.split(), *points, *counts]
-    types = {"seen": float, "on_unseen": float} | points | counts
+    columns, tasks = FIELDS.split(), (*suite.board(name).whole.tasks, "Avg")
+    for task in tasks:
+        columns += [task, f"{task} sd"]
+    columns += [f"{task} n" for task in tasks]
     if suite.is_compared:
         columns += ["difference", "half_width", "verdict"]
-        types |= {"difference": float, "half_width": float}
     lines = []
     for row in judged.board_systems(name) if rows is None else rows:
         verdict = "baseline" if row.is_baseline else row.word or ""
@@ -196,7 +191,7 @@ def frame(judged: Judged, name: str = "sts", rows: Sequence[SystemRow] | None = 
             task = score.task
             line |= {task: score.mean, f"{task} sd": score.sd, f"{task} n": score.n}
         lines.append(line)
-    return pd.DataFrame(lines, columns=columns).astype(types)
+    return data_frame(lines, columns)
 
 
 def in_format(judged: Judged, board: BoardRow, rows: Sequence[SystemRow], form: str) -> str:
