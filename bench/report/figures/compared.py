@@ -11,7 +11,6 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from bench.judged.rows import (
-    NO_BACKBONE,
     BoardRow,
     Heading,
     NumberRow,
@@ -23,7 +22,7 @@ from bench.judged.rows import (
 )
 from bench.judged.words import COMPARISON_SYMBOLS
 from bench.report.figures import style
-from bench.report.formats import by_items, difference_text, names_of, score_text
+from bench.report.formats import backbone_text, by_items, difference_text, names_of, score_text
 from bench.utils.files import stem
 
 # --- Layout ---
@@ -66,8 +65,7 @@ def figure_of_rows(strips: Sequence[Strip], title: str, notes: Sequence[str], sc
     if parts:  # the suite has data
         figure.subplots(len(parts), sharex=True, height_ratios=[*map(len, parts)])
     for panel, part in zip(figure.axes, parts, strict=True):
-        place = part[0].panel
-        panel.set_title("no backbone" if place == NO_BACKBONE else place)
+        panel.set_title(backbone_text(part[0].panel))
         panel.set(xlabel=scale, ylim=(len(part) - 0.5, -0.5))
         panel.label_outer()
         panel.set_yticks(range(len(part)), [names[strip.name] for strip in part], size=7)

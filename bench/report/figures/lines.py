@@ -66,7 +66,7 @@ def draw_lines(
     columns: int = 2,
     height: float = 2.9,
     **labels: str,
-) -> dict[str, Axes]:
+) -> None:
     """Draw every seed over x, equally spaced, a line through the means of each series, and printed
     values as strokes.
 
@@ -74,9 +74,6 @@ def draw_lines(
         points: has the columns `panel` (its heading), `series`, `x`, `value`, `origin` and `seed`.
         columns, height, labels: as of `grid`. Panels share their range, so that spreads can be
             compared.
-
-    Returns:
-        The panels by heading.
     """
     xs, names = sorted(points["x"].unique()), points["panel"].unique()
     axes = grid(picture, names, columns=columns, height=height, **labels)
@@ -97,7 +94,6 @@ def draw_lines(
     for panel in axes:
         panel.set(xlim=(-0.6, len(xs) - 0.4), ymargin=0.12)
         panel.set_xticks(range(len(xs)), [f"{x:g}" for x in xs])
-    return panels
 
 
 def _scores(table: pd.DataFrame) -> pd.DataFrame:
