@@ -61,14 +61,6 @@ class ShownTable:
     is_sweep: bool  # whether its rows vary one quantity
 
     @property
-    def source(self) -> str:
-        return self.numbers[0].source
-
-    @property
-    def name(self) -> str:
-        return self.numbers[0].table
-
-    @property
     def is_comparable(self) -> bool:
         """Whether ours can be compared with any of its numbers."""
         return any(number.is_comparable for number in self.numbers)
@@ -76,9 +68,10 @@ class ShownTable:
 
 def printed_tables(numbers: Sequence[NumberRow]) -> dict[str, ShownTable]:
     """The printed tables of a suite, by the stem of their file names."""
-    groups = grouped(numbers, lambda number: (number.source, number.table))
-    tables = [shown_table(group) for group in groups]
-    return {f"{table.source}_{stem(table.name)}": table for table in tables}
+    tables = {}
+    for group in grouped(numbers, lambda number: (number.source, number.table)):
+        tables[f"{group[0].source}_{stem(group[0].table)}"] = shown_table(group)
+    return tables
 
 
 def shown_table(numbers: Sequence[NumberRow]) -> ShownTable:

@@ -130,10 +130,7 @@ def test_seeds_are_marks_means_a_line_and_print_strokes(rows, name):
             assert found[:, 0].tolist() == sorted(own["at"])
             assert sorted(found[:, 1]) == pytest.approx(sorted(own["value"]))
             means = own.groupby("at")["value"].mean().to_numpy()
-            if len(means) > 1:
-                line = marks(panel, label, line=True)
-            else:
-                line = points(panel, SERIES[label]["color"], "_")
+            line = points(panel, SERIES[label]["color"], "_", line=True)
             assert line[:, 1] == pytest.approx(means)
         printed = part[part["origin"] == PRINT]
         if len(printed):

@@ -19,6 +19,7 @@ from bench.judged.rows import (
     SideRow,
     SystemRow,
     grouped,
+    known,
 )
 from bench.judged.words import COMPARISON_SYMBOLS
 from bench.report.figures import style
@@ -182,9 +183,7 @@ def board_figure(heading: Heading, board: BoardRow, rows: Sequence[SystemRow]) -
         if row.own and row.corpus:
             look = look | {"label": "a seed, own method"}
         averages = ScoreColumns(scores=row.averages)
-        marks: list[Mark] = [(averages.scores, 0, look)]
-        if averages.mean is not None:
-            marks.append(([averages.mean], 0, MEAN))
+        marks: list[Mark] = [(averages.scores, 0, look), (known([averages.mean]), 0, MEAN)]
         strips.append(Strip(row.backbone, row.name, score_text(averages.mean, averages.sd), marks))
     title = f"Suite {heading.suite}: every seed of every method, {about.title}"
     scale = f"average {about.title}" if about.overall == "Avg" else about.title
@@ -235,7 +234,7 @@ def versus_figure(heading: Heading, pairs: Sequence[PairRow]) -> Figure:
         pairs = trained or pairs
     strips = []
     for pair in sorted(pairs, key=lambda pair: pair.task != "Avg"):
-        claimed = [claim.claimed for claim in pair.claims if claim.claimed is not None]
+        claimed = known(claim.claimed for claim in pair.claims)
         interval = _around(pair.difference, pair.half_width or 0.0)
         marks: list[Mark] = [(claimed, 0, CLAIM), (interval, -0.1, DIFFERENCES)]
         if pair.kind != "items":

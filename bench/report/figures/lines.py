@@ -53,9 +53,9 @@ READINGS = {
     "with_special": "with special tokens",
 }
 
-STROKE: Look = {"marker": "_", "ms": 11, "ls": ""}
-PRINTED_STROKE = STROKE | {"color": INK, "mew": 1.8, "label": "printed", "zorder": 1}
-MEAN_STROKE = STROKE | {"label": "mean", "zorder": 2}  # where there is no line
+STROKE: Look = {"marker": "_", "ms": 11}
+PRINTED = STROKE | {"color": INK, "mew": 1.8, "ls": "", "label": "printed", "zorder": 1}
+MEANS = STROKE | {"label": "mean", "zorder": 2}
 
 
 def draw_lines(
@@ -67,8 +67,8 @@ def draw_lines(
     height: float = 2.9,
     **labels: str,
 ) -> None:
-    """Draw every seed over x, equally spaced, a line through the means of each series, and printed
-    values as strokes.
+    """Draw every seed over x, equally spaced, a line through the means of each series, which are
+    strokes like printed values.
 
     Args:
         points: has the columns `panel` (its heading), `series`, `x`, `value`, `origin` and `seed`.
@@ -83,14 +83,11 @@ def draw_lines(
     points = points.assign(at=points["x"].map(xs.index))
     for (name, label), rows in of(OURS, points).groupby(["panel", "series"], sort=False):
         panel, look = panels[name], series[label]
-        means = rows.groupby("at")["value"].mean()
-        if len(means) > 1:
-            panel.plot(means.index, means, **look | LINE)
-        else:
-            panel.plot(means.index, means, **look | MEAN_STROKE)
         panel.plot(rows["at"], rows["value"], **look | HOLLOW)
+        means = rows.groupby("at")["value"].mean()
+        panel.plot(means.index, means, **look | MEANS)
     for name, rows in of(PRINT, points).groupby("panel"):
-        panels[name].plot(rows["at"], rows["value"], **PRINTED_STROKE)
+        panels[name].plot(rows["at"], rows["value"], **PRINTED)
     for panel in axes:
         panel.set(xlim=(-0.6, len(xs) - 0.4), ymargin=0.12)
         panel.set_xticks(range(len(xs)), [f"{x:g}" for x in xs])
