@@ -101,11 +101,9 @@ def p_text(value: float | None) -> str:
 
 def comparison_caption(suite: Heading, pairs: Sequence[PairRow], filtered: bool = False) -> str:
     """The caption of a table of comparisons."""
-    with_prior = [pair for pair in pairs if pair.prior_df]
-    priors = grouped(with_prior, lambda pair: (pair.backbone, pair.task))
     return running_text(
         "compared.txt", suite=suite, pairs=pairs, names=names_of(pairs), by_items=by_items(pairs),
-        priors=priors, remark=suite.remark_on(pair.backbone for pair in pairs), filtered=filtered,
+        filtered=filtered,
     )  # fmt: skip
 
 

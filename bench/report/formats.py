@@ -91,10 +91,11 @@ def best_of(values: Iterable[tuple[Any, int, float]]) -> set[int]:
     a group are equal, none."""
     best: set[int] = set()
     for same in grouped(values, itemgetter(0)):
-        known = [value for _, _, value in same]
+        _, places, known = zip(*same, strict=True)
         highest = max(known)
-        if min(known) < highest:
-            best |= {place for _, place, value in same if value == highest}
+        for place, value in zip(places, known, strict=True):
+            if min(known) < value == highest:
+                best.add(place)
     return best
 
 
@@ -157,8 +158,8 @@ def markdown_text(text: str) -> str:
 def _grid(
     table: TextTable, form: str, align: str | None, written: Callable[[str], str] = str
 ) -> str:
-    rows = [[written(text) for text in row] for row in table.texts]
-    headings = [written(name) for name in table.columns]
+    rows = [[*map(written, row)] for row in table.texts]
+    headings = [*map(written, table.columns)]
     return tabulate(rows, headings, form, disable_numparse=True, stralign=align)
 
 
@@ -179,11 +180,11 @@ def plain(table: TextTable, caption: str, note: str = "") -> str:
 
 # Characters that LaTeX reads as commands, ligatures or arguments, and the symbols in our own texts.
 _LATEX = {
-    **{sign: f"\\{sign}" for sign in "&%$#{}"},
+    "&": "\\&", "%": "\\%", "$": "\\$", "#": "\\#", "{": "\\{", "}": "\\}",
     # Where a long name may be broken.
-    "_": "\\_\\allowbreak{}", **{sign: f"{sign}\\allowbreak{{}}" for sign in "=@"},
+    "_": "\\_\\allowbreak{}", "=": "=\\allowbreak{}", "@": "@\\allowbreak{}",
     # At the start of a row these would be an argument of the previous \\.
-    **{sign: f"{{{sign}}}" for sign in "[]*"},
+    "[": "{[}", "]": "{]}", "*": "{*}",
     "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}",
     "<": "\\textless{}", ">": "\\textgreater{}", "|": "\\textbar{}",
     "`": "\\`{}", '"': "\\char34{}",

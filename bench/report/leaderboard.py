@@ -112,14 +112,15 @@ def shown_leaderboard(
         line = {"Backbone": row.backbone, "Method": name, "n": str(row.n), "Remark": row.remark}
         lines.append(line | {title: _difference(row, has_words)})
     for task in board.columns:
-        scores = [row.score(task) for row in rows]
-        best = best_of(
-            (group, place, round(score.mean, 2))
-            for place, (group, score) in enumerate(zip(groups, scores, strict=True))
-            if score.mean is not None and not rows[place].labelled
-        )
+        known = []
+        for place, (row, group) in enumerate(zip(rows, groups, strict=True)):
+            mean = row.score(task).mean
+            if mean is not None and not row.labelled:
+                known.append((group, place, round(mean, 2)))
+        best = best_of(known)
         has_spread = task == "Avg" or not short or "Avg" not in board.columns
-        for place, (row, score, line) in enumerate(zip(rows, scores, lines, strict=True)):
+        for place, (row, line) in enumerate(zip(rows, lines, strict=True)):
+            score = row.score(task)
             text = score_text(score.mean, score.sd if has_spread else None)
             line[task] = text + seeds_text(score.n, row.n)
             # A higher mean of few seeds may be chance; without a corpus there are no seeds.
@@ -132,25 +133,21 @@ def shown_leaderboard(
     if any(row.remark for row in rows):
         columns["Remark"] = False
     table = TextTable(columns, lines)
-    has_one = len({row.backbone for row in rows}) == 1
-    return table.without("Backbone") if short and has_one else table
+    if short and len({row.backbone for row in rows}) == 1:
+        return table.without("Backbone")
+    return table
 
 
-def about(suite: Heading, board: BoardRow, rows: Sequence[SystemRow]) -> str:
-    """The content of a leaderboard, in sentences."""
+def about(
+    suite: Heading, board: BoardRow, rows: Sequence[SystemRow], *, is_caption: bool = False
+) -> str:
+    """The content of a leaderboard, in sentences; a caption names the suite and says what is
+    special about its scores."""
     has_mode = METRICS[board.whole.metric].kind == SHARE and suite.mode != "test"
     return running_text(
         "leaderboard.txt", suite=suite, board=board, title=difference_title(board), rows=rows,
-        mode=suite.mode if has_mode else "",
+        has_mode=has_mode, is_caption=is_caption,
     )  # fmt: skip
-
-
-def leaderboard_caption(suite: Heading, board: BoardRow, rows: Sequence[SystemRow]) -> str:
-    """The caption of a leaderboard."""
-    backbones = {row.backbone for row in rows} - {NO_BACKBONE}
-    where = f" on {backbones.pop()}" if len(backbones) == 1 else ""
-    text = f"Suite {suite.suite}{where}: {about(suite, board, rows)}"
-    return f"{text} {suite.remark_on(row.backbone for row in rows)}".strip()
 
 
 def frame(judged: Judged, name: str = "sts", rows: Sequence[SystemRow] | None = None) -> Frame:
@@ -199,7 +196,7 @@ def in_format(judged: Judged, board: BoardRow, rows: Sequence[SystemRow], form: 
     if form == "csv":
         return csv(frame(judged, board.name, rows))
     suite = judged.suite
-    text = leaderboard_caption(suite, board, rows)
+    text = about(suite, board, rows, is_caption=True)
     if form == "markdown":
         return markdown(shown_leaderboard(suite, board, rows), text, BOLD)
     if form == "text":

@@ -77,7 +77,10 @@ def page_content(judged: Judged, scores: str) -> Json:
         entries.append({"title": title, **more, "facts": facts, "sides": shown})
         return len(entries) - 1
 
-    boards = [_board(judged, board, add) for board in leaderboard.shown_boards(judged)]
+    boards = []
+    for board in leaderboard.shown_boards(judged):
+        if judged.board_systems(board.name):
+            boards.append(_board(judged, board, add))
     printed = printed_table.printed_tables(judged.numbers)
     numbers: dict[str, int] = {}
     for table in printed.values():
@@ -90,7 +93,7 @@ def page_content(judged: Judged, scores: str) -> Json:
     runs = [_run_data(run, origins, scores) for run in judged.runs]
     return {
         "judged": judged,
-        "boards": [board for board in boards if board["lines"]],
+        "boards": boards,
         "printed": sorted(printed.items(), key=lambda named: not named[1].is_comparable),
         "numbers": numbers,
         "tables": tables,
@@ -200,15 +203,21 @@ _ORIGIN = {
 
 def _origin(run: RunRow) -> Facts:
     """The provenance of scores, as titled texts."""
-    known = {title: run.origin.get(name) for title, name in _ORIGIN.items()}
-    return [(title, _text(value)) for title, value in known.items() if value]
+    facts = []
+    for title, name in _ORIGIN.items():
+        if run.origin.get(name):
+            facts.append((title, _text(run.origin[name])))
+    return facts
 
 
 def _text(value: Any) -> str:
     """A value of a provenance as text; empty and false fields are left out."""
     if isinstance(value, Mapping):
-        known = [key for key, field in value.items() if field is not None and field is not False]
-        return ", ".join(f"{key} {_text(value[key])}" for key in known)
+        parts = []
+        for key, field in value.items():
+            if field is not None and field is not False:
+                parts.append(f"{key} {_text(field)}")
+        return ", ".join(parts)
     if isinstance(value, Sequence) and not isinstance(value, str):
         return "; ".join(map(_text, value))
     return str(value)

@@ -48,7 +48,9 @@ class ShownRow:
         sources = {shown.number.quoted_from for shown in self.cells.values()}
         if sources == {"unknown"}:
             return "origin unknown"
-        return "" if "" in sources else "quoted"
+        if "" in sources:
+            return ""
+        return "quoted"
 
 
 @dataclass(frozen=True)
@@ -106,14 +108,15 @@ def _cells(numbers: Sequence[NumberRow]) -> dict[int, ShownCell]:
     """The numbers of a table and ours as texts, by `place`."""
     # The best of a column is among the rows of a backbone, in a sweep of a line.
     column = attrgetter("backbone", "task", "split", "metric", "line")
-    scores = [number for number in numbers if number.is_score]
-    best_printed = best_of((column(number), number.place, number.value) for number in scores)
-    # A mean over the seeds that did not diverge is no best.
-    best_ours = best_of(
-        (column(number), number.place, round(number.ours.mean, 2))
-        for number in scores
-        if number.ours.mean is not None and number.ours.verdict.kind != "diverged"
-    )
+    values, means = [], []
+    for number in numbers:
+        if number.is_score:
+            values.append((column(number), number.place, number.value))
+            mean = number.ours.mean
+            # A mean over the seeds that did not diverge is no best.
+            if mean is not None and number.ours.verdict.kind != "diverged":
+                means.append((column(number), number.place, round(mean, 2)))
+    best_printed, best_ours = best_of(values), best_of(means)
     shown = {}
     for number in numbers:
         printed, ours, text = number.text, number.ours, ""
@@ -229,20 +232,20 @@ def legend(table: ShownTable, *, has_bold: bool = True) -> str:
     for row in table.rows:
         for cell in row.cells.values():
             texts += [cell.printed, cell.ours]
-    group = ""
-    if has_bold and any(isinstance(text, Bold) for text in texts):
-        group = "line" if table.is_sweep else "backbone"
+    group = "backbone"
+    if table.is_sweep:
+        group = "line"
+    if not has_bold or not any(isinstance(text, Bold) for text in texts):
+        group = ""
     return running_text("legend.txt", numbers=table.numbers, group=group)
 
 
 def captioned(heading: Heading, table: ShownTable, *, print_alone: bool = False) -> str:
     """The caption of a printed table; `legend` is what stands below it."""
     elsewhere = [number for number in table.numbers if number.split != number.our_split]
-    remark = heading.remark_on(number.ours.measured_on for number in table.numbers)
     return running_text(
-        "printed.txt", numbers=table.numbers, print_alone=print_alone,
-        elsewhere=grouped(elsewhere, lambda number: number.split),
-        remark=f"{remark} {heading.growth}",
+        "printed.txt", suite=heading, numbers=table.numbers, elsewhere=elsewhere,
+        print_alone=print_alone,
     )  # fmt: skip
 
 
