@@ -196,13 +196,16 @@ def _our_lines(table: ShownTable, row: ShownRow, printed: dict[str, str]) -> lis
 
 def _line(row: ShownRow, whose: Literal["ours", "other"], *, in_sweep: bool) -> dict[str, str]:
     """A line of ours below a printed row: scores with the marks of their verdicts."""
-    sides = {column: getattr(shown.number, whose) for column, shown in row.cells.items()}
-    known, decisive = list(filter(None, sides.values())), getattr(row.decisive, whose)
-    n = max(side.n for side in known)
+    sides, settings, n = {}, {}, 0
+    for column, shown in row.cells.items():
+        side = sides[column] = getattr(shown.number, whose)
+        if side:
+            settings[side.setting] = column
+            n = max(n, side.n)
+    decisive = getattr(row.decisive, whose)
     if decisive and decisive.n and not in_sweep:  # the average may be missing
         n = decisive.n
-    settings = dict.fromkeys(side.setting for side in known if side.setting)
-    texts = {"": f"ours, {' or '.join(settings)}, n = {n}"}
+    texts = {"": f"ours, {' or '.join(filter(None, settings))}, n = {n}"}
     is_swept = in_sweep and whose == "ours"
     for column, shown in row.cells.items():
         side = sides[column]
@@ -265,9 +268,11 @@ def printed_table(
     Args:
         addresses: of the numbers that are shown; by default all.
     """
-    numbers = [row for row in judged.numbers if (row.source, row.table) == (source, name)]
-    if addresses:
-        numbers = [row for row in numbers if row.address in addresses]
+    numbers = []
+    for number in judged.numbers:
+        is_shown = not addresses or number.address in addresses
+        if is_shown and (number.source, number.table) == (source, name):
+            numbers.append(number)
     if not numbers:
         raise UserError(f"{source}, {name} prints hyper-parameters alone; docs/methods.md has them")
     table = shown_table(numbers)

@@ -92,9 +92,12 @@ def _around(middle: float | None, half_width: float | None) -> Sequence[float]:
 
 def _cut(figure: Figure) -> Figure:
     """Let the axis begin where `FAR` says."""
-    lines = [line for panel in figure.axes for line in panel.get_lines()]
-    if lines:
-        low = np.median(np.concatenate([line.get_xdata() for line in lines])) - NEAR
+    xs: list[float] = []
+    for panel in figure.axes:
+        for line in panel.get_lines():
+            xs.extend(line.get_xdata())
+    if xs:
+        low = np.median(xs) - NEAR
         figure.axes[0].set_xlim(left=max(low, figure.axes[0].get_xlim()[0]))
     return figure
 
@@ -122,7 +125,9 @@ def _scored(number: NumberRow) -> list[SideRow]:
 
 def _look(side: SideRow) -> style.Look:
     """The look of seeds, hollow if they are not comparable."""
-    look = style.UNTRAINED_LOOK if side.deterministic else LOOKS[side.setting]
+    look = style.UNTRAINED_LOOK
+    if not side.deterministic:
+        look = LOOKS[side.setting]
     if side.verdict.kind == "not comparable":
         look = look | {"mfc": "none", "label": f"{look['label']}, not comparable with print"}
     return look
@@ -163,7 +168,9 @@ def comparison(heading: Heading, numbers: Sequence[NumberRow]) -> Figure:
     first = numbers[0]
     kinds = {number.ours.verdict.kind for number in numbers}
     notes = [heading.remark_on(number.ours.measured_on for number in numbers)]
-    notes += [text for text, explained in NOTES.items() if kinds & explained]
+    for text, explained in NOTES.items():
+        if kinds & explained:
+            notes.append(text)
     strips = []
     for rows in grouped(numbers, lambda number: number.backbone):
         measured_on = [number.ours.measured_on for number in rows]
@@ -179,14 +186,18 @@ def board_figure(heading: Heading, board: BoardRow, rows: Sequence[SystemRow]) -
     about = board.planned
     strips = []
     for row in rows:
-        look = LOOKS[row.setting] if row.corpus else style.UNTRAINED_LOOK
-        if row.own and row.corpus:
-            look = look | {"label": "a seed, own method"}
+        look = style.UNTRAINED_LOOK
+        if row.corpus:
+            look = LOOKS[row.setting]
+            if row.own:
+                look = look | {"label": "a seed, own method"}
         averages = ScoreColumns(scores=row.averages)
         marks: list[Mark] = [(averages.scores, 0, look), (known([averages.mean]), 0, MEAN)]
         strips.append(Strip(row.backbone, row.name, score_text(averages.mean, averages.sd), marks))
     title = f"Suite {heading.suite}: every seed of every method, {about.title}"
-    scale = f"average {about.title}" if about.overall == "Avg" else about.title
+    scale = about.title
+    if about.overall == "Avg":
+        scale = f"average {scale}"
     notes = [FAR, heading.remark_on(row.backbone for row in rows)]
     return _cut(figure_of_rows(strips, title, notes, scale))
 
@@ -195,12 +206,15 @@ def figure_stems(numbers: Iterable[NumberRow]) -> dict[str, list[NumberRow]]:
     """The averages with scores of ours in the printed tables that get a figure, by the stem of its
     file names: those with seven tasks and their average, any of which can be compared."""
     figures = {}
-    of_test = [number for number in numbers if number.split == "test"]
-    for table in grouped(of_test, lambda number: (number.source, number.table)):
-        averages = [number for number in table if number.task == "Avg" and _scored(number)]
+    for table in grouped(numbers, lambda number: (number.source, number.table)):
+        tasks, averages = set(), []
+        for number in table:
+            if number.split == "test":
+                tasks.add(number.task)
+                if number.task == "Avg" and _scored(number):
+                    averages.append(number)
         # Fewer are an abstract, a text or a sweep.
-        is_whole = len({number.task for number in table}) > 7
-        if is_whole and any(number.is_comparable for number in averages):
+        if len(tasks) > 7 and any(number.is_comparable for number in averages):
             figures[f"{table[0].source}_{stem(table[0].table)}"] = averages
     return figures
 
