@@ -124,7 +124,11 @@ class TextTable:
 
 def text_table(rows: Sequence[Mapping[str, str]], right: Collection[str] = ()) -> TextTable:
     """A table with all columns of its rows, of which `right` are right-aligned."""
-    return TextTable({name: name in right for row in rows for name in row}, rows)
+    columns = {}
+    for row in rows:
+        for name in row:
+            columns[name] = name in right
+    return TextTable(columns, rows)
 
 
 def data_frame(

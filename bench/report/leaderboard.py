@@ -38,8 +38,12 @@ FIELDS = "backbone label method setting corpus name labelled n remark seen on_un
 
 def shown_boards(judged: Judged) -> list[BoardRow]:
     """The boards that hold any score; that of STS in any case."""
-    found = {row.board for row in judged.systems for score in row.scores if score.n}
-    return [board for board in judged.suite.boards if board.name in {"sts", *found}]
+    found = {"sts"}
+    for row in judged.systems:
+        for score in row.scores:
+            if score.n:
+                found.add(row.board)
+    return [board for board in judged.suite.boards if board.name in found]
 
 
 def difference_title(board: BoardRow) -> str:
@@ -206,7 +210,10 @@ def in_format(judged: Judged, board: BoardRow, rows: Sequence[SystemRow], form: 
     # The words of symbols stand in the caption.
     shown = shown_leaderboard(suite, board, rows, short=True, has_words=False)
     shown, label = shown.without("Backbone", "Remark"), stem(f"{suite.suite}-{board.name}")
-    notes = [BOLD, *(f"{row.name}: {row.remark}." for row in rows if row.remark)]
+    notes = [BOLD]
+    for row in rows:
+        if row.remark:
+            notes.append(f"{row.name}: {row.remark}.")
     return latex(shown, text, label, " ".join(notes), groups_of(rows))
 
 

@@ -184,11 +184,10 @@ def summaries(judged: Judged) -> list[Summary]:
     """The tables `order` and `averages`, and quoted scores; without those that have nothing of ours
     which can be compared with print."""
     orders, tables = judged.suite.orders, []
-    averages = [
-        number
-        for number in judged.numbers
-        if number.ranks and number.ours.n and number.ours.verdict.is_comparable
-    ]
+    averages = []
+    for number in judged.numbers:
+        if number.ranks and number.ours.n and number.ours.verdict.is_comparable:
+            averages.append(number)
     if orders:
         rows = [order.model_dump(exclude={"title"}) for order in orders]
         shown, frame = shown_orders(orders), data_frame(rows, whole=["seeds"])
