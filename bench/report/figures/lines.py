@@ -54,8 +54,8 @@ READINGS = {
 }
 
 STROKE: Look = {"marker": "_", "ms": 11}
-PRINTED = STROKE | {"color": INK, "mew": 1.8, "ls": "", "label": "printed", "zorder": 1}
-MEANS = STROKE | {"label": "mean", "zorder": 2}
+PRINTED_STROKE = STROKE | {"color": INK, "mew": 1.8, "ls": "", "label": "printed", "zorder": 1}
+MEAN_STROKE = STROKE | {"label": "mean", "zorder": 2}
 
 
 def draw_lines(
@@ -85,9 +85,9 @@ def draw_lines(
         panel, look = panels[name], series[label]
         panel.plot(rows["at"], rows["value"], **look | HOLLOW)
         means = rows.groupby("at")["value"].mean()
-        panel.plot(means.index, means, **look | MEANS)
+        panel.plot(means.index, means, **look | MEAN_STROKE)
     for name, rows in of(PRINT, points).groupby("panel"):
-        panels[name].plot(rows["at"], rows["value"], **PRINTED)
+        panels[name].plot(rows["at"], rows["value"], **PRINTED_STROKE)
     for panel in axes:
         panel.set(xlim=(-0.6, len(xs) - 0.4), ymargin=0.12)
         panel.set_xticks(range(len(xs)), [f"{x:g}" for x in xs])
