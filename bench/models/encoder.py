@@ -28,7 +28,6 @@ from bench.models.packed_forward import (
     POSITIONS,
     Batch,
     States,
-    Work,
     forward,
     is_packed,
     pooler_output,
@@ -149,15 +148,12 @@ class TransformerEncoder:
         *,
         template: str | None = None,
         cached_tokens: Mapping[str, list[int]] | None = None,
-        work: Work | None = None,
     ) -> None:
         """Take a Hugging Face transformer, its fast tokenizer, a name of `POOLER_FUNCTIONS`, the
-        text around a sentence, token ids of sentences that are encoded repeatedly, and what counts
-        the FLOP of `encode`."""
+        text around a sentence, and token ids of sentences that are encoded repeatedly."""
         self.model, self.tokenizer, self.pooler = model, tokenizer, pooler
         self.template = template
         self._cached_tokens = {} if cached_tokens is None else cached_tokens
-        self._work = work
         self._positions = POSITIONS.get(pooler)
         self._limit = self._positions or longest_input(model, tokenizer)
         self.loaded = {"pooler": pooler, "max_length": self._limit}
@@ -277,12 +273,10 @@ class TransformerEncoder:
         spans: Sequence[tuple[int, int]] | None,
     ) -> Tensor:
         if pool is None and self.pooler == "cls":
-            return pooler_output(self.model, batch, self._work)
+            return pooler_output(self.model, batch)
         first_only = pool is None and self.pooler in FIRST_ONLY
         last_only = pool is None and self.pooler in LAST_ONLY
-        states = forward(
-            self.model, batch, first_only=first_only, last_only=last_only, work=self._work
-        )
+        states = forward(self.model, batch, first_only=first_only, last_only=last_only)
         mask = batch.mask
         if spans is not None:
             index, bounds = token_positions(mask), to_device(torch.tensor(spans), mask.device)

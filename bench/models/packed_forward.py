@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from threading import Lock
 from typing import Any, cast
 
 import numpy as np
@@ -29,46 +28,6 @@ from methods.base import POOLERS as POOLER_NAMES
 from methods.base import Tokens, masked_mean, to_device
 
 PACKED = ("bert", "roberta", "xlm-roberta")  # model types with the same layer structure
-_COUNTING = Lock()  # encoders count in several threads
-
-
-@dataclass
-class Work:
-    """Counts the FLOP of a training's matrix products; a multiply-add counts as two."""
-
-    sentences: int = 0  # sequences in the forward passes of training steps
-    tokens: int = 0  # their tokens, without padding that is skipped
-    forward: float = 0.0  # FLOP of these passes, including those of frozen models
-    backward: float = 0.0
-    selection: float = 0.0  # FLOP of encoders, which run in inference mode
-
-    def count(self, config: Any, lengths: np.ndarray, first_only: bool) -> None:
-        """Add one forward pass, and its backward pass if gradients are enabled."""
-        flop = forward_flop(config, lengths, first_only)
-        if torch.is_inference_mode_enabled():  # encoders, in float32
-            with _COUNTING:
-                self.selection += flop
-            return
-        self.sentences += len(lengths)
-        self.tokens += int(lengths.sum())
-        self.forward += flop
-        if torch.is_grad_enabled():
-            self.backward += 2 * flop  # one product for the gradient of each factor
-
-
-def forward_flop(config: Any, lengths: Sequence[int] | np.ndarray, first_only: bool) -> float:
-    """FLOP of the matrix products of one forward pass without padding over sequences of `lengths`.
-    With `first_only`, the last layer computes the first token, and keys and values of all."""
-    width, depth = config.hidden_size, config.num_hidden_layers
-    inner = getattr(config, "intermediate_size", None) or 4 * width
-    lengths = np.asarray(lengths, dtype=np.float64)
-    rows, tokens, squares = len(lengths), lengths.sum(), (lengths**2).sum()
-    whole = 2 * tokens * (4 * width**2 + 2 * width * inner) + 4 * squares * width
-    if not first_only:
-        return float(depth * whole)
-    last = 2 * tokens * 2 * width**2 + 4 * tokens * width
-    last += 2 * rows * (2 * width**2 + 2 * width * inner)
-    return float((depth - 1) * whole + last)
 
 
 @dataclass(frozen=True)
@@ -290,17 +249,14 @@ def forward(
     *,
     first_only: bool = False,
     last_only: bool = False,
-    work: Work | None = None,
     fused: Any = None,
     **inputs: Any,
 ) -> States:
     """Hidden states of a Hugging Face transformer, in its current mode; with `first_only` a packed
     model computes only the first tokens of the last layer, and with `last_only` another one keeps
-    only the last layer. `work` counts the pass; with `fused`, of `bench.models.fused_forward`, a
-    packed model takes few launches."""
+    only the last layer; with `fused`, of `bench.models.fused_forward`, a packed model takes few
+    launches."""
     first_only = first_only and is_packed(model)
-    if work is not None:
-        work.count(model.config, batch.lengths, first_only)
     if not is_packed(model):
         inputs |= {"input_ids": batch.ids, "attention_mask": batch.mask}
         if "use_cache" in inspect.signature(model.forward).parameters:  # decoders keep keys, values
@@ -332,13 +288,10 @@ def _padding(batch: Batch) -> Tensor | None:
     return padding.masked_fill_(batch.mask == 0, -torch.inf)[:, None, None, :]
 
 
-def pooler_output(model: Any, batch: Batch, work: Work | None = None) -> Tensor:
+def pooler_output(model: Any, batch: Batch) -> Tensor:
     """Output of a model's own pooler, (n, d)."""
     if is_packed(model):
-        states = forward(model, batch, first_only=True, work=work)
-        return model.pooler(states.first(-1).unsqueeze(1))
-    if work is not None:
-        work.count(model.config, batch.lengths, first_only=False)
+        return model.pooler(forward(model, batch, first_only=True).first(-1).unsqueeze(1))
     return model(input_ids=batch.ids, attention_mask=batch.mask).pooler_output
 
 

@@ -11,6 +11,7 @@ from bench.report.formats import (
     board_stem,
     by_items,
     csv,
+    data_frame,
     difference_text,
     names_of,
     plain,
@@ -28,25 +29,20 @@ RIGHT = {"n", "A", "B", "A - B", "p, Holm", "A, print", "B, print"}  # columns o
 
 def pairs_frame(pairs: Sequence[PairRow]) -> Frame:
     """Comparisons as numbers, a row each: the fields of `PairRow`."""
-    import pandas as pd
-
-    frame = pd.DataFrame([{**dict(pair), "label": pair.plain_label} for pair in pairs])
-    frame = frame.drop(columns=["outside", "runs", "baseline_name", "claims"])
-    return frame.astype({"seeds": "Int64", "items": "Int64"})
+    rows = [{**dict(pair), "label": pair.plain_label} for pair in pairs]
+    frame = data_frame(rows, whole=("seeds", "items"))
+    return frame.drop(columns=["outside", "runs", "baseline_name", "claims"])
 
 
 def claims_frame(pairs: Sequence[PairRow]) -> Frame:
     """The printed numbers of comparisons, a row each: the fields of `Claim`. Of a board, those of
     single tasks are first."""
-    import pandas as pd
-
     lines = []
     for same in grouped(pairs, lambda pair: pair.board):
         for pair in sorted(same, key=lambda pair: pair.task == "Avg"):
             identity = {name: getattr(pair, name) for name in IDENTITY}
             lines += [identity | dict(claim) for claim in pair.claims]
-    frame = pd.DataFrame(lines, columns=[*IDENTITY, *Claim.model_fields])
-    return frame.astype({"seeds_claimed": "Int64"})
+    return data_frame(lines, [*IDENTITY, *Claim.model_fields], ["seeds_claimed"])
 
 
 def greatest_first(pairs: Iterable[PairRow]) -> list[PairRow]:
@@ -105,11 +101,9 @@ def p_text(value: float | None) -> str:
 
 def comparison_caption(suite: Heading, pairs: Sequence[PairRow], filtered: bool = False) -> str:
     """The caption of a table of comparisons."""
-    with_prior = [pair for pair in pairs if pair.prior_df]
-    priors = grouped(with_prior, lambda pair: (pair.backbone, pair.task))
     return running_text(
         "compared.txt", suite=suite, pairs=pairs, names=names_of(pairs), by_items=by_items(pairs),
-        priors=priors, remark=suite.remark_on(pair.backbone for pair in pairs), filtered=filtered,
+        filtered=filtered,
     )  # fmt: skip
 
 

@@ -53,20 +53,13 @@ def report(judged: Judged, out: Path | None = None) -> str:
     counts = pd.DataFrame(coverage(judged), columns=["source", "table", *numbers])
     papers, total = counts["source"].nunique(), counts[numbers].sum()
     counts.loc[len(counts)] = {"source": "all", "table": "", **total}
-    kinds = [kind for kind in VERDICT_SYMBOLS if total[kind]]
-    shown = (
-        counts[["source", "table", *COVERAGE_STAGES, *kinds]]
-        .rename(columns=VERDICT_SYMBOLS)
-        .astype(str)
-    )
+    empty = [kind for kind in VERDICT_SYMBOLS if not total[kind]]
+    shown = counts.drop(columns=empty).rename(columns=VERDICT_SYMBOLS).astype(str)
     caption = (
         f"Printed numbers of {papers} papers and versions of papers in suite {judged.suite.suite}."
     )
     template = templates().get_template("coverage.txt")
-    below = {
-        "kinds": kinds, "total": total, "left_out": without_recipe(judged),
-        "unplanned": [number for number in judged.numbers if number.run and not number.planned],
-    }  # fmt: skip
+    below = {"judged": judged, "total": total, "left_out": without_recipe(judged)}
     if out:
         table = text_table(shown.to_dict("records"), shown.columns[2:])
         write_text(out, f"{markdown(table, caption)}\n{template.render(below, bullet='* ')}")

@@ -7,10 +7,11 @@ all of these.
 """
 
 import re
+import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -18,8 +19,16 @@ from typing import Any
 import jinja2
 from tabulate import tabulate
 
+from bench.datasets.metrics import AGGREGATIONS
 from bench.judged.rows import NO_BACKBONE, PairRow, grouped
-from bench.judged.words import COMPARISON_SYMBOLS, LEVEL, VERDICT_MEANINGS, VERDICT_SYMBOLS
+from bench.judged.words import (
+    COMPARISON_SYMBOLS,
+    FEWEST_SEEDS,
+    LEVEL,
+    VERDICT_MEANINGS,
+    VERDICT_SYMBOLS,
+)
+from bench.utils.errors import counted, listed
 from bench.utils.files import stem, write_text
 
 Frame = Any  # a DataFrame of pandas, which takes longer to load than tables to print
@@ -77,6 +86,19 @@ def seeds_text(count: int, row_count: int) -> str:
     return f" (n = {count})" if 0 < count < row_count else ""
 
 
+def best_of(values: Iterable[tuple[Any, int, float]]) -> set[int]:
+    """The places of the highest value of each group, of (group, place, value). Where all values of
+    a group are equal, none."""
+    best: set[int] = set()
+    for same in grouped(values, itemgetter(0)):
+        _, places, known = zip(*same, strict=True)
+        highest = max(known)
+        for place, value in zip(places, known, strict=True):
+            if min(known) < value == highest:
+                best.add(place)
+    return best
+
+
 class Bold(str):
     """The text of a cell in bold type."""
 
@@ -102,7 +124,23 @@ class TextTable:
 
 def text_table(rows: Sequence[Mapping[str, str]], right: Collection[str] = ()) -> TextTable:
     """A table with all columns of its rows, of which `right` are right-aligned."""
-    return TextTable({name: name in right for row in rows for name in row}, rows)
+    columns = {}
+    for row in rows:
+        for name in row:
+            columns[name] = name in right
+    return TextTable(columns, rows)
+
+
+def data_frame(
+    rows: Iterable[Any], columns: Sequence[str] | None = None, whole: Iterable[str] = ()
+) -> Frame:
+    """A DataFrame of rows, by default with all of their columns. Columns without any value are
+    floats, and the `whole` numbers may have gaps."""
+    import pandas as pd
+
+    frame = pd.DataFrame(rows, columns=columns)
+    unknown = frame.columns[frame.isna().all()]
+    return frame.astype(dict.fromkeys(unknown, "float") | dict.fromkeys(whole, "Int64"))
 
 
 def csv(frame: Frame) -> str:
@@ -124,8 +162,8 @@ def markdown_text(text: str) -> str:
 def _grid(
     table: TextTable, form: str, align: str | None, written: Callable[[str], str] = str
 ) -> str:
-    rows = [[written(text) for text in row] for row in table.texts]
-    headings = [written(name) for name in table.columns]
+    rows = [[*map(written, row)] for row in table.texts]
+    headings = [*map(written, table.columns)]
     return tabulate(rows, headings, form, disable_numparse=True, stralign=align)
 
 
@@ -146,11 +184,11 @@ def plain(table: TextTable, caption: str, note: str = "") -> str:
 
 # Characters that LaTeX reads as commands, ligatures or arguments, and the symbols in our own texts.
 _LATEX = {
-    **{sign: f"\\{sign}" for sign in "&%$#{}"},
+    "&": "\\&", "%": "\\%", "$": "\\$", "#": "\\#", "{": "\\{", "}": "\\}",
     # Where a long name may be broken.
-    "_": "\\_\\allowbreak{}", **{sign: f"{sign}\\allowbreak{{}}" for sign in "=@"},
+    "_": "\\_\\allowbreak{}", "=": "=\\allowbreak{}", "@": "@\\allowbreak{}",
     # At the start of a row these would be an argument of the previous \\.
-    **{sign: f"{{{sign}}}" for sign in "[]*"},
+    "[": "{[}", "]": "{]}", "*": "{*}",
     "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}",
     "<": "\\textless{}", ">": "\\textgreater{}", "|": "\\textbar{}",
     "`": "\\`{}", '"': "\\char34{}",
@@ -203,10 +241,12 @@ def templates() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"tex": latex_text, "by": _by}
+    environment.filters |= {"tex": latex_text, "by": _by, "quote": shlex.quote}
     environment.globals |= {
         "score": score_text, "symbols": VERDICT_SYMBOLS, "meanings": VERDICT_MEANINGS,
-        "words": COMPARISON_SYMBOLS, "level": LEVEL,
+        "words": COMPARISON_SYMBOLS, "level": LEVEL, "fewest": FEWEST_SEEDS,
+        "aggregations": AGGREGATIONS, "listed": listed, "counted": counted,
+        "running_text": running_text, "board_stem": board_stem, "backbone_text": backbone_text,
     }  # fmt: skip
     return environment
 

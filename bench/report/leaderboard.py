@@ -14,7 +14,9 @@ from bench.report.formats import (
     Frame,
     TextTable,
     backbone_text,
+    best_of,
     csv,
+    data_frame,
     difference_text,
     latex,
     markdown,
@@ -36,8 +38,12 @@ FIELDS = "backbone label method setting corpus name labelled n remark seen on_un
 
 def shown_boards(judged: Judged) -> list[BoardRow]:
     """The boards that hold any score; that of STS in any case."""
-    found = {row.board for row in judged.systems for score in row.scores if score.n}
-    return [board for board in judged.suite.boards if board.name in {"sts", *found}]
+    found = {"sts"}
+    for row in judged.systems:
+        for score in row.scores:
+            if score.n:
+                found.add(row.board)
+    return [board for board in judged.suite.boards if board.name in found]
 
 
 def difference_title(board: BoardRow) -> str:
@@ -84,21 +90,6 @@ def _names(rows: Sequence[SystemRow], short: bool) -> list[str]:
     return shown
 
 
-def _best(rows: Sequence[SystemRow], groups: Sequence[str], task: str) -> dict[str, str]:
-    """The highest mean of each group, as it is shown, where means differ; controls have none."""
-    means: dict[str, list[float]] = {}
-    for row, group in zip(rows, groups, strict=True):
-        mean = row.score(task).mean
-        if mean is not None and not row.labelled:
-            means.setdefault(group, []).append(mean)
-    best = {}
-    for group, known in means.items():
-        text = score_text(max(known))
-        if text != score_text(min(known)):
-            best[group] = text
-    return best
-
-
 def _difference(row: SystemRow, has_words: bool) -> str:
     if row.is_baseline:
         return "baseline"
@@ -125,15 +116,20 @@ def shown_leaderboard(
         line = {"Backbone": row.backbone, "Method": name, "n": str(row.n), "Remark": row.remark}
         lines.append(line | {title: _difference(row, has_words)})
     for task in board.columns:
-        best = _best(rows, groups, task)
+        known = []
+        for place, (row, group) in enumerate(zip(rows, groups, strict=True)):
+            mean = row.score(task).mean
+            if mean is not None and not row.labelled:
+                known.append((group, place, round(mean, 2)))
+        best = best_of(known)
         has_spread = task == "Avg" or not short or "Avg" not in board.columns
-        for row, group, line in zip(rows, groups, lines, strict=True):
+        for place, (row, line) in enumerate(zip(rows, lines, strict=True)):
             score = row.score(task)
             text = score_text(score.mean, score.sd if has_spread else None)
             line[task] = text + seeds_text(score.n, row.n)
             # A higher mean of few seeds may be chance; without a corpus there are no seeds.
             is_certain = (score.n >= FEWEST_SEEDS or not row.corpus) and not row.diverged
-            if is_certain and score_text(score.mean) == best.get(group):
+            if is_certain and place in best:
                 line[task] = Bold(line[task])
     columns = {"Backbone": False, "Method": False, "n": True} | dict.fromkeys(board.columns, True)
     if suite.is_compared:
@@ -141,25 +137,21 @@ def shown_leaderboard(
     if any(row.remark for row in rows):
         columns["Remark"] = False
     table = TextTable(columns, lines)
-    has_one = len({row.backbone for row in rows}) == 1
-    return table.without("Backbone") if short and has_one else table
+    if short and len({row.backbone for row in rows}) == 1:
+        return table.without("Backbone")
+    return table
 
 
-def about(suite: Heading, board: BoardRow, rows: Sequence[SystemRow]) -> str:
-    """The content of a leaderboard, in sentences."""
+def about(
+    suite: Heading, board: BoardRow, rows: Sequence[SystemRow], *, is_caption: bool = False
+) -> str:
+    """The content of a leaderboard, in sentences; a caption names the suite and says what is
+    special about its scores."""
     has_mode = METRICS[board.whole.metric].kind == SHARE and suite.mode != "test"
     return running_text(
         "leaderboard.txt", suite=suite, board=board, title=difference_title(board), rows=rows,
-        mode=suite.mode if has_mode else "",
+        has_mode=has_mode, is_caption=is_caption,
     )  # fmt: skip
-
-
-def leaderboard_caption(suite: Heading, board: BoardRow, rows: Sequence[SystemRow]) -> str:
-    """The caption of a leaderboard."""
-    backbones = {row.backbone for row in rows} - {NO_BACKBONE}
-    where = f" on {backbones.pop()}" if len(backbones) == 1 else ""
-    text = f"Suite {suite.suite}{where}: {about(suite, board, rows)}"
-    return f"{text} {suite.remark_on(row.backbone for row in rows)}".strip()
 
 
 def frame(judged: Judged, name: str = "sts", rows: Sequence[SystemRow] | None = None) -> Frame:
@@ -183,21 +175,15 @@ def frame(judged: Judged, name: str = "sts", rows: Sequence[SystemRow] | None = 
     Raises:
         UserError: the suite has no such leaderboard.
     """
-    import pandas as pd
-
     suite, names = judged.suite, [board.name for board in judged.suite.boards]
     if name not in names:
         raise UserError(f"suite {suite.suite} has no board '{name}'{did_you_mean(name, names)}")
-    points: dict[str, type] = {}
-    counts: dict[str, type] = {}
-    for task in (*suite.board(name).whole.tasks, "Avg"):
-        points |= {task: float, f"{task} sd": float}
-        counts[f"{task} n"] = int
-    columns = [*FIELDS.split(), *points, *counts]
-    types = {"seen": float, "on_unseen": float} | points | counts
+    columns, tasks = FIELDS.split(), (*suite.board(name).whole.tasks, "Avg")
+    for task in tasks:
+        columns += [task, f"{task} sd"]
+    columns += [f"{task} n" for task in tasks]
     if suite.is_compared:
         columns += ["difference", "half_width", "verdict"]
-        types |= {"difference": float, "half_width": float}
     lines = []
     for row in judged.board_systems(name) if rows is None else rows:
         verdict = "baseline" if row.is_baseline else row.word or ""
@@ -206,7 +192,7 @@ def frame(judged: Judged, name: str = "sts", rows: Sequence[SystemRow] | None = 
             task = score.task
             line |= {task: score.mean, f"{task} sd": score.sd, f"{task} n": score.n}
         lines.append(line)
-    return pd.DataFrame(lines, columns=columns).astype(types)
+    return data_frame(lines, columns)
 
 
 def in_format(judged: Judged, board: BoardRow, rows: Sequence[SystemRow], form: str) -> str:
@@ -214,7 +200,7 @@ def in_format(judged: Judged, board: BoardRow, rows: Sequence[SystemRow], form: 
     if form == "csv":
         return csv(frame(judged, board.name, rows))
     suite = judged.suite
-    text = leaderboard_caption(suite, board, rows)
+    text = about(suite, board, rows, is_caption=True)
     if form == "markdown":
         return markdown(shown_leaderboard(suite, board, rows), text, BOLD)
     if form == "text":
@@ -224,7 +210,10 @@ def in_format(judged: Judged, board: BoardRow, rows: Sequence[SystemRow], form: 
     # The words of symbols stand in the caption.
     shown = shown_leaderboard(suite, board, rows, short=True, has_words=False)
     shown, label = shown.without("Backbone", "Remark"), stem(f"{suite.suite}-{board.name}")
-    notes = [BOLD, *(f"{row.name}: {row.remark}." for row in rows if row.remark)]
+    notes = [BOLD]
+    for row in rows:
+        if row.remark:
+            notes.append(f"{row.name}: {row.remark}.")
     return latex(shown, text, label, " ".join(notes), groups_of(rows))
 
 

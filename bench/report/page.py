@@ -5,8 +5,6 @@ The page's script reads `data`: `runs`, `origins` (distinct provenances), and `e
 number that can be opened. Table cells refer to entries by index, entries to runs, runs to origins.
 """
 
-import os
-import shlex
 import shutil
 import struct
 from collections import Counter
@@ -15,17 +13,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from bench.datasets.metrics import AGGREGATIONS
-from bench.judged.rows import Analysis, BoardRow, Heading, Judged, NumberRow, RunRow, RunScores
-from bench.report import leaderboard, printed_table, tables
-from bench.report.coverage import COVERAGE_STAGES, coverage, without_recipe
-from bench.report.formats import (
-    TEMPLATES,
-    backbone_text,
-    board_stem,
-    templates,
-)
-from bench.report.printed_table import ShownTable
+from bench.judged.rows import BoardRow, Judged, NumberRow, RunRow, RunScores
+from bench.report import coverage, leaderboard, printed_table, tables
+from bench.report.formats import TEMPLATES, templates
 from bench.utils.errors import counted
 from bench.utils.files import atomic_file, write_text
 
@@ -43,23 +33,16 @@ Json = dict[str, Any]
 Facts = Sequence[Sequence[str]]  # the title and text of each
 
 
-def render_page(
-    judged: Judged, figures: Path, out: Path, tables: Path, scores: Path, place: Path | None = None
-) -> None:
-    """Write `index.html`, what it needs and `figures/` into `out`; other files there stay.
+def render_page(judged: Judged, figures: Path, out: Path, scores: str = "../scores") -> None:
+    """Write `index.html`, what it needs and `figures/` into `out`, beside the rendered tables;
+    other files there stay.
 
     Args:
         figures: folder of the suite's rendered figures.
-        tables, scores: folders of its rendered tables and its scores, to which the page links.
-        place: where `out` will be moved to, for the page's links; by default it stays.
+        scores: the address of the folder of scores, to which the page links.
     """
-    pictures = {path.stem: _picture(path) for path in sorted(figures.glob("*.png"))}
-
-    def relative(folder: Path) -> str:
-        return quote(Path(os.path.relpath(folder, place or out)).as_posix())
-
-    content = page_content(judged, scores=relative(scores))
-    content |= {"pictures": pictures, "tables": relative(tables)}
+    content = page_content(judged, scores)
+    content["pictures"] = {path.stem: _picture(path) for path in sorted(figures.glob("*.png"))}
     if RULE.is_file():  # a copy, so that the page is the same in every folder
         content["statistics"] = RULE.name
         write_text(out / RULE.name, RULE.read_text(encoding="utf-8"))
@@ -82,7 +65,6 @@ def _picture(path: Path) -> Json:
 def page_content(judged: Judged, scores: str) -> Json:
     """The content of the page, apart from its pictures; `scores` is the address of the folder of
     scores."""
-    numbers = judged.numbers
     places = {run.id: place for place, run in enumerate(judged.runs)}
     entries: list[Json] = []
 
@@ -95,32 +77,33 @@ def page_content(judged: Judged, scores: str) -> Json:
         entries.append({"title": title, **more, "facts": facts, "sides": shown})
         return len(entries) - 1
 
-    boards = [_board(judged, board, add) for board in leaderboard.shown_boards(judged)]
-    printed = printed_table.printed_tables(numbers)
-    sections = [_section(stem, table, add) for stem, table in printed.items()]
+    boards = []
+    for board in leaderboard.shown_boards(judged):
+        if judged.board_systems(board.name):
+            boards.append(_board(judged, board, add))
+    printed = printed_table.printed_tables(judged.numbers)
+    numbers: dict[str, int] = {}
+    for table in printed.values():
+        for row in table.rows:
+            for shown in row.cells.values():
+                number = shown.number
+                name = number.label if table.is_sweep else row.name
+                numbers[number.address] = _add_number(number, name, add)
     origins: list[Facts] = []
     runs = [_run_data(run, origins, scores) for run in judged.runs]
     return {
         "judged": judged,
-        "boards": [board for board in boards if board["lines"]],
-        "sections": sorted(sections, key=lambda section: not section["table"].is_comparable),
-        "in_short": tables.in_short(numbers),
-        "world": tables.world_table(judged.world) if judged.world else None,
-        "world_in_short": tables.world_in_short(judged.world),
-        "papers": {number.source: number.paper for number in numbers},
-        "summaries": tables.summaries(judged),
-        "verdicts": tables.verdict_counts(numbers),
-        "stages": COVERAGE_STAGES,
-        "counts": coverage(judged),
-        "without_recipe": without_recipe(judged),
-        "analyses": _analyses(judged.runs),
+        "boards": boards,
+        "printed": sorted(printed.items(), key=lambda named: not named[1].is_comparable),
+        "numbers": numbers,
+        "tables": tables,
+        "coverage": coverage,
         "provenance": _provenance(judged.runs),
         "data": {
             "runs": runs,
             "origins": origins,
             "entries": entries,
             "curve": list(_CURVE.items()),
-            "commands": _commands(judged.suite),
         },
     }
 
@@ -143,13 +126,10 @@ def _board(judged: Judged, board: BoardRow, add: Callable[..., int]) -> Json:
         run = f"{row.method}@{row.setting}"
         runs = RunScores(name="Runs", runs=row.runs, scores=row.run_averages)
         entry = add(f"{row.name}, {row.backbone}", [("Run", run), *scores.items()], [runs])
-        place = backbone_text(row.backbone)
-        lines.append({"row": row, "place": place, "scores": scores, "entry": entry})
+        lines.append({"row": row, "scores": scores, "entry": entry})
     shown_columns = ("Method", "n", *columns, "Remark")
     return {
-        "stem": board.name,
-        "figure": board_stem(board.name),
-        "comparison": board_stem(board.name, "compare"),
+        "name": board.name,
         "family": board.whole.family,
         "caption": leaderboard.about(suite, board, rows),
         "columns": {name: shown.columns[name] for name in shown_columns if name in shown.columns},
@@ -161,48 +141,23 @@ def _board(judged: Judged, board: BoardRow, add: Callable[..., int]) -> Json:
 
 
 def _facts(number: NumberRow) -> Facts:
-    template = templates().get_template("number.txt")
-    text = template.render(number=number, aggregated=AGGREGATIONS)
+    text = templates().get_template("number.txt").render(number=number)
     return [line.split(": ", 1) for line in text.splitlines()]
 
 
-def _section(stem: str, table: ShownTable, add: Callable[..., int]) -> Json:
-    """A printed table, with the index of each number's entry by its address."""
-    indices = {}
-    for row in table.rows:
-        for shown in row.cells.values():
-            number = shown.number
-            name = number.label if table.is_sweep else row.name
-            where = f"{name}, {number.backbone}, {number.task} {number.split}".strip()
-            title = f"{number.paper_title}, {number.table}: {where}"
-            if number.our_split != number.split:
-                title += f" (ours: {number.our_split})"
-            more = {"address": number.address}
-            if number.command:
-                more["command"] = number.command
-            indices[number.address] = add(title, _facts(number), number.runs, **more)
-    return {
-        "stem": stem,
-        "table": table,
-        "title": f"{table.numbers[0].paper}, {table.name}",
-        "metric": printed_table.metric_names(table.numbers),
-        "notes": printed_table.notes(table.numbers),
-        "verdicts": tables.verdict_counts(table.numbers),
-        "entries": indices,
-    }
+def _add_number(number: NumberRow, name: str, add: Callable[..., int]) -> int:
+    """Add an entry for a number in a row of this name, and return its index."""
+    where = f"{name}, {number.backbone}, {number.task} {number.split}".strip()
+    title = f"{number.paper_title}, {number.table}: {where}"
+    if number.our_split != number.split:
+        title += f" (ours: {number.our_split})"
+    more = {"address": number.address}
+    if number.command:
+        more["command"] = number.command
+    return add(title, _facts(number), number.runs, **more)
 
 
 # --- Runs ---
-
-
-def _commands(suite: Heading) -> Json:
-    """The words that a reader types before the id of a run, to make it alone, and before the scores
-    of several, which the workflow makes; and the folder of these scores."""
-    return {
-        "run": f"python -m bench job --suite {shlex.quote(f'results/{suite.suite}')}",
-        "workflow": f"python -m bench run {suite.config} --cores 4",
-        "scores": shlex.quote(f"results/{suite.suite}/scores/"),
-    }
 
 
 _RUN_FACTS = {
@@ -248,15 +203,21 @@ _ORIGIN = {
 
 def _origin(run: RunRow) -> Facts:
     """The provenance of scores, as titled texts."""
-    known = {title: run.origin.get(name) for title, name in _ORIGIN.items()}
-    return [(title, _text(value)) for title, value in known.items() if value]
+    facts = []
+    for title, name in _ORIGIN.items():
+        if run.origin.get(name):
+            facts.append((title, _text(run.origin[name])))
+    return facts
 
 
 def _text(value: Any) -> str:
     """A value of a provenance as text; empty and false fields are left out."""
     if isinstance(value, Mapping):
-        known = [key for key, field in value.items() if field is not None and field is not False]
-        return ", ".join(f"{key} {_text(value[key])}" for key in known)
+        parts = []
+        for key, field in value.items():
+            if field is not None and field is not False:
+                parts.append(f"{key} {_text(field)}")
+        return ", ".join(parts)
     if isinstance(value, Sequence) and not isinstance(value, str):
         return "; ".join(map(_text, value))
     return str(value)
@@ -273,13 +234,3 @@ def _provenance(runs: Sequence[RunRow]) -> dict[str, list[str]]:
     for title, texts in counts.items():
         shown[title] = [f"{text} ({counted(n, 'run')})" for text, n in texts.most_common()]
     return shown
-
-
-def _analyses(runs: Sequence[RunRow]) -> dict[str, list[tuple[str, Analysis]]]:
-    """The analyses by name, those without a result as "missing", each with the title of its run."""
-    found: dict[str, list[tuple[str, Analysis]]] = {}
-    for run in runs:
-        for analysis in run.analyses:
-            name = "missing" if analysis.missing else analysis.name
-            found.setdefault(name, []).append((run.title, analysis))
-    return found

@@ -2,17 +2,23 @@
 are made."""
 
 import shlex
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Literal
 
-from bench.datasets.metrics import AGGREGATIONS
-from bench.judged.rows import Heading, Judged, NumberRow, SideRow, grouped
-from bench.judged.words import FEWEST_SEEDS, VERDICT_MEANINGS, VERDICT_SYMBOLS, Kind
-from bench.report.formats import Bold, TextTable, plain, score_text, seeds_text, templates
-from bench.utils.errors import UserError, listed
+from bench.judged.rows import Heading, Judged, NumberRow, grouped
+from bench.judged.words import FEWEST_SEEDS, VERDICT_SYMBOLS, Kind
+from bench.report.formats import (
+    Bold,
+    TextTable,
+    best_of,
+    plain,
+    running_text,
+    score_text,
+    seeds_text,
+)
+from bench.utils.errors import UserError
 from bench.utils.files import stem
 
 
@@ -42,7 +48,9 @@ class ShownRow:
         sources = {shown.number.quoted_from for shown in self.cells.values()}
         if sources == {"unknown"}:
             return "origin unknown"
-        return "" if "" in sources else "quoted"
+        if "" in sources:
+            return ""
+        return "quoted"
 
 
 @dataclass(frozen=True)
@@ -55,14 +63,6 @@ class ShownTable:
     is_sweep: bool  # whether its rows vary one quantity
 
     @property
-    def source(self) -> str:
-        return self.numbers[0].source
-
-    @property
-    def name(self) -> str:
-        return self.numbers[0].table
-
-    @property
     def is_comparable(self) -> bool:
         """Whether ours can be compared with any of its numbers."""
         return any(number.is_comparable for number in self.numbers)
@@ -70,9 +70,10 @@ class ShownTable:
 
 def printed_tables(numbers: Sequence[NumberRow]) -> dict[str, ShownTable]:
     """The printed tables of a suite, by the stem of their file names."""
-    groups = grouped(numbers, lambda number: (number.source, number.table))
-    tables = [shown_table(group) for group in groups]
-    return {f"{table.source}_{stem(table.name)}": table for table in tables}
+    tables = {}
+    for group in grouped(numbers, lambda number: (number.source, number.table)):
+        tables[f"{group[0].source}_{stem(group[0].table)}"] = shown_table(group)
+    return tables
 
 
 def shown_table(numbers: Sequence[NumberRow]) -> ShownTable:
@@ -105,8 +106,17 @@ def shown_table(numbers: Sequence[NumberRow]) -> ShownTable:
 
 def _cells(numbers: Sequence[NumberRow]) -> dict[int, ShownCell]:
     """The numbers of a table and ours as texts, by `place`."""
-    best_printed = _best([(number, number.value) for number in numbers])
-    best_ours = _best([(number, _shown_mean(number.ours)) for number in numbers])
+    # The best of a column is among the rows of a backbone, in a sweep of a line.
+    column = attrgetter("backbone", "task", "split", "metric", "line")
+    values, means = [], []
+    for number in numbers:
+        if number.is_score:
+            values.append((column(number), number.place, number.value))
+            mean = number.ours.mean
+            # A mean over the seeds that did not diverge is no best.
+            if mean is not None and number.ours.verdict.kind != "diverged":
+                means.append((column(number), number.place, round(mean, 2)))
+    best_printed, best_ours = best_of(values), best_of(means)
     shown = {}
     for number in numbers:
         printed, ours, text = number.text, number.ours, ""
@@ -119,28 +129,6 @@ def _cells(numbers: Sequence[NumberRow]) -> dict[int, ShownCell]:
             text = Bold(text)
         shown[number.place] = ShownCell(number, printed, text)
     return shown
-
-
-def _shown_mean(ours: SideRow) -> float | None:
-    """Our mean as it is shown; none over the seeds that did not diverge."""
-    if ours.mean is None or ours.verdict.kind == "diverged":
-        return None
-    return round(ours.mean, 2)
-
-
-def _best(values: Iterable[tuple[NumberRow, float | None]]) -> set[int]:
-    """The `place` of each number whose value is the highest of its column, among the rows of its
-    backbone, in a sweep of its line. Where all are equal, none is."""
-    columns: dict[tuple[str, ...], list[tuple[float, int]]] = defaultdict(list)
-    for number, value in values:
-        if number.is_score and value is not None:
-            column = number.backbone, number.task, number.split, number.metric, number.line
-            columns[column].append((value, number.place))
-    best: set[int] = set()
-    for known in columns.values():
-        highest, lowest = max(known)[0], min(known)[0]
-        best |= {place for value, place in known if lowest < value == highest}
-    return best
 
 
 # --- As lines, for files and the terminal ---
@@ -208,13 +196,16 @@ def _our_lines(table: ShownTable, row: ShownRow, printed: dict[str, str]) -> lis
 
 def _line(row: ShownRow, whose: Literal["ours", "other"], *, in_sweep: bool) -> dict[str, str]:
     """A line of ours below a printed row: scores with the marks of their verdicts."""
-    sides = {column: getattr(shown.number, whose) for column, shown in row.cells.items()}
-    known, decisive = list(filter(None, sides.values())), getattr(row.decisive, whose)
-    n = max(side.n for side in known)
+    sides, settings, n = {}, {}, 0
+    for column, shown in row.cells.items():
+        side = sides[column] = getattr(shown.number, whose)
+        if side:
+            settings[side.setting] = column
+            n = max(n, side.n)
+    decisive = getattr(row.decisive, whose)
     if decisive and decisive.n and not in_sweep:  # the average may be missing
         n = decisive.n
-    settings = dict.fromkeys(side.setting for side in known if side.setting)
-    texts = {"": f"ours, {' or '.join(settings)}, n = {n}"}
+    texts = {"": f"ours, {' or '.join(filter(None, settings))}, n = {n}"}
     is_swept = in_sweep and whose == "ours"
     for column, shown in row.cells.items():
         side = sides[column]
@@ -238,55 +229,27 @@ def _stated(kind: Kind) -> str:
 # --- Captions ---
 
 
-def metric_names(numbers: Sequence[NumberRow]) -> str:
-    return listed(number.form.title for number in numbers)
+def legend(table: ShownTable, *, has_bold: bool = True) -> str:
+    """The meanings of symbols, and of bold type if there is any, for below a printed table."""
+    texts = []
+    for row in table.rows:
+        for cell in row.cells.values():
+            texts += [cell.printed, cell.ours]
+    group = "backbone"
+    if table.is_sweep:
+        group = "line"
+    if not has_bold or not any(isinstance(text, Bold) for text in texts):
+        group = ""
+    return running_text("legend.txt", numbers=table.numbers, group=group)
 
 
-def symbols(numbers: Sequence[NumberRow]) -> str:
-    """The meanings of the symbols of a printed table."""
-    seen = {side.verdict.kind for number in numbers for side in number.sides}
-    kinds = [kind for kind in VERDICT_SYMBOLS if kind in seen]
-    return f"{'; '.join(f'{_stated(kind)}: {VERDICT_MEANINGS[kind]}' for kind in kinds)}."
-
-
-def legend(table: ShownTable) -> str:
-    """The meanings of symbols and bold type, for below a printed table."""
-    shown = [cell for row in table.rows for cell in row.cells.values()]
-    if not any(isinstance(text, Bold) for cell in shown for text in (cell.printed, cell.ours)):
-        return symbols(table.numbers)
-    group = "line" if table.is_sweep else "backbone"
-    return (
-        f"{symbols(table.numbers)} Bold: the best printed value of a column for each {group}, and "
-        f"our best, unless it has fewer than {FEWEST_SEEDS} seeds."
-    )
-
-
-def captioned(heading: Heading, table: ShownTable) -> str:
+def captioned(heading: Heading, table: ShownTable, *, print_alone: bool = False) -> str:
     """The caption of a printed table; `legend` is what stands below it."""
     elsewhere = [number for number in table.numbers if number.split != number.our_split]
-    remark = heading.remark_on(number.ours.measured_on for number in table.numbers)
-    text = templates().get_template("printed.txt").render(
-        table=table, metrics=metric_names(table.numbers), listed=listed,
-        elsewhere=grouped(elsewhere, lambda number: number.split),
-        notes=[*notes(table.numbers), remark, heading.growth],
+    return running_text(
+        "printed.txt", suite=heading, numbers=table.numbers, elsewhere=elsewhere,
+        print_alone=print_alone,
     )  # fmt: skip
-    return " ".join(text.split())
-
-
-def notes(numbers: Sequence[NumberRow]) -> list[str]:
-    """Remarks on the rows of a printed table: their notes in recipes.yaml, each once, what our
-    differences are, and where subsets are aggregated otherwise than in the other rows."""
-    texts = list(dict.fromkeys(number.note for number in numbers if number.note))
-    if "spearman_delta" in {number.metric for number in numbers}:
-        texts.append("Our differences are between runs with the same seed.")
-    aggregated = [number for number in numbers if number.aggregation]
-    for own in grouped(aggregated, lambda number: (number.aggregation, number.backbone)):
-        texts.append(
-            f"On {own[0].backbone}, STS12 to STS16 of {listed(number.method for number in own)} "
-            f"are {AGGREGATIONS[own[0].aggregation]}, printed and ours; in all other rows they are "
-            f"correlations over all pairs."
-        )
-    return texts
 
 
 # --- For the terminal ---
@@ -305,18 +268,17 @@ def printed_table(
     Args:
         addresses: of the numbers that are shown; by default all.
     """
-    numbers = [row for row in judged.numbers if (row.source, row.table) == (source, name)]
-    if addresses:
-        numbers = [row for row in numbers if row.address in addresses]
+    numbers = []
+    for number in judged.numbers:
+        is_shown = not addresses or number.address in addresses
+        if is_shown and (number.source, number.table) == (source, name):
+            numbers.append(number)
     if not numbers:
         raise UserError(f"{source}, {name} prints hyper-parameters alone; docs/methods.md has them")
     table = shown_table(numbers)
-    shown, caption, below = in_lines(table), captioned(judged.suite, table), symbols(numbers)
-    if print_alone:
-        title = f"{numbers[0].paper_title}, {name}: {metric_names(numbers)}, as printed."
-        caption, below = " ".join([title, *notes(numbers)]), ""
-        shown = in_lines(table, print_alone=True)
-    text = plain(shown, caption, below)
+    below = "" if print_alone else legend(table, has_bold=False)
+    caption = captioned(judged.suite, table, print_alone=print_alone)
+    text = plain(in_lines(table, print_alone=print_alone), caption, below)
     if not addresses and any(number.run for number in numbers):
         words = shlex.join([source, name])
         text += f"\n\nRun a row yourself: python -m bench reproduce {words} --row ROW"

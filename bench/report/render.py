@@ -1,6 +1,8 @@
 """Everything that is rendered of a judged suite, at once: the files of the workflow's last rule."""
 
+import os
 from pathlib import Path
+from urllib.parse import quote
 
 from bench.judged.rows import Judged
 from bench.report import coverage
@@ -27,5 +29,5 @@ def render(judged: Judged, out: Path, figures_dir: Path, scores: Path) -> None:
         render_figures(judged, figures)
         if judged.pairs:
             render_versus(judged.suite, judged.pairs, tables, figures)
-        render_page(judged, figures, report, out / "tables", scores, out / "report")
+        render_page(judged, figures, report, quote(os.path.relpath(scores, out / "report")))
         write_text(report / "summary.txt", summary(judged, out, figures_dir))

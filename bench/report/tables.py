@@ -12,6 +12,8 @@ from bench.report.formats import (
     Frame,
     TextTable,
     csv,
+    data_frame,
+    running_text,
     score_text,
     text_table,
     with_interval,
@@ -30,15 +32,8 @@ def verdict_counts(numbers: Iterable[NumberRow]) -> dict[Kind, int]:
 
 
 def in_short(numbers: Sequence[NumberRow]) -> str:
-    """The fate of printed numbers, in a line: how many have each verdict, and, if none can be
-    compared, the reason that most of them have."""
-    parts = [f"{count} {kind}" for kind, count in verdict_counts(numbers).items()]
-    verdicts = [number.ours.verdict for number in numbers]
-    reasons = Counter(verdict.reason for verdict in verdicts if verdict.kind == "not comparable")
-    if reasons and not any(number.is_comparable for number in numbers):
-        parts[0] += f" ({reasons.most_common(1)[0][0].partition(';')[0]})"
-    papers = {number.source for number in numbers}
-    return f"{len(numbers)} numbers of {len(papers)} papers: {', '.join(parts)}"
+    """The fate of printed numbers, in a line."""
+    return running_text("in_short.txt", numbers=numbers, verdicts=verdict_counts(numbers))
 
 
 def world_in_short(world: Sequence[WorldRow]) -> str:
@@ -57,14 +52,6 @@ _COPIED = (
     "source", "table", "method", "backbone", "variant", "task", "split", "metric", "quoted_from",
     "note", "aggregation",
 )  # fmt: skip
-# Types of columns of which some cells have no value.
-_FLOATS = (
-    "mean", "sd", "difference", "best_of_five", "cv", "other_mean", "other_sd", "checkpoint_mean",
-    "tolerance", "half_width", "mean_half_width", "p", "p_adjusted",
-)  # fmt: skip
-_TYPES = dict.fromkeys(_FLOATS, "float") | {"within": "object", "seeds": "Int64", "rank": "Int64"}
-
-
 # Column of cells.csv -> its place in a row.
 _PLACES = {
     "ours_split": "our_split", "printed": "value", "run": "run", "minus": "minus",
@@ -104,9 +91,7 @@ def _row(number: NumberRow) -> dict[str, Any]:
 
 def number_frame(numbers: Iterable[NumberRow]) -> Frame:
     """The rows of cells.csv."""
-    import pandas as pd
-
-    return pd.DataFrame(map(_row, numbers)).astype(_TYPES)
+    return data_frame([_row(number) for number in numbers], whole=("seeds", "rank"))
 
 
 # --- Tables over all printed tables ---
@@ -198,40 +183,33 @@ def shown_quoted(rows: Sequence[QuotedRow]) -> TextTable:
 def summaries(judged: Judged) -> list[Summary]:
     """The tables `order` and `averages`, and quoted scores; without those that have nothing of ours
     which can be compared with print."""
-    import pandas as pd
-
     orders, tables = judged.suite.orders, []
-    averages = [
-        number
-        for number in judged.numbers
-        if number.ranks and number.ours.n and number.ours.verdict.is_comparable
-    ]
+    averages = []
+    for number in judged.numbers:
+        if number.ranks and number.ours.n and number.ours.verdict.is_comparable:
+            averages.append(number)
     if orders:
-        frame = pd.DataFrame([order.model_dump(exclude={"title"}) for order in orders])
-        types = {"tau": float, "low": float, "high": float, "expected": float, "seeds": "Int64"}
-        title, shown = "Order of rows", shown_orders(orders)
-        tables.append(Summary("order", title, ORDER_CAPTION, frame.astype(types), shown))
+        rows = [order.model_dump(exclude={"title"}) for order in orders]
+        shown, frame = shown_orders(orders), data_frame(rows, whole=["seeds"])
+        tables.append(Summary("order", "Order of rows", ORDER_CAPTION, frame, shown))
     if averages:
         shown, frame = shown_averages(averages), number_frame(averages)
         tables.append(Summary("averages", "Averages", AVERAGES_CAPTION, frame, shown))
     for quoted in grouped(judged.quoted, lambda row: row.board):
         if any(row.n for row in quoted):
             board, shown = judged.suite.board(quoted[0].board), shown_quoted(quoted)
-            about = f"quoted_{board.name}", f"Quoted scores: {board.whole.family}", QUOTED_CAPTION
-            frame = pd.DataFrame(shown.texts, columns=[*shown.columns])
-            tables.append(Summary(*about, frame, shown))
+            title = f"Quoted scores: {board.whole.family}"
+            frame = data_frame(shown.texts, [*shown.columns])
+            tables.append(Summary(f"quoted_{board.name}", title, QUOTED_CAPTION, frame, shown))
     return tables
 
 
 def world_table(world: Sequence[WorldRow]) -> Summary:
     """The world's own numbers: a line for each run."""
-    import pandas as pd
-
-    numbers = pd.DataFrame({
-        **row.model_dump(exclude={"verdict"}),
-        "verdict": WORLD_WORDS[row.verdict.kind],
-        "reason": row.verdict.reason,
-    } for row in world).astype({"seed": "Int64", "score": "float"})  # fmt: skip
+    numbers = []
+    for row in world:
+        verdict = {"verdict": WORLD_WORDS[row.verdict.kind], "reason": row.verdict.reason}
+        numbers.append(dict(row) | verdict)
     lines = []
     for rows in grouped(world, lambda row: (row.run, row.backbone, row.seed)):
         furthest = max(rows, key=_distance)
@@ -248,7 +226,8 @@ def world_table(world: Sequence[WorldRow]) -> Summary:
             "Furthest": where,
         })  # fmt: skip
     shown = text_table(lines, ("Seed", "Scores"))
-    return Summary("world", "The embedded world's own numbers", WORLD_CAPTION, numbers, shown)
+    frame = data_frame(numbers, whole=["seed"])
+    return Summary("world", "The embedded world's own numbers", WORLD_CAPTION, frame, shown)
 
 
 def _distance(row: WorldRow) -> float:

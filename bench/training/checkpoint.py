@@ -11,7 +11,6 @@ import json
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from bench.models.packed_forward import Work
 from bench.utils.errors import TransientError, UserError, warn
 from bench.utils.files import fsync, sha256_file, staging_folder
 
@@ -41,11 +39,10 @@ class TrainingState:
         modules: nn.Module,
         optimiser: torch.optim.Optimizer,
         scaler: torch.amp.GradScaler,
-        work: Work,
         origin: Mapping[str, Any],
     ) -> None:
         """Start at step 0; `origin` is code, versions, device and corpus of this process."""
-        self.modules, self.optimiser, self.scaler, self.work = modules, optimiser, scaler, work
+        self.modules, self.optimiser, self.scaler = modules, optimiser, scaler
         self.origin = origin
         self.step = 0  # number of steps taken
         # The best Encoder: its `dev` score, the `step` it was selected at and its `place` among the
@@ -76,7 +73,7 @@ class TrainingState:
         for index, moments in self.optimiser.state_dict()["state"].items():
             tensors |= {f"optimiser/{index}/{name}": value for name, value in moments.items()}
         plain = {name: getattr(self, name) for name in (*RESTORED, "origin", "seconds")}
-        plain |= {"scaler": self.scaler.state_dict(), "work": asdict(self.work)}
+        plain |= {"scaler": self.scaler.state_dict()}
         return {name: tensor.cpu().contiguous() for name, tensor in tensors.items()} | plain
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -97,8 +94,6 @@ class TrainingState:
             self.scaler.load_state_dict(state["scaler"])
         for name in RESTORED:
             setattr(self, name, state[name])
-        for name, amount in state["work"].items():  # in place: Encoders count into the same object
-            setattr(self.work, name, amount)
         self._started -= state["seconds"]
         if state["origin"] not in (self.origin, *self.earlier):
             self.earlier.append(state["origin"])

@@ -25,7 +25,6 @@ from bench.models.packed_forward import (
     POSITIONS,
     Batch,
     States,
-    Work,
     forward,
 )
 from bench.models.transformer import (
@@ -123,7 +122,6 @@ class RunContext:
     def __init__(self, run: Run, suite: Path, device: str) -> None:
         self.run, self.suite, self.device = run, suite, device
         self.seed, self.shape = run.seed or 0, run.shape
-        self.work = Work()
         self._known: dict[str, list[int]] = {}
         self._fused: dict[nn.Module, FusedLayers] = {}  # of the models that run on a GPU
         # By name; transforms check their corpus before the training and use it after.
@@ -261,7 +259,6 @@ class RunContext:
         """Return the most likely tokens under such a model, int64 (n, length)."""
         batch = Batch.of(tokens, self.tokenizer.pad_token_id, self.device)
         with torch.no_grad(), self.autocast():
-            self.work.count(model.config, batch.lengths, first_only=False)
             return model(input_ids=batch.ids, attention_mask=batch.mask).logits.argmax(dim=-1)
 
     def states(
@@ -282,9 +279,9 @@ class RunContext:
                 self._fused[chosen] = FusedLayers(chosen, self.dtype)
             with self.products():
                 fused = self._fused[chosen]
-                return forward(chosen, batch, work=self.work, fused=fused, **inputs), batch.mask
+                return forward(chosen, batch, fused=fused, **inputs), batch.mask
         with self.autocast(), self.products():
-            return forward(chosen, batch, work=self.work, **inputs), batch.mask
+            return forward(chosen, batch, **inputs), batch.mask
 
     def head(self, vectors: Tensor) -> Tensor:
         """Apply the training head to vectors (n, d), if the pooler has one."""
@@ -355,8 +352,7 @@ class RunContext:
     def _join(self, model: Any, pooler: str) -> TransformerEncoder:
         # Another pooler may cut sentences elsewhere.
         known = self._known if pooler == self.run.evaluation_pooler else None
-        tokenizer, work = self.tokenizer, self.work
-        return TransformerEncoder(model, tokenizer, pooler, cached_tokens=known, work=work)
+        return TransformerEncoder(model, self.tokenizer, pooler, cached_tokens=known)
 
     def remember(self, sentences: Sequence[str]) -> None:
         """Tokenize sentences once that this run's Encoders encode often: those of the dev set."""

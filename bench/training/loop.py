@@ -188,7 +188,7 @@ class Training:
         optimiser = make_optimiser(self.weights, recipe)
         scaled = recipe.precision == "mixed" and context.device != "cpu"
         scaler = torch.amp.GradScaler(enabled=scaled)
-        self.state = TrainingState(self.modules, optimiser, scaler, context.work, origin)
+        self.state = TrainingState(self.modules, optimiser, scaler, origin)
         self.items = self.method.items(context)
         self.total = sum(1 for _ in batches(self.items, recipe, self.seed))
         if not self.total:
@@ -327,20 +327,17 @@ class Training:
 
     def finish(self, folder: Path) -> dict[str, Any]:
         """Write the best Encoder to a folder and return the `outcome` of `train`."""
-        state, work, seconds = self.state, self.context.work, self.state.seconds
+        state, seconds = self.state, self.state.seconds
         self.modules.load_state_dict(state.best_weights)
         self.modules.eval()
         encoder = self.method.encoders(self.context)[state.best["place"]]
         save_encoder(self.method.finish(encoder, self.context), folder)
-        flop = {"forward": work.forward, "backward": work.backward, "selection": work.selection}
-        counted = {"tokens": work.tokens, "sentences": work.sentences, "flop": flop}
         return {
             "status": "finished",
             "steps": state.step,
             "best_step": state.best["step"],
             "best_dev": state.best["dev"],
             "seconds": seconds,
-            "work": counted | {"seconds": seconds},
             "curve": state.curve,
         }
 

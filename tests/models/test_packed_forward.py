@@ -3,7 +3,6 @@ work; and the dropout that it draws."""
 
 import copy
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,16 +10,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from torch.utils.flop_counter import FlopCounterMode
 
 from bench.models import packed_forward
 from bench.models.packed_forward import (
     Batch,
     Dropout,
     States,
-    Work,
     forward,
-    forward_flop,
     is_packed,
 )
 
@@ -278,44 +274,3 @@ def test_the_gradient_of_dropout_has_its_mask(global_state, kind):
     rounding = {"rtol": torch.finfo(kind).eps, "atol": 0.0}
     torch.testing.assert_close(found, (values * scale).to(kind), **rounding)
     torch.testing.assert_close(gradient, (direction * scale).to(kind), **rounding)
-
-
-# Work
-
-
-@pytest.mark.parametrize("first_only", [False, True], ids=["whole", "first token"])
-@pytest.mark.parametrize("lengths", [[6, 6, 6], [7, 2, 5]], ids=str)
-def test_work_equals_the_flop_that_torch_counts(bert, lengths, first_only):
-    """Sentence by sentence, since attention is computed with its padding and counted without."""
-    packed, work = attending(bert, True), Work()  # so that attention is matrix products like others
-    forwards = backwards = 0
-    for tokens in drawn_tokens(lengths):
-        with FlopCounterMode(display=False) as counter:
-            states = forward(packed, Batch.of([tokens], PAD), first_only=first_only)
-        forwards += counter.get_total_flops()
-        with FlopCounterMode(display=False) as counter:
-            states.first(-1).sum().backward() if first_only else states[-1].sum().backward()
-        backwards += counter.get_total_flops()
-
-    def count():
-        forward(packed, batch_of(lengths), first_only=first_only, work=work)
-        return work
-
-    once, twice = ((n * len(lengths), n * sum(lengths), n * forwards) for n in (1, 2))
-    assert count() == Work(*once, backwards)
-    with torch.no_grad():  # a frozen model in a step
-        assert count() == Work(*twice, backwards)
-    with torch.inference_mode():  # an Encoder
-        assert count() == Work(*twice, backwards, selection=forwards)
-
-
-@torch.inference_mode()
-def test_other_architectures_always_compute_all_tokens():
-    def model(**inputs):
-        return SimpleNamespace(hidden_states=torch.ones(4, 2, 5, 32))
-
-    model.config = SimpleNamespace(model_type="mpnet", hidden_size=32, num_hidden_layers=3)
-    model.forward = model
-    work, batch = Work(), batch_of([5, 2])
-    forward(model, batch, first_only=True, work=work)
-    assert work.selection == forward_flop(model.config, batch.lengths, first_only=False)

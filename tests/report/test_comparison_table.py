@@ -135,4 +135,4 @@ def test_tasks_of_ones_own_have_tables_comparisons_and_a_place_on_the_page(tmp_p
     assert found["own_sts", "sts:weather"] == found["own_sts", "Avg"] == 10.0
     assert found["own_probing", "probing:negation"] == 1.0
     shown_boards = page_content(mine, "scores")["boards"]
-    assert [entry["stem"] for entry in shown_boards] == ["own_sts", "own_probing"]  # STS: no row
+    assert [entry["name"] for entry in shown_boards] == ["own_sts", "own_probing"]  # STS: no row

@@ -13,9 +13,9 @@ from bench.judge.stage import read_suite
 from bench.judge.systems import system_rows
 from bench.report.formats import Bold
 from bench.report.leaderboard import (
+    about,
     frame,
     in_format,
-    leaderboard_caption,
     named_rows,
     show_leaderboards,
     shown_boards,
@@ -122,7 +122,7 @@ def test_only_planned_tasks_are_columns():
     table = shown_leaderboard(heading(part), part, [row])
     assert list(table.columns) == ["Backbone", "Method", "n", "STS-B", "SICK-R"]
     assert table.rows[0]["SICK-R"] == "61.00 ± 1.41"
-    text = leaderboard_caption(heading(part), part, [row])
+    text = about(heading(part), part, [row], is_caption=True)
     assert text.startswith(f"Suite s on {BASE}: Spearman x 100 on STS-B and SICK-R, mean ±")
 
 
@@ -138,7 +138,7 @@ def test_only_planned_tasks_are_columns():
     ],
 )  # fmt: skip
 def test_a_caption_says_what_was_measured(suite, name, rows, words):
-    text = leaderboard_caption(suite, board(name), rows)
+    text = about(suite, board(name), rows, is_caption=True)
     assert words in text
     assert ("are controls" in text) == rows[0].labelled
 

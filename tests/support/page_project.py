@@ -185,7 +185,7 @@ class Project:
 def write_page(judged: Judged, suite_dir: Path, figures: Path) -> Path:
     """Write the page of a suite into its folder `report`, which is returned."""
     out = suite_dir / "report"
-    render_page(judged, figures, out, suite_dir / "tables", suite_dir / "scores")
+    render_page(judged, figures, out)
     return out
 
 

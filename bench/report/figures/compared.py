@@ -11,7 +11,6 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from bench.judged.rows import (
-    NO_BACKBONE,
     BoardRow,
     Heading,
     NumberRow,
@@ -20,10 +19,11 @@ from bench.judged.rows import (
     SideRow,
     SystemRow,
     grouped,
+    known,
 )
 from bench.judged.words import COMPARISON_SYMBOLS
 from bench.report.figures import style
-from bench.report.formats import by_items, difference_text, names_of, score_text
+from bench.report.formats import backbone_text, by_items, difference_text, names_of, score_text
 from bench.utils.files import stem
 
 # --- Layout ---
@@ -31,10 +31,8 @@ from bench.utils.files import stem
 # Inches: height of a row, of each line of its name, extra height of a panel, of the axis.
 ROW, NAME, PANEL, AXIS = 0.12, 0.1, 0.34, 0.3
 _NAME_WIDTH = 45  # letters per line
-# An axis ends at the last mark within this many median deviations, or these points, of the median.
-DEVIATIONS, NEAR = 10, 15.0
-MOST_ROWS = 25  # of a figure
-MARGIN = 0.05  # beside the marks, as a share of the axis
+NEAR = 10  # points
+FAR = f"Marks more than {NEAR} points below the median are left of the axis."
 
 # Scores, their distance from the middle of the row, and their look; later marks are drawn over
 # earlier ones.
@@ -52,38 +50,23 @@ class Strip:
     stands_out: bool = False  # whether the text is in bold and colour
 
 
-def figure_of_rows(
-    strips: Sequence[Strip],
-    title: str,
-    notes: Sequence[str],
-    scale: str,
-    always: Sequence[float] | None = None,
-) -> Figure:
-    """A figure with the panels of its rows below each other, at most `MOST_ROWS` in all: the first
-    of each panel.
+def figure_of_rows(strips: Sequence[Strip], title: str, notes: Sequence[str], scale: str) -> Figure:
+    """A figure with the panels of its rows below each other.
 
     Args:
         strips: all have the same height, which the longest name needs.
         title, notes: texts above and below the panels.
         scale: label of the axis that all panels share.
-        always: if given, the axis shows the marks that lie together, and these scores.
     """
-    parts, most = grouped(strips, lambda strip: strip.panel), MOST_ROWS
-    while sum(map(len, parts)) > MOST_ROWS:
-        most -= 1
-        parts = [part[:most] for part in parts]
-    shown = sum(map(len, parts))
-    if shown < len(strips):
-        notes = [f"The first {shown} of {len(strips)} rows; the table has all.", *notes]
+    parts = grouped(strips, lambda strip: strip.panel)
     names = {strip.name: style.wrapped(strip.name, _NAME_WIDTH) for strip in strips}
     lines = max([name.count("\n") + 1 for name in names.values()], default=1)
-    height = shown * (ROW + NAME * lines) + len(parts) * PANEL + AXIS
+    height = len(strips) * (ROW + NAME * lines) + len(parts) * PANEL + AXIS
     figure = Figure((style.WIDTH, height), layout="constrained")
     if parts:  # the suite has data
         figure.subplots(len(parts), sharex=True, height_ratios=[*map(len, parts)])
     for panel, part in zip(figure.axes, parts, strict=True):
-        place = part[0].panel
-        panel.set_title("no backbone" if place == NO_BACKBONE else place)
+        panel.set_title(backbone_text(part[0].panel))
         panel.set(xlabel=scale, ylim=(len(part) - 0.5, -0.5))
         panel.label_outer()
         panel.set_yticks(range(len(part)), [names[strip.name] for strip in part], size=7)
@@ -96,8 +79,6 @@ def figure_of_rows(
             )
             if strip.stands_out:
                 text.set(color=style.ORANGE, weight="bold")
-    if always is not None:
-        _zoom(figure, always)
     style.add_texts(figure, title, notes)
     return figure
 
@@ -109,23 +90,16 @@ def _around(middle: float | None, half_width: float | None) -> Sequence[float]:
     return [middle - half_width, middle, middle + half_width]
 
 
-def _zoom(figure: Figure, always: Sequence[float]) -> None:
-    """Zoom on the marks that lie together, by their distance from the median, and `always`. An
-    arrow at the edge stands for those beyond."""
-    marks = [(panel, line) for panel in figure.axes for line in panel.get_lines()]
-    xs = np.array([x for _, line in marks for x in line.get_xdata()])
-    if not xs.size:
-        return
-    apart = abs(xs - np.median(xs))
-    kept = [*xs[apart <= max(NEAR, DEVIATIONS * np.median(apart))], *always]
-    low, high = min(kept), max(kept)
-    margin = MARGIN * ((high - low) or 1.0)
-    figure.axes[0].set_xlim(low - margin, high + margin)
-    for panel, line in reversed(marks):  # a mean is drawn last, and its arrow below that of seeds
-        for x, y in line.get_xydata():
-            if not low <= x <= high:
-                marker, edge = ("<", low - margin / 2) if x < low else (">", high + margin / 2)
-                panel.plot(edge, round(y), marker=marker, ms=5, color=line.get_color())
+def _cut(figure: Figure) -> Figure:
+    """Let the axis begin where `FAR` says."""
+    xs: list[float] = []
+    for panel in figure.axes:
+        for line in panel.get_lines():
+            xs.extend(line.get_xdata())
+    if xs:
+        low = np.median(xs) - NEAR
+        figure.axes[0].set_xlim(left=max(low, figure.axes[0].get_xlim()[0]))
+    return figure
 
 
 # --- Printed and measured ---
@@ -151,7 +125,9 @@ def _scored(number: NumberRow) -> list[SideRow]:
 
 def _look(side: SideRow) -> style.Look:
     """The look of seeds, hollow if they are not comparable."""
-    look = style.UNTRAINED_LOOK if side.deterministic else LOOKS[side.setting]
+    look = style.UNTRAINED_LOOK
+    if not side.deterministic:
+        look = LOOKS[side.setting]
     if side.verdict.kind == "not comparable":
         look = look | {"mfc": "none", "label": f"{look['label']}, not comparable with print"}
     return look
@@ -192,7 +168,9 @@ def comparison(heading: Heading, numbers: Sequence[NumberRow]) -> Figure:
     first = numbers[0]
     kinds = {number.ours.verdict.kind for number in numbers}
     notes = [heading.remark_on(number.ours.measured_on for number in numbers)]
-    notes += [text for text, explained in NOTES.items() if kinds & explained]
+    for text, explained in NOTES.items():
+        if kinds & explained:
+            notes.append(text)
     strips = []
     for rows in grouped(numbers, lambda number: number.backbone):
         measured_on = [number.ours.measured_on for number in rows]
@@ -204,36 +182,39 @@ def comparison(heading: Heading, numbers: Sequence[NumberRow]) -> Figure:
 
 def board_figure(heading: Heading, board: BoardRow, rows: Sequence[SystemRow]) -> Figure:
     """The systems of a board: a panel per backbone, a mark for the average of each seed, over the
-    planned tasks. The highest is on the axis; others that are far away may be arrows."""
+    planned tasks."""
     about = board.planned
     strips = []
-    highest: list[float] = []
     for row in rows:
-        look = LOOKS[row.setting] if row.corpus else style.UNTRAINED_LOOK
-        if row.own and row.corpus:
-            look = look | {"label": "a seed, own method"}
+        look = style.UNTRAINED_LOOK
+        if row.corpus:
+            look = LOOKS[row.setting]
+            if row.own:
+                look = look | {"label": "a seed, own method"}
         averages = ScoreColumns(scores=row.averages)
-        marks: list[Mark] = [(averages.scores, 0, look)]
-        if averages.mean is not None:
-            marks.append(([averages.mean], 0, MEAN))
-            highest = [max([*highest, *averages.scores])]
+        marks: list[Mark] = [(averages.scores, 0, look), (known([averages.mean]), 0, MEAN)]
         strips.append(Strip(row.backbone, row.name, score_text(averages.mean, averages.sd), marks))
     title = f"Suite {heading.suite}: every seed of every method, {about.title}"
-    scale = f"average {about.title}" if about.overall == "Avg" else about.title
-    notes = [heading.remark_on(row.backbone for row in rows)]
-    return figure_of_rows(strips, title, notes, scale, highest)
+    scale = about.title
+    if about.overall == "Avg":
+        scale = f"average {scale}"
+    notes = [FAR, heading.remark_on(row.backbone for row in rows)]
+    return _cut(figure_of_rows(strips, title, notes, scale))
 
 
 def figure_stems(numbers: Iterable[NumberRow]) -> dict[str, list[NumberRow]]:
     """The averages with scores of ours in the printed tables that get a figure, by the stem of its
     file names: those with seven tasks and their average, any of which can be compared."""
     figures = {}
-    of_test = [number for number in numbers if number.split == "test"]
-    for table in grouped(of_test, lambda number: (number.source, number.table)):
-        averages = [number for number in table if number.task == "Avg" and _scored(number)]
+    for table in grouped(numbers, lambda number: (number.source, number.table)):
+        tasks, averages = set(), []
+        for number in table:
+            if number.split == "test":
+                tasks.add(number.task)
+                if number.task == "Avg" and _scored(number):
+                    averages.append(number)
         # Fewer are an abstract, a text or a sweep.
-        is_whole = len({number.task for number in table}) > 7
-        if is_whole and any(number.is_comparable for number in averages):
+        if len(tasks) > 7 and any(number.is_comparable for number in averages):
             figures[f"{table[0].source}_{stem(table[0].table)}"] = averages
     return figures
 
@@ -266,9 +247,8 @@ def versus_figure(heading: Heading, pairs: Sequence[PairRow]) -> Figure:
         ours = "every trained method" if trained else "every method"
         pairs = trained or pairs
     strips = []
-    # The average first, in case that not all rows are shown.
     for pair in sorted(pairs, key=lambda pair: pair.task != "Avg"):
-        claimed = [claim.claimed for claim in pair.claims if claim.claimed is not None]
+        claimed = known(claim.claimed for claim in pair.claims)
         interval = _around(pair.difference, pair.half_width or 0.0)
         marks: list[Mark] = [(claimed, 0, CLAIM), (interval, -0.1, DIFFERENCES)]
         if pair.kind != "items":
@@ -278,13 +258,13 @@ def versus_figure(heading: Heading, pairs: Sequence[PairRow]) -> Figure:
         word = pair.verdict
         text = f"{difference_text(pair.difference)} {COMPARISON_SYMBOLS[word]} {word}"
         strips.append(Strip(pair.backbone, name, text, marks, word != "undecided"))
-    notes = [heading.remark_on(pair.backbone for pair in pairs)]
+    notes = [FAR, heading.remark_on(pair.backbone for pair in pairs)]
     if len(pairs) > 1:
         notes.append(CORRECTED)
     over = "over the test items" if by_items(pairs) else "seed by seed"
     title = f"Suite {heading.suite}: {ours} minus {first.baseline_name}, {over}"
     scale = f"difference in points ({heading.board(first.board).planned.title})"
-    figure = figure_of_rows(strips, title, notes, scale, [0])
+    figure = _cut(figure_of_rows(strips, title, notes, scale))
     for panel in figure.axes:
         panel.axvline(0, color=style.GREY, lw=1, zorder=1)
     return figure

@@ -3,7 +3,6 @@ drawing, and of trainings; and texts of all of the papers' figures."""
 
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -15,8 +14,8 @@ from bench.report.figures.style import GREY, INK, RANKS, SERIES, Look, grid, wit
 Looks = dict[str, Look]  # of series, by their label
 
 POINTS: Look = {"ls": ""}
-LINE: Look = {"ms": 3.8, "mew": 0.9, "mfc": "none", "lw": 1.3, "markevery": []}
-HOLLOW = LINE | {"ls": "", "markevery": None}
+LINE: Look = {"markevery": []}
+HOLLOW = POINTS | {"mfc": "none"}
 # Labels of the axes of alignment and uniformity.
 ALIGNMENT: Any = {"xlabel": "uniformity (lower is better)", "ylabel": "alignment (lower is better)"}
 
@@ -53,11 +52,10 @@ READINGS = {
     "without_special": "without special tokens",
     "with_special": "with special tokens",
 }
-FEWEST_BOXED = 5  # seeds; quartiles of fewer mean little
 
-STROKE: Look = {"marker": "_", "ms": 15, "ls": ""}
-PRINTED_STROKE = STROKE | {"color": INK, "mew": 1.8, "label": "printed", "zorder": 1}
-MEAN_STROKE = STROKE | {"mew": 1, "label": "mean"}  # where there is no line
+STROKE: Look = {"marker": "_", "ms": 11}
+PRINTED_STROKE = STROKE | {"color": INK, "mew": 1.8, "ls": "", "label": "printed", "zorder": 1}
+MEAN_STROKE = STROKE | {"label": "mean", "zorder": 2}
 
 
 def draw_lines(
@@ -65,45 +63,34 @@ def draw_lines(
     points: pd.DataFrame,
     series: Looks,
     *,
-    shift: "pd.Series[float] | float" = 0.0,
     columns: int = 2,
     height: float = 2.9,
     **labels: str,
-) -> dict[str, Axes]:
-    """Draw every seed over x, equally spaced, a line through the means of each series, and printed
-    values as strokes.
+) -> None:
+    """Draw every seed over x, equally spaced, a line through the means of each series, which are
+    strokes like printed values.
 
     Args:
         points: has the columns `panel` (its heading), `series`, `x`, `value`, `origin` and `seed`.
-        shift: of our points along x, where 1 is the distance of two neighbours.
-        columns, height, labels: as of `grid`. Panels of cosines share their range.
-
-    Returns:
-        The panels by heading.
+        columns, height, labels: as of `grid`. Panels share their range, so that spreads can be
+            compared.
     """
     xs, names = sorted(points["x"].unique()), points["panel"].unique()
     axes = grid(picture, names, columns=columns, height=height, **labels)
     panels = dict(zip(names, axes, strict=True))
-    if labels["ylabel"] == COSINE:
-        for panel in axes[1:]:
-            panel.sharey(axes[0])
-    points = points.assign(at=points["x"].map(xs.index) + shift)
+    for panel in axes[1:]:
+        panel.sharey(axes[0])
+    points = points.assign(at=points["x"].map(xs.index))
     for (name, label), rows in of(OURS, points).groupby(["panel", "series"], sort=False):
         panel, look = panels[name], series[label]
-        means = rows.groupby("at")["value"].mean()
-        if len(means) > 1:
-            panel.plot(means.index, means, **look | LINE)
-        else:
-            panel.plot([], [], **MEAN_STROKE, color=INK)  # in the legend
-            panel.plot(means.index, means, **look | MEAN_STROKE)
         panel.plot(rows["at"], rows["value"], **look | HOLLOW)
-    narrow = PRINTED_STROKE | {"ms": min(15, 160 / len(xs))}  # strokes do not touch
+        means = rows.groupby("at")["value"].mean()
+        panel.plot(means.index, means, **look | MEAN_STROKE)
     for name, rows in of(PRINT, points).groupby("panel"):
-        panels[name].plot(rows["at"], rows["value"], **narrow)
+        panels[name].plot(rows["at"], rows["value"], **PRINTED_STROKE)
     for panel in axes:
         panel.set(xlim=(-0.6, len(xs) - 0.4), ymargin=0.12)
         panel.set_xticks(range(len(xs)), [f"{x:g}" for x in xs])
-    return panels
 
 
 def _scores(table: pd.DataFrame) -> pd.DataFrame:
@@ -113,27 +100,16 @@ def _scores(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw_sweep(picture: Figure, figure: FigureRow, table: pd.DataFrame, series: Looks) -> None:
-    """Scores over a swept value. Our series are side by side where several have a value."""
-    several = table.groupby("x")["series"].transform("nunique") > 1
-    order = table["series"].map(list(series).index) - (len(series) - 1) / 2
-    shift = 0.22 * order * (several & (table["origin"] != PRINT))
-    draw_lines(picture, _scores(table), series, shift=shift, xlabel=figure.x, ylabel=SCORE)
+    """Scores over a swept value."""
+    draw_lines(picture, _scores(table), series, xlabel=figure.x, ylabel=SCORE)
 
 
 def draw_seeds(picture: Figure, figure: FigureRow, table: pd.DataFrame, series: Looks) -> None:
-    """Scores of every seed, the series side by side, with a box between quartiles. All panels have
-    the same range in points, so that spreads can be compared."""
+    """Scores of every seed, the series side by side."""
     points = _scores(table).assign(x=table["series"].map(list(series).index))
-    panels = draw_lines(picture, points, series, columns=4, height=1.8, ylabel=SCORE)
-    for (name, x), rows in of(OURS, points).groupby(["panel", "x"]):
-        if len(rows) >= FEWEST_BOXED:
-            color = series[rows["series"].iloc[0]]["color"]
-            box = rows["value"].quantile([0.25, 0.75])
-            panels[name].fill_between((x - 0.28, x + 0.28), *box, color=color, alpha=0.18, lw=0)
-    half = 0.6 * max(np.ptp(panel.dataLim.intervaly) for panel in picture.axes) or 1.0
+    draw_lines(picture, points, series, columns=4, height=1.8, ylabel=SCORE)
     for panel in picture.axes:
-        middle = panel.dataLim.intervaly.mean()
-        panel.set(xticks=[], ylim=(middle - half, middle + half))
+        panel.set_xticks([])
 
 
 def draw_layers(picture: Figure, figure: FigureRow, table: pd.DataFrame, series: Looks) -> None:
@@ -186,13 +162,10 @@ def draw_curves(picture: Figure, figure: FigureRow, table: pd.DataFrame, series:
             mean = common_mean(rows, ["dev"])["dev"]
             panel.plot(mean.index, mean, **look | LINE)
             ends = rows.groupby("step")["dev"].agg(["min", "max"])
-            shade = {"alpha": 0.2, "lw": 0}
-            panel.fill_between(ends.index, *ends.to_numpy().T, color=look["color"], **shade)
+            shade = {"color": look["color"], "alpha": 0.2, "lw": 0, "label": "all seeds"}
+            panel.fill_between(ends.index, ends["min"], ends["max"], **shade)
             best = rows[rows["best"].eq(True)]
-            panel.plot(best["step"], best["dev"], **look | HOLLOW)
-            # In the legend, for all series.
-            panel.fill_between([], [], color=INK, **shade, label="all seeds")
-            panel.plot([], [], **HOLLOW, color=INK, marker="o", label="kept checkpoint")
+            panel.plot(best["step"], best["dev"], **look | HOLLOW | {"label": "kept checkpoint"})
 
 
 def draw_path(picture: Figure, figure: FigureRow, table: pd.DataFrame, series: Looks) -> None:
@@ -201,16 +174,24 @@ def draw_path(picture: Figure, figure: FigureRow, table: pd.DataFrame, series: L
     panels = _panels(picture, table, 3.4, **ALIGNMENT)
     for (backbone, label), rows in table.groupby(["backbone", "series"], sort=False):
         panel, look = panels[backbone], series[label]
-        mean = common_mean(rows, ["uniformity", "alignment"])
-        path, color = (mean["uniformity"], mean["alignment"]), look["color"]
-        panel.plot(*path, **look | {"lw": 1.1, "ms": 4, "markevery": []})
-        panel.plot(*path, color=color, marker=".", ms=2.5, ls="")
-        thin = {"lw": 0.4, "alpha": 0.45, "zorder": 1}
-        panel.plot([], [], color=INK, **thin, label="a seed")  # in the legend, for all series
         for _, seed in rows.groupby("seed"):
-            panel.plot(seed["uniformity"], seed["alignment"], color=color, **thin)
-        ends = POINTS | {"ms": 6, "mew": 1}
-        for end, fill, name in (0, "white", "first selection"), (-1, None, "last"):
-            panel.plot([], [], **ends, color=INK, marker="o", mfc=fill, label=name)
-            panel.plot(*mean.iloc[end], **look | ends, mfc=fill)
-        panel.margins(0.08)
+            thin = {"color": look["color"], "lw": 0.4, "alpha": 0.45, "label": "a seed"}
+            panel.plot(seed["uniformity"], seed["alignment"], **thin)
+        mean = common_mean(rows, ["uniformity", "alignment"])
+        panel.plot(mean["uniformity"], mean["alignment"], **look | LINE)
+        ends = look | POINTS | {"ms": 6}
+        panel.plot(*mean.iloc[0], **ends | {"mfc": "white", "label": "first selection"})
+        panel.plot(*mean.iloc[-1], **ends | {"label": "last"})
+
+
+def draw_alignment(picture: Figure, figure: FigureRow, table: pd.DataFrame, series: Looks) -> None:
+    """Alignment against uniformity: every seed, and means with the average STS score."""
+    panels = _panels(picture, table, 2.9, **ALIGNMENT)
+    for (backbone, label), rows in table.groupby(["backbone", "series"], sort=False):
+        panel, look = panels[backbone], series[label]
+        panel.plot(rows["uniformity"], rows["alignment"], **look | HOLLOW | {"label": "a seed"})
+        x, y, average = rows[["uniformity", "alignment", "average"]].mean()
+        panel.plot(x, y, **look | POINTS | {"ms": 7})
+        if pd.notna(average):
+            panel.annotate(f"{average:.1f}", (x, y), (8, 4), textcoords="offset points")
+        panel.margins(0.2)

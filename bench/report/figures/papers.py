@@ -5,92 +5,35 @@ from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.transforms import Bbox
-from scipy.stats import gaussian_kde
 
 from bench.datasets.metrics import BOUNDS
 from bench.judged.rows import NO_BACKBONE, FigureRow, Heading
 from bench.report.figures import lines
-from bench.report.figures.lines import ALIGNMENT, POINTS, Looks, looks, place_of
-from bench.report.figures.style import GREY, add_texts, grid
-
-
-def draw_alignment(picture: Figure, figure: FigureRow, table: pd.DataFrame, series: Looks) -> None:
-    """Alignment against uniformity: means over seeds with the average STS score, and every seed."""
-    (panel,) = grid(picture, height=3.7, **ALIGNMENT)
-    columns = ["uniformity", "alignment", "average"]
-    means = table.groupby(["backbone", "series"], sort=False)[columns].mean()
-    texts = []
-    for backbone, rows in means.groupby(level="backbone", sort=False):
-        name = place_of(table, backbone)
-        for (_, label), (x, y, average) in rows.iterrows():
-            panel.plot(x, y, **series[label] | POINTS | {"ms": 7})
-            texts.append((x, y, name if pd.isna(average) else f"{name} ({average:.1f})".strip()))
-            name = ""  # once for each backbone
-        if len(rows) > 1:
-            line = {"color": GREY, "lw": 0.9, "zorder": 1, "label": "one backbone"}
-            panel.plot(rows["uniformity"], rows["alignment"], **line)
-    seeds = {"color": GREY, "marker": ".", "ms": 3, "ls": "", "label": "a seed"}
-    panel.plot(table["uniformity"], table["alignment"], **seeds)
-    panel.margins(0.15, 0.12)
-    _annotate(panel, texts, table[["uniformity", "alignment"]].to_numpy())
-
-
-def _annotate(panel: Axes, texts: list[tuple[float, float, str]], seeds: np.ndarray) -> None:
-    """Annotate points (x, y, text) towards the middle of the panel, each where its text overlaps no
-    text and no mark, neither one of these points nor one of `seeds`, of shape (n, 2)."""
-    panel.figure.draw_without_rendering()  # lays out the panel
-    points = [(x, y) for x, y, _ in texts]
-    middle = sum(panel.get_xlim()) / 2
-    taken = [Bbox([spot - 5, spot + 5]) for spot in panel.transData.transform([*points, *seeds])]
-    for x, y, text in texts:
-        shift, side = (7, "left") if x < middle else (-7, "right")
-        shown = panel.annotate(
-            text, (x, y), (shift, 0), textcoords="offset points", size=7, ha=side, va="center"
-        )
-        for height in (0, 10, -10, 20, -20, 30, -30, 40, -40, 0):  # the first if all overlap
-            shown.set_y(height)
-            box = shown.get_window_extent()
-            if not box.count_overlaps(taken):
-                break
-        taken.append(box)
+from bench.report.figures.lines import Looks, looks, place_of
+from bench.report.figures.style import add_texts, grid
 
 
 def draw_densities(picture: Figure, figure: FigureRow, table: pd.DataFrame, series: Looks) -> None:
-    """Densities of cosines, a row per range of gold scores with the highest at the top; all on the
-    same scale."""
-    (panel,) = grid(picture, height=3.9, xlabel="cosine", ylabel="gold score")
-    room = 0.08 * np.ptp(table["cosine"]) + 0.01
-    low, high = max(table["cosine"].min() - room, -1), min(table["cosine"].max() + room, 1)
-    xs = np.linspace(low, high, 400)
-    cosines = table.groupby(["group", "series"], sort=False)["cosine"]
-    curves = [density(values.to_numpy(), xs) for _, values in cosines]
-    tallest = np.max(curves) or 1.0
-    for ((group, label), mean), curve in zip(cosines.mean().items(), curves, strict=True):
-        look, heights = series[label], group + 1.15 * curve / tallest
-        panel.plot(xs, heights, **look, lw=1.1, markevery=[])
-        panel.fill_between(xs, group, heights, color=look["color"], alpha=0.18, lw=0)
-        stem = look | {"ls": "-", "ms": 3, "markevery": [0], "lw": 1.6}
-        panel.plot([mean, mean], [group - 0.13, group - 0.02], **stem)
+    """Densities of cosines by range of gold scores, those of the first series at the left."""
+    (panel,) = grid(picture, height=3.9, xlabel="gold score", ylabel="cosine")
+    for side, (label, rows) in zip(
+        ("low", "high"), table.groupby("series", sort=False), strict=False
+    ):
+        groups, look = rows.groupby("group")["cosine"], series[label]
+        drawn = panel.violinplot(
+            [*groups.apply(list)], [*groups.groups], widths=0.9, side=side,
+            showmeans=True, showextrema=False,
+        )  # fmt: skip
+        for drawing in (*drawn["bodies"], drawn["cmeans"]):
+            drawing.set_color(look["color"])
+        panel.plot([], [], **look)  # in the legend
     # Every training has the same pairs.
     trainings = len(table[["series", "seed"]].drop_duplicates())
     sizes = table["group"].value_counts() // trainings
     groups = range(len(BOUNDS) + 1)
     names = [f"{group} to {group + 1}\n{sizes.get(group, 0)} pairs" for group in groups]
-    panel.set_yticks(groups, names)
-    panel.set(xlim=(low, high), ylim=(-0.3, 5.3))
-
-
-def density(values: np.ndarray, xs: np.ndarray) -> np.ndarray:
-    """Kernel density estimate of cosines (Gaussian kernel, Scott's bandwidth); zero with fewer than
-    two distinct values. What the kernels put beyond -1 and 1 is reflected there (Silverman 1986,
-    section 2.10)."""
-    if np.ptp(values) == 0:
-        return np.zeros_like(xs)
-    free = gaussian_kde(values)
-    return np.asarray(free(xs) + free(2 - xs) + free(-2 - xs))
+    panel.set_xticks(groups, names)
 
 
 def draw_tokens(picture: Figure, figure: FigureRow, table: pd.DataFrame, series: Looks) -> None:
@@ -121,7 +64,7 @@ DRAW: dict[str, Callable[[Figure, FigureRow, pd.DataFrame, Looks], None]] = {
     "in-batch": lines.draw_batches,
     "curves": lines.draw_curves,
     "path": lines.draw_path,
-    "alignment": draw_alignment,
+    "alignment": lines.draw_alignment,
     "densities": draw_densities,
     "tokens": draw_tokens,
 }

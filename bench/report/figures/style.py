@@ -16,50 +16,18 @@ from matplotlib.figure import Figure
 from matplotlib.style import context
 
 from bench.judged.rows import NO_BACKBONE
-from bench.report.formats import csv
+from bench.report.formats import TEMPLATES, csv
 from bench.utils.files import atomic_file, write_text
 
 # From Okabe and Ito's palette: distinguishable with all common kinds of colour vision, and by
 # lightness in greyscale.
 BLUE, ORANGE, GREEN, PURPLE, SKY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9"
 AMBER, WINE = "#E69F00", "#882255"  # the second from Paul Tol's palette
-GREY, PALE, INK = "#8A8A8A", "#E6E6E6", "#222222"
+GREY, INK = "#8A8A8A", "#222222"
 WIDTH, MARGIN = 7.2, 0.08  # inches: width of a figure, its margins
 NOTE_WIDTH, TITLE_WIDTH = 120, 86  # letters per line
-STYLE: Any = {
-    "font.family": "DejaVu Sans",  # bundled with matplotlib, so files are equal on every machine
-    "font.size": 8.0,
-    "text.color": INK,
-    "text.parse_math": False,  # labels may contain "$"
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.spines.left": False,
-    "axes.edgecolor": GREY,
-    "axes.titlelocation": "left",
-    "axes.titlesize": 8,
-    "axes.titleweight": "bold",
-    "axes.titlepad": 3,
-    "axes.axisbelow": True,
-    "axes.grid": True,
-    "grid.color": PALE,
-    "grid.linewidth": 0.6,
-    "xtick.major.size": 2,
-    "ytick.major.size": 0,
-    "legend.frameon": False,
-    "legend.borderpad": 0,
-    "legend.borderaxespad": 0.8,
-    "legend.handletextpad": 0.4,
-    "legend.columnspacing": 1.4,
-    "legend.labelspacing": 0.25,
-    "figure.constrained_layout.w_pad": MARGIN,
-    "figure.constrained_layout.h_pad": MARGIN,
-    "figure.constrained_layout.hspace": 0,
-    "figure.constrained_layout.wspace": 0.03,
-    "savefig.dpi": 150,
-    "pdf.fonttype": 42,
-}
 # matplotlib's own style, whatever the user's matplotlibrc says, under ours.
-drawing = partial(context, ["default", STYLE])
+drawing = partial(context, ["default", TEMPLATES / "figures.mplstyle"])
 # Metadata of each file format, without dates.
 UNDATED: dict[str, Any] = {
     "png": {"Software": None},
@@ -70,22 +38,22 @@ Look = dict[str, Any]  # arguments of `Axes.plot`; the label is the entry of the
 PRINTED_LOOK: Look = {
     "color": INK, "marker": "|", "ms": 13, "mew": 1.8, "ls": "", "label": "printed",
 }  # fmt: skip
-OFFICIAL: Look = {"color": BLUE, "marker": "o", "ms": 4.2, "mew": 0.8, "ls": "", "alpha": 0.8}
-PAPER_LOOK: Look = {"color": ORANGE, "marker": "s", "ms": 3.6, "mew": 0.9, "ls": "", "alpha": 0.8}
+OFFICIAL: Look = {"color": BLUE, "marker": "o", "ls": "", "alpha": 0.8}
+PAPER_LOOK: Look = {"color": ORANGE, "marker": "s", "ls": "", "alpha": 0.8}
 UNTRAINED_LOOK: Look = {
-    "color": INK, "marker": "D", "ms": 4.2, "mew": 0.8, "ls": "",
+    "color": INK, "marker": "D", "ls": "",
     "label": "without a seed",  # untrained, published, or fitted once
 }  # fmt: skip
 # The look of each label of figures.yaml, in every figure.
 SERIES: dict[str, Look] = {
     "SimCSE": {"color": BLUE, "ls": "-", "marker": "o"},
-    "GS-InfoNCE": {"color": ORANGE, "ls": (0, (5, 1.6)), "marker": "s"},
-    "SSCL-SimCSE": {"color": GREEN, "ls": (0, (1.2, 1.2)), "marker": "^"},
-    "IS-CSE": {"color": PURPLE, "ls": (0, (5, 1.4, 1.2, 1.4)), "marker": "D"},
-    "no dropout": {"color": INK, "ls": (0, (8, 2)), "marker": ">"},
+    "GS-InfoNCE": {"color": ORANGE, "ls": "--", "marker": "s"},
+    "SSCL-SimCSE": {"color": GREEN, "ls": ":", "marker": "^"},
+    "IS-CSE": {"color": PURPLE, "ls": "-.", "marker": "D"},
+    "no dropout": {"color": INK, "ls": "--", "marker": ">"},
     "ESimCSE": {"color": AMBER, "ls": "-", "marker": "<"},
-    "DCLR": {"color": SKY, "ls": (0, (5, 1.4, 1.2, 1.4, 1.2, 1.4)), "marker": "v"},
-    "delete one word": {"color": WINE, "ls": (0, (2, 2)), "marker": "p"},
+    "DCLR": {"color": SKY, "ls": "-.", "marker": "v"},
+    "delete one word": {"color": WINE, "ls": ":", "marker": "p"},
 }
 SERIES["dropout 0.1"] = SERIES["SimCSE"]
 RANKS = ("nearest", "2nd", "3rd", "4th")  # of neighbours in a batch
