@@ -1,5 +1,6 @@
 """From the results of a suite to its rows (`bench.judged.rows`)."""
 
+from bench.judge.best import with_standings
 from bench.judge.heading import heading
 from bench.judge.numbers import judge_numbers, number_rows
 from bench.judge.orders import orders
@@ -35,7 +36,7 @@ def judge(suite: SuiteResults) -> Judged:
         rows = system_rows(suite, board)
         if pairs:
             rows = beside_baseline(board, rows, pairs, baseline_ids)
-        systems += rows
+        systems += with_standings(suite, board, rows)
         quoted += quoted_rows(suite, board)
     world = judge_world(suite)
     if all(row.verdict.kind == "not comparable" for row in world):

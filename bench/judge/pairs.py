@@ -329,7 +329,7 @@ def _comparisons(
     is_sts = board.metric == "spearman"
     entry = TOLERANCES["untrained" if is_sts else "transfer"]
     for task in dict.fromkeys((*board.tasks, board.overall)):
-        a, b = _scores(results_a, board, task), _scores(results_b, board, task)
+        a, b = scores_by_seed(results_a, board, task), scores_by_seed(results_b, board, task)
         if not (a or b) or not (ended_badly or (a and b)):
             continue
         items = prior = None
@@ -355,7 +355,7 @@ def _comparisons(
         )
 
 
-def _scores(results: Sequence[RunResults], board: Board, task: str) -> BySeed:
+def scores_by_seed(results: Sequence[RunResults], board: Board, task: str) -> BySeed:
     points = {result.run.seed: result.points(board, task) for result in results}
     return {seed: value for seed, value in points.items() if value is not None}
 

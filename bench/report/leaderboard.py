@@ -8,7 +8,7 @@ from textwrap import fill
 
 from bench.datasets.metrics import METRICS, SHARE
 from bench.judged.rows import NO_BACKBONE, BoardRow, Heading, Judged, SystemRow
-from bench.judged.words import COMPARISON_SYMBOLS, FEWEST_SEEDS
+from bench.judged.words import COMPARISON_SYMBOLS
 from bench.report.formats import (
     Bold,
     Frame,
@@ -27,10 +27,6 @@ from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import stem, write_text
 
 _NAME_WIDTH = 36  # letters in a line of a name in the terminal
-BOLD = (
-    f"Bold: the best mean of a backbone, unless it has fewer than {FEWEST_SEEDS} seeds or is of a "
-    "control that is trained with labels."
-)
 FIELDS = "backbone label method setting corpus name labelled n remark seen on_unseen averages"
 
 
@@ -84,21 +80,6 @@ def _names(rows: Sequence[SystemRow], short: bool) -> list[str]:
     return shown
 
 
-def _best(rows: Sequence[SystemRow], groups: Sequence[str], task: str) -> dict[str, str]:
-    """The highest mean of each group, as it is shown, where means differ; controls have none."""
-    means: dict[str, list[float]] = {}
-    for row, group in zip(rows, groups, strict=True):
-        mean = row.score(task).mean
-        if mean is not None and not row.labelled:
-            means.setdefault(group, []).append(mean)
-    best = {}
-    for group, known in means.items():
-        text = score_text(max(known))
-        if text != score_text(min(known)):
-            best[group] = text
-    return best
-
-
 def _difference(row: SystemRow, has_words: bool) -> str:
     if row.is_baseline:
         return "baseline"
@@ -116,24 +97,25 @@ def shown_leaderboard(
     *,
     short: bool = False,
     has_words: bool = True,
+    best_mark: str = "",
 ) -> TextTable:
     """A leaderboard as texts. A short one has no spreads of single tasks, and short names. Without
-    words, differences have the symbols of their verdicts alone."""
-    groups, title = groups_of(rows), difference_title(board)
+    words, differences have the symbols of their verdicts alone. The best of a column is bold, and
+    has a mark where type cannot be."""
+    title = difference_title(board)
     lines = []
     for row, name in zip(rows, _names(rows, short), strict=True):
         line = {"Backbone": row.backbone, "Method": name, "n": str(row.n), "Remark": row.remark}
         lines.append(line | {title: _difference(row, has_words)})
+    marks = {"best": best_mark, "tied": "†", "open": ""}
     for task in board.columns:
-        best = _best(rows, groups, task)
         has_spread = task == "Avg" or not short or "Avg" not in board.columns
-        for row, group, line in zip(rows, groups, lines, strict=True):
+        for row, line in zip(rows, lines, strict=True):
             score = row.score(task)
-            text = score_text(score.mean, score.sd if has_spread else None)
+            standing = dict(row.standings).get(task, "open")
+            text = score_text(score.mean, score.sd if has_spread else None, mark=marks[standing])
             line[task] = text + seeds_text(score.n, row.n)
-            # A higher mean of few seeds may be chance; without a corpus there are no seeds.
-            is_certain = (score.n >= FEWEST_SEEDS or not row.corpus) and not row.diverged
-            if is_certain and score_text(score.mean) == best.get(group):
+            if standing == "best":
                 line[task] = Bold(line[task])
     columns = {"Backbone": False, "Method": False, "n": True} | dict.fromkeys(board.columns, True)
     if suite.is_compared:
@@ -216,15 +198,15 @@ def in_format(judged: Judged, board: BoardRow, rows: Sequence[SystemRow], form: 
     suite = judged.suite
     text = leaderboard_caption(suite, board, rows)
     if form == "markdown":
-        return markdown(shown_leaderboard(suite, board, rows), text, BOLD)
+        return markdown(shown_leaderboard(suite, board, rows), text)
     if form == "text":
-        shown = shown_leaderboard(suite, board, rows, short=True)
+        shown = shown_leaderboard(suite, board, rows, short=True, best_mark="*")
         lines = [{**line, "Method": fill(line["Method"], _NAME_WIDTH)} for line in shown.rows]
         return plain(replace(shown, rows=lines), text)
     # The words of symbols stand in the caption.
     shown = shown_leaderboard(suite, board, rows, short=True, has_words=False)
     shown, label = shown.without("Backbone", "Remark"), stem(f"{suite.suite}-{board.name}")
-    notes = [BOLD, *(f"{row.name}: {row.remark}." for row in rows if row.remark)]
+    notes = (f"{row.name}: {row.remark}." for row in rows if row.remark)
     return latex(shown, text, label, " ".join(notes), groups_of(rows))
 
 
