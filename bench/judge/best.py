@@ -46,10 +46,14 @@ def standings(
     best = max(systems, key=lambda runs: fmean(systems[runs].values() or [-inf]))
     found: dict[tuple[str, ...], Standing] = {best: "best"}
     for runs, scores in systems.items():
-        others = [PairedDifferences(other, scores) for other in systems.values()]
-        pairs = [pair for pair in others if pair.a is not pair.b and pair.n]
+        others = [other for other in systems.values() if other is not scores]
+        pairs = [PairedDifferences(other, scores) for other in others if other and scores]
         prior = estimated_prior([(pair.sd, pair.n) for pair in pairs if pair.kind == "paired"])
-        if not any(_is_better(pair, prior, column_sd, level / len(pairs)) for pair in pairs):
+        if not any(
+            _is_better(pair, prior, column_sd, level / len(pairs))
+            for pair in pairs
+            if pair.mean > 0
+        ):
             found.setdefault(runs, "tied")
     if 2 * len(found) > len(systems):
         return dict.fromkeys(found, "open") if len(systems) > 1 else {}
@@ -57,11 +61,11 @@ def standings(
 
 
 def _is_better(pair: PairedDifferences, prior: Prior, column_sd: float, level: float) -> bool:
-    """Whether A is better than B."""
-    if pair.mean <= 0 or pair.kind == "deterministic":
-        return pair.mean > 0
+    """Whether A, whose mean is higher, is better than B."""
     p_value = replace(pair, prior=prior).p_value
     if pair.kind == "one-sample":
         # Few seeds with a long lower tail often lie close together above their mean.
         p_value = t_p_value(pair.mean, max(pair.sd, column_sd) / sqrt(pair.n), pair.n - 1)
+    if pair.kind == "deterministic":
+        p_value = 0.0
     return p_value / 2 < level  # one-sided
