@@ -1,5 +1,6 @@
 """From the results of a suite to its rows (`bench.judged.rows`)."""
 
+from bench.judge.best import with_standings
 from bench.judge.heading import heading
 from bench.judge.numbers import judge_numbers, number_rows, quoted_rows, setting_rows
 from bench.judge.orders import orders
@@ -34,7 +35,8 @@ def judge(suite: SuiteResults) -> Judged:
             uncompared = str(error)
     systems: list[SystemRow] = []
     for board in tables:
-        systems += system_rows(suite, board, pairs, baseline_ids)
+        rows = system_rows(suite, board, pairs, baseline_ids)
+        systems += with_standings(suite, board, rows)
     world = judge_world(suite)
     if all(row.verdict.kind == "not comparable" for row in world):
         world = []  # a suite of its own recipe

@@ -88,7 +88,7 @@ class Side:
         for runs in self.operands:
             having = [result for result in runs if key in result.scores]
             # In this order, since the answer of the first may stay (`VerdictInput.first_answer`).
-            first = first_seeds(runs, key)
+            first = seeds_first_planned(runs, key)
             having.sort(key=lambda result: result.run.seed not in first)
             by_seed.append({result.run.seed: result.scores[key] for result in having})
         points = [*by_seed[0].values()]
@@ -153,7 +153,9 @@ class Side:
         if metric == "spearman" and len(self.operands) == 1:
             prior = prior_sd(self.backbone, task, split)
         entry = number.form.tolerance or number.our_metric.tolerance or self._tolerance()
-        planned = [dict.fromkeys(first_seeds(runs, number.key), 0.0) for runs in self.operands]
+        planned = [
+            dict.fromkeys(seeds_first_planned(runs, number.key), 0.0) for runs in self.operands
+        ]
         return VerdictInput(
             number.value,
             self.scores,
@@ -335,7 +337,7 @@ def _run_scores(sides: Iterable[Side]) -> list[RunScores]:
     return [*behind.values()]
 
 
-def first_seeds(runs: Sequence[RunResults], key: Key) -> set[int | None]:
+def seeds_first_planned(runs: Sequence[RunResults], key: Key) -> set[int | None]:
     """The seeds of a row for which a score was planned before the row had scores."""
     row = [run for result in runs[:1] for run in result.row] or [result.run for result in runs]
     first = [run for run in row if run.first_tasks or not run.added]

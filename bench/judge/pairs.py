@@ -31,6 +31,7 @@ from bench.utils.errors import UserError, errors_of
 
 # Points by seed; the single score of an untrained method has the seed None.
 BySeed = Mapping[int | None, float]
+Seeds = AbstractSet[int | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +45,7 @@ class PairedDifferences:
     b: BySeed
     tolerance: float = 0.0  # for a deterministic pair: rounding, and other hardware
     # The seeds of both that were planned before the first score; by default those with scores.
-    first_seeds: AbstractSet[int | None] = frozenset()
+    first_seeds: Seeds = frozenset()
     # The spread of one run, known from elsewhere: only estimates the seeds needed, below 3 pairs.
     prior_sd: float | None = None
     # A prior of the standard deviation of the differences, from the other comparisons of a suite.
@@ -337,10 +338,8 @@ def _comparisons(
     is_sts = board.metric == "spearman"
     entry = TOLERANCES["untrained" if is_sts else "transfer"]
     for task in dict.fromkeys((*board.tasks, board.overall)):
-        a, b = _scores(results_a, board, task), _scores(results_b, board, task)
-        first_a, first_b = (
-            _first_seeds(results, board, task) for results in (results_a, results_b)
-        )
+        a, b = scores_by_seed(results_a, board, task), scores_by_seed(results_b, board, task)
+        first_a, first_b = (first_seeds(results, board, task) for results in (results_a, results_b))
         if not (first_a and first_b):
             continue
         items = prior = None
@@ -355,7 +354,7 @@ def _comparisons(
             a,
             b,
             tolerance=tolerance(entry, task),
-            first_seeds=_of_both(first_a, first_b),
+            first_seeds=of_both(first_a, first_b),
             prior_sd=prior,
             diverged=ended_badly,
             items=items,
@@ -367,21 +366,21 @@ def _comparisons(
         )
 
 
-def _first_seeds(results: Sequence[RunResults], board: Board, task: str) -> set[int | None]:
+def first_seeds(results: Sequence[RunResults], board: Board, task: str) -> Seeds:
     """The seeds of a row for which a task was planned before the row had scores."""
     tasks = set(board.tasks if task == "Avg" else [task])
     row = results[0].row or [result.run for result in results]
     return {run.seed for run in row if tasks <= set(run.first_tasks) and not run.skip}
 
 
-def _of_both(a: AbstractSet[int | None], b: AbstractSet[int | None]) -> AbstractSet[int | None]:
+def of_both(a: Seeds, b: Seeds) -> Seeds:
     """The seeds that both have; those of the other if one is untrained."""
     if b == {None}:
         return a
     return b if a == {None} else a & b
 
 
-def _scores(results: Sequence[RunResults], board: Board, task: str) -> BySeed:
+def scores_by_seed(results: Sequence[RunResults], board: Board, task: str) -> BySeed:
     points = {result.run.seed: result.points(board, task) for result in results}
     return {seed: value for seed, value in points.items() if value is not None}
 

@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field
 
 from bench.datasets.metrics import OfMetric
 from bench.datasets.tasks import Board
-from bench.judged.words import VERDICT_SYMBOLS, Kind, Pairing, Word
+from bench.judged.words import VERDICT_SYMBOLS, Kind, Pairing, Standing, Word
 from bench.utils.errors import listed
 from bench.utils.validation import StrictModel
 
@@ -268,6 +268,8 @@ class SystemRow(JudgedRow):
     difference: float | None = None
     half_width: float | None = None  # of its 95 % interval
     word: Word | None = None
+    # By task; a task is missing where another system is better.
+    standings: tuple[tuple[str, Standing], ...] = ()
 
     @property
     def plain_label(self) -> str:

@@ -65,6 +65,10 @@ Word = Literal["better", "worse", "undecided"]
 
 COMPARISON_SYMBOLS: dict[Word, str] = {"better": "↑", "worse": "↓", "undecided": "?"}
 
+# The standing of a system in a column of a leaderboard: the best, one that cannot be told from it,
+# or, where these are more than half of the column, either.
+Standing = Literal["best", "tied", "open"]
+
 # What decides: seeds of both, seeds of one and the other's only score, test items, a tolerance.
 Pairing = Literal["paired", "one-sample", "items", "deterministic"]
 

@@ -47,13 +47,17 @@ def backbone_text(name: str) -> str:
 
 
 def score_text(
-    mean: float | None, spread: float | None = None, digits: int = 2, sign: str = ""
+    mean: float | None,
+    spread: float | None = None,
+    digits: int = 2,
+    sign: str = "",
+    mark: str = "",
 ) -> str:
     """`75.11 ± 0.84`; without a spread `75.11`, without a mean a dash. With the sign "+" numbers
-    above zero have it."""
+    above zero have it; a mark stands behind the mean."""
     if mean is None:
         return "–"
-    text = f"{mean:{sign}.{digits}f}"
+    text = f"{mean:{sign}.{digits}f}{mark}"
     return text if spread is None else f"{text} ± {spread:.{digits}f}"
 
 
@@ -193,7 +197,7 @@ _LATEX = {
     "<": "\\textless{}", ">": "\\textgreater{}", "|": "\\textbar{}",
     "`": "\\`{}", '"': "\\char34{}",
     "±": "$\\pm$", "≈": "$\\approx$", "≠": "$\\neq$", "↓": "$\\downarrow$", "↑": "$\\uparrow$",
-    "×": "$\\times$", "–": "\\textendash{}",
+    "×": "$\\times$", "–": "\\textendash{}", "†": "$^\\dagger$",
 }  # fmt: skip
 
 

@@ -8,13 +8,12 @@ from textwrap import fill
 
 from bench.datasets.metrics import METRICS, SHARE
 from bench.judged.rows import NO_BACKBONE, BoardRow, Heading, Judged, SystemRow
-from bench.judged.words import COMPARISON_SYMBOLS, FEWEST_SEEDS
+from bench.judged.words import COMPARISON_SYMBOLS
 from bench.report.formats import (
     Bold,
     Frame,
     TextTable,
     backbone_text,
-    best_of,
     csv,
     data_frame,
     difference_text,
@@ -29,10 +28,6 @@ from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import stem, write_text
 
 _NAME_WIDTH = 36  # letters in a line of a name in the terminal
-BOLD = (
-    f"Bold: the best mean of a backbone, unless it has fewer than {FEWEST_SEEDS} seeds or is of a "
-    "control that is trained with labels."
-)
 FIELDS = "backbone label method setting corpus name labelled n remark seen on_unseen averages"
 
 
@@ -107,29 +102,25 @@ def shown_leaderboard(
     *,
     short: bool = False,
     has_words: bool = True,
+    best_mark: str = "",
 ) -> TextTable:
     """A leaderboard as texts. A short one has no spreads of single tasks, and short names. Without
-    words, differences have the symbols of their verdicts alone."""
-    groups, title = groups_of(rows), difference_title(board)
+    words, differences have the symbols of their verdicts alone. The best of a column is bold, and
+    has a mark where type cannot be."""
+    title = difference_title(board)
     lines = []
     for row, name in zip(rows, _names(rows, short), strict=True):
         line = {"Backbone": row.backbone, "Method": name, "n": str(row.n), "Remark": row.remark}
         lines.append(line | {title: _difference(row, has_words)})
+    marks = {"best": best_mark, "tied": "†", "open": ""}
     for task in board.columns:
-        known = []
-        for place, (row, group) in enumerate(zip(rows, groups, strict=True)):
-            mean = row.score(task).mean
-            if mean is not None and not row.labelled:
-                known.append((group, place, round(mean, 2)))
-        best = best_of(known)
         has_spread = task == "Avg" or not short or "Avg" not in board.columns
-        for place, (row, line) in enumerate(zip(rows, lines, strict=True)):
+        for row, line in zip(rows, lines, strict=True):
             score = row.score(task)
-            text = score_text(score.mean, score.sd if has_spread else None)
+            standing = dict(row.standings).get(task, "open")
+            text = score_text(score.mean, score.sd if has_spread else None, mark=marks[standing])
             line[task] = text + seeds_text(score.n, row.n)
-            # A higher mean of few seeds may be chance; without a corpus there are no seeds.
-            is_certain = (score.n >= FEWEST_SEEDS or not row.corpus) and not row.diverged
-            if is_certain and place in best:
+            if standing == "best":
                 line[task] = Bold(line[task])
     columns = {"Backbone": False, "Method": False, "n": True} | dict.fromkeys(board.columns, True)
     if suite.is_compared:
@@ -202,18 +193,15 @@ def in_format(judged: Judged, board: BoardRow, rows: Sequence[SystemRow], form: 
     suite = judged.suite
     text = about(suite, board, rows, is_caption=True)
     if form == "markdown":
-        return markdown(shown_leaderboard(suite, board, rows), text, BOLD)
+        return markdown(shown_leaderboard(suite, board, rows), text)
     if form == "text":
-        shown = shown_leaderboard(suite, board, rows, short=True)
+        shown = shown_leaderboard(suite, board, rows, short=True, best_mark="*")
         lines = [{**line, "Method": fill(line["Method"], _NAME_WIDTH)} for line in shown.rows]
         return plain(replace(shown, rows=lines), text)
     # The words of symbols stand in the caption.
     shown = shown_leaderboard(suite, board, rows, short=True, has_words=False)
     shown, label = shown.without("Backbone", "Remark"), stem(f"{suite.suite}-{board.name}")
-    notes = [BOLD]
-    for row in rows:
-        if row.remark:
-            notes.append(f"{row.name}: {row.remark}.")
+    notes = (f"{row.name}: {row.remark}." for row in rows if row.remark)
     return latex(shown, text, label, " ".join(notes), groups_of(rows))
 
 

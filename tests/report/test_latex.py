@@ -101,9 +101,10 @@ MEANINGS = {
     "allowbreak": "", "textbackslash": "\\", "textasciitilde": "~", "textasciicircum": "^",
     "textless": "<", "textgreater": ">", "textbar": "|", "textendash": "–", "char34": '"', "`": "`",
     "pm": "±", "approx": "≈", "neq": "≠", "downarrow": "↓", "uparrow": "↑", "times": "×",
+    "dagger": "†",
 }  # fmt: skip
 PIECE = re.compile(
-    r"""\\(?P<command>[a-z]+\d*|`)\{\} | \$\\(?P<symbol>[a-z]+)\$ | \\(?P<escaped>[&%$\#_{}])
+    r"""\\(?P<command>[a-z]+\d*|`)\{\} | \$\^?\\(?P<symbol>[a-z]+)\$ | \\(?P<escaped>[&%$\#_{}])
     | \{(?P<braced>[\[\]*])\}
     | (?P<hyphen>-)\{\} | \{U\+(?P<code>[0-9A-F]{4,6})\} | (?P<plain>[^\\$&%\#_{}~^<>|"`\[\]*])""",
     re.VERBOSE,
@@ -123,7 +124,7 @@ def read_back(text):
     return printed
 
 
-@given(st.text(max_size=30) | st.text(alphabet='\\{}[]*-<>|~^`"&%$#_ ±≈≠↓↑×–ab', max_size=30))
+@given(st.text(max_size=30) | st.text(alphabet='\\{}[]*-<>|~^`"&%$#_ ±≈≠↓↑×–†ab', max_size=30))
 def test_texts_read_back(text):
     """An independent reader of the LaTeX subset recovers the text and finds no other command."""
     expected = "".join(sign for sign in " ".join(text.split()) if sign.isprintable())

@@ -73,22 +73,45 @@ def cells(heading, column, rows, **more):
     return {line["Method"]: line[column] for line in table.rows}
 
 
+def marked(method, *tasks_and_standings, **more):
+    return system(method, [80.0, 81.0, 82.0], standings=tasks_and_standings, **more)
+
+
+MARKED = [
+    marked("simcse", ("STS12", "best"), ("STS13", "tied"), ("STS14", "open")),
+    marked("sscl", ("STS12", "tied"), ("STS13", "best"), ("STS14", "open")),
+    marked("is-cse", ("STS13", "tied"), ("STS14", "open"), backbone="roberta-base"),
+]
+
+
+def test_the_best_is_bold_and_has_a_sign_in_plain_text_and_ties_have_a_dagger():
+    shown = cells(heading(), "STS12", MARKED)
+    assert [*shown.values()] == ["81.00 ± 1.00", "81.00† ± 1.00", "81.00 ± 1.00"]
+    assert [isinstance(text, Bold) for text in shown.values()] == [True, False, False]
+    assert not any(isinstance(text, Bold) for text in cells(heading(), "STS14", MARKED).values())
+    lines = in_format(judged(MARKED), STS, MARKED, "text").splitlines()
+    assert [line.split()[3:6] for line in lines[-3:]] == [
+        ["81.00*", "81.00†", "81.00"], ["81.00†", "81.00*", "81.00"], ["81.00", "81.00†", "81.00"]
+    ]  # fmt: skip
+
+
+EVERY = [(task, "open") for task in STS.columns]
+
+
 @pytest.mark.parametrize(
-    ("best", "bold"),
+    ("rows", "has_marks", "unmarked"),
     [
-        (system("sscl", [80.0] * 3), ["sscl, official"]),
-        (system("sscl", [80.0] * 2), []),  # chance
-        (system("untrained", [80.0], corpus=""), ["untrained, official"]),  # it has no seeds
-        (system("sscl", [80.0] * 3, diverged=True), []),
-        (system("sscl", [80.0] * 3, labelled=True), []),  # SimCSE has no rival
-        (system("sscl", [76.001] * 3), []),  # as they are shown, both are equal
-        (system("sscl", [80.0] * 3, backbone="roberta-base"), []),
-        (system("sscl"), []),
+        (MARKED, True, [f"STS14 on {BASE}", "STS14 on roberta-base"]),
+        (MARKED[:2], True, ["STS14"]),
+        ([marked("sscl", ("Avg", "open"), ("STS12", "open"))], False, ["STS12, Avg"]),
+        ([marked("sscl", *EVERY)], False, ["every column"]),
+        ([SIMCSE], False, []),
     ],
 )
-def test_the_best_of_a_column_is_bold_unless_chance_made_it(best, bold):
-    found = cells(heading(), "STS12", [system("simcse", BASELINE), best])
-    assert [name for name, text in found.items() if isinstance(text, Bold)] == bold
+def test_a_caption_explains_the_marks_that_are_there(rows, has_marks, unmarked):
+    text = about(heading(), STS, rows, is_caption=True)
+    assert ("Bold (* in plain text): the best mean" in text) == has_marks
+    assert re.findall(r"In (\S.*?) more than half", text) == unmarked
 
 
 # --- Names ---
@@ -235,12 +258,13 @@ def test_a_text_names_rows_by_label_or_method(text, labels):
     assert [row.label for row in named_rows(judged(ROWS), text)] == labels
 
 
-def test_the_best_is_that_of_the_chosen_rows_in_their_order():
-    text = show_leaderboards(judged(ROWS, COMPARED), "markdown", [SSCL, SIMCSE, SSCL])
+def test_chosen_rows_keep_their_order_and_the_marks_of_the_whole_suite():
+    rows = [SSCL, SIMCSE.model_copy(update={"standings": (("STS12", "tied"),)}), SSCL]
+    text = show_leaderboards(judged(ROWS, COMPARED), "markdown", rows)
     lines = [line.split(" | ")[1:4] for line in text.splitlines() if BASE in line][1:]
     assert lines == [
         ["SSCL, official", "3", "74.03 ± 1.00"],
-        ["SimCSE, official", "3", "**76.00 ± 1.00**"],
+        ["SimCSE, official", "3", "76.00† ± 1.00"],
     ]
     assert show_leaderboards(judged(ROWS, COMPARED), "text", []) == ""
 
