@@ -6,11 +6,12 @@ one object `{"provenance": {...}, "records": [...]}`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from math import nan
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import ConfigDict, Field
+from pydantic import AliasChoices, ConfigDict, Field
 
 from bench.utils.files import atomic_file, write_json
 from bench.utils.validation import Document, read_document
@@ -101,10 +102,13 @@ class Corpus(_Written):
 
 
 class Counts(_Written):
-    """The number of distinct test `sentences` of a task, and of those `seen` in a corpus."""
+    """The number of test `items` of a task, of those with a sentence `seen` in a corpus, and of
+    those `in_dev`, the sets that select the checkpoint."""
 
-    sentences: int
+    # Older files count distinct sentences, and no dev sets.
+    items: int = Field(validation_alias=AliasChoices("items", "sentences"))
     seen: int
+    in_dev: float = nan
 
 
 class Provenance(_Written):
