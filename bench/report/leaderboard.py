@@ -36,7 +36,7 @@ FIELDS = (
     "averages"
 )
 # The share of the test items that stand in the dev set, and the average on the rest.
-IN_DEV = "In the dev set (on the rest)"
+IN_DEV = "In dev set (rest)"
 
 
 def shown_boards(judged: Judged) -> list[BoardRow]:

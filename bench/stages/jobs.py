@@ -159,10 +159,11 @@ def _contamination(
     checkpoint; nothing is counted if it reads none."""
     if not run.corpora:
         return {}
-    parts = {run.corpus: (run.recipe.sentences, run.recipe.distinct)}
+    parts = [(run.corpus, run.recipe.sentences, run.recipe.distinct)] if run.trained else []
+    for cls, hyper in run.composed:  # a map may be fitted on fewer sentences than its corpus has
+        parts += [(name, getattr(hyper, "sentences", None), None) for name in cls.corpora(hyper)]
     texts = (
-        read_sentences(paths.corpus_file(name, suite, run.data), *parts.get(name, ()))
-        for name in run.corpora
+        read_sentences(paths.corpus_file(name, suite, run.data), *part) for name, *part in parts
     )
     return contamination(tasks, texts, run.selection, paths.data_folder(run.data))
 

@@ -156,9 +156,12 @@ def test_contamination_is_counted_and_not_verified(job, tiny_data, tiny_corpus, 
     seen = list(task.sentences())[:3]
     corpus = tmp_path / "corpus.txt"
     lines = [*map(str.upper, seen), *tiny_corpus.read_text(encoding="utf-8").splitlines()]
+    lines += task.sentences()  # on these the map is not fitted
     corpus.write_text("\n".join(lines), encoding="utf-8")
     suite = tmp_path / "suite"
-    result = job(f"untrained[pooler=avg]+whitening[source={corpus}]", suite, "--tasks", "STS-B")
+    result = job(
+        f"untrained[pooler=avg]+whitening[sentences=40,source={corpus}]", suite, "--tasks", "STS-B"
+    )
     read = read_scores(result)
     holding = [not {*item}.isdisjoint(seen) for item in task.items()]
     counted = {"items": len(holding), "seen": sum(holding), "in_dev": 0}
