@@ -74,6 +74,6 @@ def contamination(
     standing = in_corpora(sentences, corpora)
     found = {}
     for name, of_task in items.items():
-        seen = np.array([not standing.isdisjoint(item) for item in of_task])
-        found[name] = seen, np.isin(item_keys(of_task), dev_keys)
+        seen = [not standing.isdisjoint(item) for item in of_task]
+        found[name] = np.array(seen), np.isin(item_keys(of_task), dev_keys)
     return found

@@ -248,8 +248,8 @@ class SystemRow(StrictModel):
     remark: str  # why runs have no scores, and what share of test items has sentences in the corpus
     seen: Known  # that share in percent, of all tasks
     on_unseen: Known  # mean of the averages on the other items
-    in_dev: Known = None  # percent of the test items of all tasks in the dev set
-    on_rest: Known = None  # mean of the averages on items neither there nor in the corpus
+    in_dev: Known  # percent of the test items of all tasks in the dev set
+    on_rest: Known  # mean of the averages on items neither there nor in the corpus
     runs: tuple[str, ...]  # ids
     run_averages: tuple[float | None, ...]  # of each, over the planned tasks; None without them
     scores: tuple[Score, ...]  # of each task of the board, and their average

@@ -6,12 +6,11 @@ one object `{"provenance": {...}, "records": [...]}`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from math import nan
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import AliasChoices, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from bench.utils.files import atomic_file, write_json
 from bench.utils.validation import Document, read_document
@@ -105,10 +104,9 @@ class Counts(_Written):
     """The number of test `items` of a task, of those with a sentence `seen` in a corpus, and of
     those `in_dev`, the sets that select the checkpoint."""
 
-    # Older files count distinct sentences, and no dev sets.
-    items: int = Field(validation_alias=AliasChoices("items", "sentences"))
+    items: int
     seen: int
-    in_dev: float = nan
+    in_dev: int
 
 
 class Provenance(_Written):

@@ -1,6 +1,5 @@
 """Test items that a plan reads before they are scored (docs/protocol.md#contamination)."""
 
-from collections import defaultdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,20 +18,20 @@ def report(plan: Plan) -> str:
     data = paths.data_folder(plan.data)
     tasks = read_tasks(list(dict.fromkeys(task for run in plan.runs for task in run.tasks)), data)
     selection = dict.fromkeys(name for run in plan.runs for name in run.selection)
-    rows = defaultdict[str, dict[str, str]](dict)
+    rows: dict[str, dict[str, str]] = {}
     # A corpus that is made of the data is written to this folder.
     with TemporaryDirectory(prefix="sentbench-") as folder:
         for name in dict.fromkeys(name for run in plan.runs for name in run.corpora):
             corpus = read_sentences(paths.corpus_file(name, Path(folder), plan.data))
             found = contamination(tasks, [corpus], selection, data)
             for task, (seen, in_dev) in found.items():
-                rows[task]["test items"] = f"{len(seen):,}"
-                rows[task]["in the dev set"] = f"{in_dev.mean():.2%}"
-                rows[task][name] = f"{seen.mean():.2%}"
+                row = rows.setdefault(task, {})
+                row |= {"test items": f"{len(seen):,}", "in the dev set": f"{in_dev.mean():.2%}"}
+                row[name] = f"{seen.mean():.2%}"
     if not rows:
         return f"{plan.suite} reads no corpus"
     shown = pd.DataFrame(rows).T.to_markdown(tablefmt="plain", stralign="right")
     return (
-        f"Test items that stand in the dev set ({', '.join(selection) or 'none'}), and those with "
+        f"Test items that stand in the dev set ({', '.join(selection)}), and those with "
         f"a sentence in a corpus (docs/protocol.md):\n\n{shown}"
     )

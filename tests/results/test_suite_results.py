@@ -81,15 +81,11 @@ def test_no_score_is_left_where_all_items_are_seen(tmp_path):
     assert row.remark.startswith("test items in its corpus: STS12 100%, STS13 100%, STS14")
 
 
-# Older files count sentences, and no dev sets.
-@pytest.mark.parametrize(
-    ("counts", "seen"), [({}, None), ({x: {"sentences": 9, "seen": 0} for x in STS_TASKS}, 0)]
-)
-def test_what_was_not_counted_is_unknown(tmp_path, counts, seen):
-    suite = read_results(finished(tmp_path, contamination=counts))
-    assert suite.runs[0].points(BOARDS["sts"], "STS12", REST) is None
+def test_what_was_not_counted_is_unknown(tmp_path):
+    suite = read_results(finished(tmp_path))
+    assert suite.runs[0].points(BOARDS["sts"], "STS12", UNSEEN) is None
     (row,) = systems_of(suite)
-    assert (row.remark, row.seen, row.in_dev, row.on_rest) == ("", seen, None, None)
+    assert (row.remark, row.seen, row.in_dev, row.on_rest) == ("", None, None, None)
 
 
 @pytest.mark.parametrize(
