@@ -99,7 +99,7 @@ def score_run(
         return
     encoder = run_encoder(run, suite, device)
     read = read_tasks(tasks, paths.data_folder(run.data))
-    known = _contamination(run, suite, read)
+    known = known_items(run, suite, read)
     work, tokens = paths.run_folder(suite, run.id) / "scoring", paths.tokens_folder(suite)
     records, items = score_encoder(encoder, read, mode, device, work, tokens, known)
     described |= _commits(run) | {
@@ -152,11 +152,11 @@ def analyse_run(
     write_json(out, {"provenance": described, "analyses": results})
 
 
-def _contamination(
+def known_items(
     run: Run, suite: Path, tasks: Sequence[ReadTask]
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Return `contamination` by the corpora that a run reads and the dev sets that select its
-    checkpoint; nothing is counted if it reads none."""
+    """Return the test items that a run has read before, by `contamination`; nothing is counted if
+    it reads no corpus."""
     if not run.corpora:
         return {}
     parts = [(run.corpus, run.recipe.sentences, run.recipe.distinct)] if run.trained else []

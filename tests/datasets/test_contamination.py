@@ -3,6 +3,7 @@ counts of tasks, and the scores on the others."""
 
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,8 @@ from bench.datasets.labelled import LabelledTask, Samples
 from bench.datasets.manifest import manifest
 from bench.datasets.tasks import STS_TASKS
 from bench.evaluation.scoring import read_tasks, score_vectors, with_keys
+from bench.runs.resolve import resolve
+from bench.stages.jobs import known_items
 
 
 def test_case_punctuation_and_spaces_make_no_difference():
@@ -119,6 +122,17 @@ def test_pairs_in_a_dev_set_have_both_sentences_in_either_order(tiny_data):
     found = contamination([task, sentences], [], ["SICK-R", "STS-B"], tiny_data)
     in_dev = {task: in_dev.tolist() for task, (_, in_dev) in found.items()}
     assert in_dev == {"STS12": [1, 1, 0, 0, 1], "MR": [0, 0]}
+
+
+def test_only_trained_runs_have_dev_sets(tiny_bert, tiny_data, tiny_corpus, tmp_path):
+    places = {"backbone_name": str(tiny_bert), "corpus": str(tiny_corpus), "data": str(tiny_data)}
+    task = replace(sts.read("SICK-R", tiny_data, "dev"), split="test")
+    found = {}
+    for text in ("simcse", "simcse[select_on=SICK-R]", "untrained+whitening[source=sts]"):
+        run = resolve(text, **places, seed=1, recipe={})
+        ((_, in_dev),) = known_items(run, tmp_path, [task]).values()
+        found[text] = in_dev.mean()
+    assert [*found.values()] == [0, 1, 0]
 
 
 @pytest.mark.slow
