@@ -41,6 +41,8 @@ from bench.report.figures.compared import write_gains
 from bench.report.formats import difference_text, score_text
 from bench.reported import FOLDER, prior_sd
 from bench.reported.number import numbers
+from bench.results.records import Counts
+from bench.results.suite_results import read_results
 from bench.runs.config import EncoderEntry, MethodEntry, Suite
 from bench.runs.resolve import resolve
 from bench.runs.run import Recipe
@@ -409,6 +411,22 @@ def pairs_table() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def dev_table() -> pd.DataFrame:
+    """The test items that stand in the dev sets of wiki-mini's trainings."""
+    found: dict[str, dict[str, Counts]] = {}
+    for result in read_results(ROOT / "results" / "wiki-mini").runs:
+        if result.run.selection:
+            found.setdefault(" or ".join(result.run.selection), result.provenance.contamination)
+    rows = []
+    for task in (*STS_TASKS, "MRPC"):
+        row: dict[str, Any] = {"test set": task, "items": f"{found['STS-B'][task].items:,}"}
+        for sets, counts in found.items():
+            share = 100 * counts[task].in_dev / counts[task].items
+            row |= {f"in dev of {sets}": counts[task].in_dev, f"share, {sets}": f"{share:.1f} %"}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
 def world_table() -> pd.DataFrame:
     """The world's numbers: averages of the runs with both, best first on each backbone."""
     places = ["none", "toy-glove", "toy-bert", "toy-roberta", "toy-chinese"]
@@ -556,6 +574,7 @@ TABLES: dict[str, Callable[[], pd.DataFrame | str]] = {
     "wiki-mini power": power_line,
     "wiki-mini probing": probing_table,
     "wiki-mini pairs": pairs_table,
+    "dev sets": dev_table,
     "world": world_table,
 }
 

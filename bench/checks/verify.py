@@ -19,7 +19,7 @@ import torch
 
 from bench.datasets.labelled import task_sums
 from bench.datasets.manifest import manifest
-from bench.datasets.metrics import UNSEEN
+from bench.datasets.metrics import REST, UNSEEN
 from bench.datasets.sts import StsTask
 from bench.datasets.tasks import AVERAGED, NESTED
 from bench.evaluation.scoring import ReadTask, read_tasks, score_encoder
@@ -147,8 +147,10 @@ def verify(
     allowed: dict[Cell, float] = {}
     if not all(name.startswith("code, ") for name, *_ in differences):
         allowed = tolerances(tasks)
-    # Which items are unseen depends on corpora, which may not be here.
-    records = [record.as_written() for record in read.records if record.aggregation != UNSEEN]
+    # Which items were read before depends on corpora, which may not be here.
+    records = [
+        record.as_written() for record in read.records if record.aggregation not in (UNSEEN, REST)
+    ]
     scores = pd.concat({"stored": _points(records), "recomputed": _points(scored)}, axis=1)
     scores["tolerance"] = [allowed.get(cell, 0.0) for cell in scores.index]
     faults = _faults(read, suite, folder, tasks, encoder)

@@ -37,7 +37,7 @@ def plan(
     out: Annotated[Path | None, opt("Write the plan here.", "FILE.json")] = None,
     device: Annotated[str | None, opt("Predict the hours on it.", **one_of(DEVICES))] = None,
     contamination: Annotated[
-        bool, opt("Count test sentences that stand in the corpora.", name="--contamination")
+        bool, opt("Count test items that stand in corpora and dev sets.", name="--contamination")
     ] = False,
 ) -> None:
     """Check a configuration, plan its suite, predict the hours, or count contamination.

@@ -1,11 +1,17 @@
-"""Contamination: test sentences that stand in a corpus (docs/protocol.md#contamination)."""
+"""Contamination: test items that a run has read before, in a corpus or in the dev set that selects
+its checkpoint (docs/protocol.md#contamination)."""
 
+import hashlib
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cache
 from itertools import chain
+from pathlib import Path
 
+import numpy as np
+
+from bench.datasets import sts
 from bench.datasets.labelled import LabelledTask
 from bench.datasets.sts import StsTask
 
@@ -39,18 +45,35 @@ def in_corpora(sentences: Iterable[str], corpora: Iterable[Iterable[str]]) -> se
     return {sentence for sentence, form in forms.items() if form in standing}
 
 
-def contamination(
-    tasks: Sequence[StsTask | LabelledTask], corpora: Iterable[Iterable[str]]
-) -> tuple[frozenset[str], dict[str, dict[str, int]]]:
-    """Look for the test sentences of tasks in corpora.
+def item_keys(items: Iterable[Iterable[str]]) -> np.ndarray:
+    """A number for each item, which is equal for equal words; the order of a pair makes no
+    difference."""
+    keys = []
+    for item in items:
+        # A text without words, such as an emoji, is itself.
+        text = "\n".join(sorted(normalised(text) or text for text in item))
+        keys.append(int.from_bytes(hashlib.sha256(text.encode("utf-8")).digest()[:8]))
+    return np.array(keys, np.uint64)
 
-    Returns the test sentences that stand in one, and by task the number of its distinct test
-    sentences, `sentences`, and how many of them do, `seen`.
+
+def contamination(
+    tasks: Iterable[StsTask | LabelledTask],
+    corpora: Iterable[Iterable[str]],
+    selection: Iterable[str],
+    data: Path,
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Look for the test items of tasks in corpora, and in the dev sets of the tasks `selection`.
+
+    Returns two arrays (n,) by task: whether a sentence of an item stands in a corpus, and whether
+    the item stands in a dev set.
     """
-    by_task = {task.name: set(chain.from_iterable(task.items())) for task in tasks if task.has_test}
-    seen = in_corpora(set().union(*by_task.values()), corpora)
-    counts = {
-        name: {"sentences": len(sentences), "seen": len(sentences & seen)}
-        for name, sentences in by_task.items()
-    }
-    return frozenset(seen), counts
+    dev_sets = (sts.read(name, data, "dev").items() for name in selection)
+    dev_keys = item_keys(chain.from_iterable(dev_sets))
+    items = {task.name: task.items() for task in tasks if task.has_test}
+    sentences = chain.from_iterable(chain.from_iterable(items.values()))
+    standing = in_corpora(sentences, corpora)
+    found = {}
+    for name, of_task in items.items():
+        seen = [not standing.isdisjoint(item) for item in of_task]
+        found[name] = np.array(seen), np.isin(item_keys(of_task), dev_keys)
+    return found

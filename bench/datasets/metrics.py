@@ -264,9 +264,10 @@ AGGREGATIONS = {
 }
 
 
-# The aggregation of a score over the test items without a sentence that stands in a training
-# corpus (docs/protocol.md#contamination).
-UNSEEN = "unseen"
+# The aggregations of scores over the test items without a sentence that stands in a training
+# corpus, and over those of them that do not stand in a dev set either
+# (docs/protocol.md#contamination).
+UNSEEN, REST = "unseen", "rest"
 
 
 def aggregated(metric: str, aggregation: str) -> str:

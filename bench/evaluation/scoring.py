@@ -2,9 +2,8 @@
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from contextlib import closing
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,10 +12,10 @@ import torch
 from filelock import FileLock, Timeout
 
 from bench.datasets import sts
-from bench.datasets.contamination import normalised
+from bench.datasets.contamination import item_keys
 from bench.datasets.labelled import LabelledTask, read_scored, task_sums
 from bench.datasets.manifest import EncodeSentences, check_vectors
-from bench.datasets.metrics import UNSEEN, metrics_of, score_record, spearman
+from bench.datasets.metrics import REST, UNSEEN, metrics_of, score_record, spearman
 from bench.datasets.tasks import (
     GROUPS,
     KFOLD,
@@ -168,7 +167,7 @@ def score_encoder(
     device: str,
     work: Path,
     tokens: Path | None = None,
-    seen: AbstractSet[str] = frozenset(),
+    known: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None,
 ) -> EncoderScores:
     """Score an encoder on tasks, as `score_tasks`; an interrupted call is resumed by the next
     one with the same `work`, of vectors and finished tasks. Scorings of a suite share `tokens`."""
@@ -176,7 +175,7 @@ def score_encoder(
         adapt, finished = adaptation(encoder), work / encoder.identity
         store.add(sentences(tasks, adapt), device, tokens)
         return score_vectors(
-            tasks, store, adapt=adapt, mode=mode, device=device, finished=finished, seen=seen
+            tasks, store, adapt=adapt, mode=mode, device=device, finished=finished, known=known
         )
 
 
@@ -189,13 +188,13 @@ def score_vectors(
     mode: str = "test",
     device: str = "cpu",
     finished: Path | None = None,
-    seen: AbstractSet[str] = frozenset(),
+    known: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None,
 ) -> EncoderScores:
     """Score tasks from vectors, a lookup of their sentences, float32 (n, d).
 
     `adapt` is the encoder's last step, fitted on each task; `mode`, of `MODES`, and `device` are
-    those of classifiers; `finished` is a folder of the results of classifications. Where the
-    encoder has `seen` sentences in training, the items without them have a record of their own.
+    those of classifiers; `finished` is a folder of the results of classifications. Test items
+    that are not `known`, a result of `contamination`, have records of their own.
 
     Returns records of each task, and the averages of complete groups, in points: correlations and
     averages unrounded, accuracies and F1 with two decimals (docs/protocol.md).
@@ -224,8 +223,10 @@ def score_vectors(
             if task.has_test:
                 gold = np.concatenate([subset.gold for subset in task.subsets])
                 items[task.name] = {"gold": gold, "similarity": np.concatenate(similarities)}
-        if task.has_test and seen:
-            records += _on_unseen(task, items[task.name], seen)
+        if known and task.has_test:
+            seen, in_dev = known[task.name]
+            records += _on_others(task, items[task.name], seen, UNSEEN)
+            records += _on_others(task, items[task.name], seen | in_dev, REST)
     scores = {}
     for record in records:
         if (record["split"], record["aggregation"]) == ("test", "all"):
@@ -243,33 +244,30 @@ def with_keys(tasks: Sequence[ReadTask], items: Mapping[str, Columns]) -> dict[s
         if task.has_test:
             texts = list(task.items())  # one or two of each item
             columns = {
-                "first": np.array([_text_key(item[0]) for item in texts]),
-                "last": np.array([_text_key(item[-1]) for item in texts]),
+                "first": item_keys(item[:1] for item in texts),
+                "last": item_keys(item[-1:] for item in texts),
                 **items[task.name],
             }
             keyed[task.name] = np.rec.fromarrays([*columns.values()], names=[*columns])  # type: ignore[call-overload]
     return keyed
 
 
-@cache
-def _text_key(text: str) -> np.uint64:
-    # A text without words, such as an emoji, is itself.
-    return np.uint64(int.from_bytes(_key(normalised(text) or text)[:8]))
-
-
-def _on_unseen(task: ReadTask, items: Columns, seen: AbstractSet[str]) -> list[TaskRecord]:
-    """The record of the test items without seen sentences; none if no item has any, or if the
-    others have no score."""
-    unseen = np.array([seen.isdisjoint(texts) for texts in task.items()])
-    if unseen.all() or not unseen.any():
+def _on_others(
+    task: ReadTask, items: Columns, left_out: np.ndarray, aggregation: str
+) -> list[TaskRecord]:
+    """The record of the test items that are not left out; none if all are here, or if they have no
+    score."""
+    others = ~left_out
+    if others.all() or not others.any():
         return []
     if isinstance(task, LabelledTask):
-        accuracy = round(100 * float(items["right"][unseen].mean()), 2)
-        return [score_record(task.name, "test", "accuracy", accuracy, UNSEEN)]
-    gold, similarity = items["gold"][unseen], items["similarity"][unseen]
+        accuracy = round(100 * float(items["right"][others].mean()), 2)
+        return [score_record(task.name, "test", "accuracy", accuracy, aggregation)]
+    gold, similarity = items["gold"][others], items["similarity"][others]
     if not (np.ptp(gold) and np.ptp(similarity)):  # equal values have no ranks
         return []
-    return [score_record(task.name, "test", "spearman", 100 * spearman(gold, similarity), UNSEEN)]
+    points = 100 * spearman(gold, similarity)
+    return [score_record(task.name, "test", "spearman", points, aggregation)]
 
 
 def _classified(

@@ -1,4 +1,4 @@
-"""The systems of a suite on its boards: scores over seeds, shares of seen sentences, order."""
+"""The systems of a suite on its boards: scores over seeds, shares of items read before, order."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
@@ -6,6 +6,7 @@ from dataclasses import replace
 from math import inf
 from statistics import fmean
 
+from bench.datasets.metrics import REST, UNSEEN
 from bench.datasets.tasks import Board, boards_of, expand_tasks
 from bench.judged.rows import (
     NO_BACKBONE,
@@ -106,8 +107,10 @@ def _system(
         n=len(results) - unfinished.total(),
         diverged=bool(diverged(results)),
         remark=_remark(board, results, scored, unfinished),
-        seen=100 * scored.seen(board.planned.tasks),
-        on_unseen=_mean_on_unseen(results, board.planned, board.planned.overall),
+        seen=100 * scored.share("seen", board.planned.tasks),
+        on_unseen=_mean_points(results, board.planned, board.planned.overall, UNSEEN),
+        in_dev=100 * scored.share("in_dev", board.planned.tasks),
+        on_rest=_mean_points(results, board.planned, board.planned.overall, REST),
         runs=[result.run.id for result in results],
         run_averages=[result.points(board.planned, "Avg") for result in results],
         scores=scores_of(results, board.whole),
@@ -117,17 +120,17 @@ def _system(
 def _remark(
     board: BoardRow, results: Sequence[RunResults], scored: RunResults, unfinished: Counter[str]
 ) -> str:
-    """Why runs have no scores, and how much of the test sentences stands in the corpus."""
+    """Why runs have no scores, and how many test items have a sentence in the corpus."""
     remarks = [f"{count} {fate}" for fate, count in sorted(unfinished.items())]
     seen = []
     for task in scored.contaminated(board.planned.tasks):
-        text = f"{task} {scored.seen([task]):.0%}"
-        mean = _mean_on_unseen(results, board.whole, task)
+        text = f"{task} {scored.share('seen', [task]):.0%}"
+        mean = _mean_points(results, board.whole, task, UNSEEN)
         if mean is not None:
             text += f" ({mean:.2f} on the other items)"
         seen.append(text)
     if seen:
-        remarks.append(f"test sentences in its corpus: {', '.join(seen)}")
+        remarks.append(f"test items in its corpus: {', '.join(seen)}")
     return "; ".join(remarks)
 
 
@@ -140,7 +143,9 @@ def scores_of(results: Sequence[RunResults], board: Board) -> list[Score]:
     return scores
 
 
-def _mean_on_unseen(results: Iterable[RunResults], board: Board, task: str) -> float | None:
-    """The mean over runs of their points on unseen items; None if none has any."""
-    points = known(result.points(board, task, on_unseen=True) for result in results)
+def _mean_points(
+    results: Iterable[RunResults], board: Board, task: str, aggregation: str
+) -> float | None:
+    """The mean over runs of `RunResults.points`; None if none has any."""
+    points = known(result.points(board, task, aggregation) for result in results)
     return fmean(points) if points else None

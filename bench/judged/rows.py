@@ -258,9 +258,11 @@ class SystemRow(JudgedRow):
     own: bool  # whether it is a user's own method, which has no setting
     n: int  # finished seeds
     diverged: bool  # whether a seed diverged
-    remark: str  # why runs have no scores, and what share of test sentences stands in the corpus
+    remark: str  # why runs have no scores, and what share of test items has sentences in the corpus
     seen: Known  # that share in percent, of all tasks
     on_unseen: Known  # mean of the averages on the other items
+    in_dev: Known  # percent of the test items of all tasks in the dev set
+    on_rest: Known  # mean of the averages on items neither there nor in the corpus
     runs: tuple[str, ...]  # ids
     run_averages: tuple[float | None, ...]  # of each, over the planned tasks; None without them
     scores: tuple[Score, ...]  # of each task of the board, and their average

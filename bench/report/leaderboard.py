@@ -28,7 +28,12 @@ from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import stem, write_text
 
 _NAME_WIDTH = 36  # letters in a line of a name in the terminal
-FIELDS = "backbone label method setting corpus name labelled n remark seen on_unseen averages"
+FIELDS = (
+    "backbone label method setting corpus name labelled n remark seen on_unseen in_dev on_rest "
+    "averages"
+)
+# The share of the test items that stand in the dev set, and the average on the rest.
+IN_DEV = "In dev set (rest)"
 
 
 def shown_boards(judged: Judged) -> list[BoardRow]:
@@ -111,7 +116,8 @@ def shown_leaderboard(
     lines = []
     for row, name in zip(rows, _names(rows, short), strict=True):
         line = {"Backbone": row.backbone, "Method": name, "n": str(row.n), "Remark": row.remark}
-        lines.append(line | {title: _difference(row, has_words)})
+        in_dev = f"{row.in_dev:.1f} % ({score_text(row.on_rest)})" if row.in_dev else ""
+        lines.append(line | {title: _difference(row, has_words), IN_DEV: in_dev})
     marks = {"best": best_mark, "tied": "†", "open": ""}
     for task in board.columns:
         has_spread = task == "Avg" or not short or "Avg" not in board.columns
@@ -125,6 +131,8 @@ def shown_leaderboard(
     columns = {"Backbone": False, "Method": False, "n": True} | dict.fromkeys(board.columns, True)
     if suite.is_compared:
         columns[title] = True
+    if any(row.in_dev for row in rows):
+        columns[IN_DEV] = True
     if any(row.remark for row in rows):
         columns["Remark"] = False
     table = TextTable(columns, lines)
@@ -157,11 +165,13 @@ def frame(judged: Judged, name: str = "sts", rows: Sequence[SystemRow] | None = 
     Returns:
         A DataFrame with `backbone`, `label`, `method`, `setting`, `corpus`, `name` (label and
         setting), `labelled` (whether it is trained with labels), `n` (finished seeds), `remark`
-        (why others have no scores, and how much of the test sentences stands in the corpus), `seen`
+        (why others have no scores, and how many test items have a sentence in the corpus), `seen`
         (that share in percent, of all tasks), `on_unseen` (the mean of `averages`, on the other
-        items), `averages` (tuple, one per seed: over the planned tasks); for each task and `Avg`
-        (of all tasks) `<task>`, the mean in points, `<task> sd`, `<task> n`; and if the suite has a
-        baseline, `difference` from it, `half_width` of its 95 % interval, `verdict`.
+        items), `in_dev` (the percentage of test items that stand in the dev set), `on_rest` (the
+        mean of `averages`, on the items neither there nor in the corpus), `averages` (tuple, one
+        per seed: over the planned tasks); for each task and `Avg` (of all tasks) `<task>`, the mean
+        in points, `<task> sd`, `<task> n`; and if the suite has a baseline, `difference` from it,
+        `half_width` of its 95 % interval, `verdict`.
 
     Raises:
         UserError: the suite has no such leaderboard.
@@ -200,7 +210,7 @@ def in_format(judged: Judged, board: BoardRow, rows: Sequence[SystemRow], form: 
         return plain(replace(shown, rows=lines), text)
     # The words of symbols stand in the caption.
     shown = shown_leaderboard(suite, board, rows, short=True, has_words=False)
-    shown, label = shown.without("Backbone", "Remark"), stem(f"{suite.suite}-{board.name}")
+    shown, label = shown.without("Backbone", IN_DEV, "Remark"), stem(f"{suite.suite}-{board.name}")
     notes = (f"{row.name}: {row.remark}." for row in rows if row.remark)
     return latex(shown, text, label, " ".join(notes), groups_of(rows))
 

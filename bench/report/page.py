@@ -119,7 +119,9 @@ def _board(judged: Judged, board: BoardRow, add: Callable[..., int]) -> Json:
     """One of the suite's own tables, with the column that sums it up before the others."""
     suite, rows = judged.suite, judged.board_systems(board.name)
     shown = leaderboard.shown_leaderboard(suite, board, rows)
-    columns = dict.fromkeys([board.overall, leaderboard.difference_title(board), *board.columns])
+    columns = dict.fromkeys(
+        [board.overall, leaderboard.difference_title(board), *board.columns, leaderboard.IN_DEV]
+    )
     lines = []
     for row, texts in zip(rows, shown.rows, strict=True):
         scores = {name: texts[name] for name in columns if name in shown.columns}

@@ -101,10 +101,12 @@ class Corpus(_Written):
 
 
 class Counts(_Written):
-    """The number of distinct test `sentences` of a task, and of those `seen` in a corpus."""
+    """The number of test `items` of a task, of those with a sentence `seen` in a corpus, and of
+    those `in_dev`, the sets that select the checkpoint."""
 
-    sentences: int
+    items: int
     seen: int
+    in_dev: int
 
 
 class Provenance(_Written):

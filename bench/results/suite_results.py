@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.datasets.metrics import METRICS, SHARE, UNSEEN, aggregated, quantities
+from bench.datasets.metrics import METRICS, REST, SHARE, aggregated, quantities
 from bench.datasets.tasks import Board, Key, average_of_all, averages
 from bench.results.records import (
     FAILURE,
@@ -27,7 +27,7 @@ from bench.utils.errors import UserError, listed
 # Recipe fields that change the cost of an experiment, not its scores.
 NEUTRAL_CHANGES = {"threads", "precision"}
 
-# The share of a task's test sentences in a corpus from which on names and rows say so.
+# The share of a task's test items with a sentence in a corpus from which on names and rows say so.
 REMARKABLE = 0.05
 
 # Why a run is missing.
@@ -65,32 +65,30 @@ class RunResults:
             return "failed"
         return "missing" if self.status == "missing" else f"{self.status}: {self.reason}"
 
-    def points(self, board: Board, task: str, on_unseen: bool = False) -> float | None:
-        """Points on a task of a board or on its `Avg`; None if a score is missing. On unseen, those
-        on the test items without a sentence that stands in a corpus of the run; None if there are
-        none, or if contamination was not counted."""
+    def points(self, board: Board, task: str, aggregation: str = "all") -> float | None:
+        """Points on a task of a board or on its `Avg`: on all test items, or on those that were not
+        read before, `UNSEEN` in a corpus or the `REST`; None if that is not known."""
         if task == "Avg":
-            return average_of_all([self.points(board, name, on_unseen) for name in board.tasks])
-        metric = board.metric
-        if on_unseen:
+            return average_of_all([self.points(board, name, aggregation) for name in board.tasks])
+        if aggregation != "all":
             counted = self.provenance.contamination.get(task)
             if counted is None:
                 return None
-            if counted.seen:
-                metric = aggregated(metric, UNSEEN)
-        return self.scores.get((task, "test", metric))
+            if not (counted.seen or (aggregation == REST and counted.in_dev)):
+                aggregation = "all"
+        return self.scores.get((task, "test", aggregated(board.metric, aggregation)))
 
-    def seen(self, tasks: Iterable[str]) -> float:
-        """The share of the distinct test sentences of tasks that stand in a corpus of the run; NaN
-        if that was not counted."""
+    def share(self, part: str, tasks: Iterable[str]) -> float:
+        """The share of the test items of tasks that are `seen` or `in_dev`
+        (`bench.results.records.Counts`); NaN if that was not counted."""
         counted = self.provenance.contamination
         counts = [counted[task] for task in tasks if task in counted]
-        sentences = sum(count.sentences for count in counts)
-        return sum(count.seen for count in counts) / sentences if sentences else nan
+        items = sum(count.items for count in counts)
+        return sum(getattr(count, part) for count in counts) / items if items else nan
 
     def contaminated(self, tasks: Iterable[str]) -> list[str]:
-        """The tasks of whose test sentences a share of `REMARKABLE` stands in a corpus."""
-        return [task for task in tasks if self.seen([task]) >= REMARKABLE]
+        """The tasks of whose test items a share of `REMARKABLE` has a sentence in a corpus."""
+        return [task for task in tasks if self.share("seen", [task]) >= REMARKABLE]
 
 
 def deviations(runs: Iterable[PlannedRun]) -> list[str]:

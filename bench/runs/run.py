@@ -262,6 +262,11 @@ class Run(Document):
         return list(dict.fromkeys(filter(None, corpora)))
 
     @property
+    def selection(self) -> list[str]:
+        """The tasks whose dev sets select the checkpoint."""
+        return self.recipe.selection if self.trained else []
+
+    @property
     def structure(self) -> str | None:
         """The structure that the training needs of its corpus: "documents", "triples" or none."""
         host, hyper = self.composed[0]

@@ -1,4 +1,4 @@
-"""Test sentences that stand in the corpora of a plan (docs/protocol.md#contamination)."""
+"""Test items that a plan reads before they are scored (docs/protocol.md#contamination)."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,19 +13,25 @@ from bench.runs.plan import Plan
 
 
 def report(plan: Plan) -> str:
-    """A table of the shares of test sentences that stand in each corpus of a plan."""
-    names = list(dict.fromkeys(task for run in plan.runs for task in run.tasks))
-    tasks = read_tasks(names, paths.data_folder(plan.data))
-    columns = {}
+    """A table of the shares of test items that stand in the dev sets which select the checkpoints
+    of a plan, and of those with a sentence in each corpus, by task."""
+    data = paths.data_folder(plan.data)
+    tasks = read_tasks(list(dict.fromkeys(task for run in plan.runs for task in run.tasks)), data)
+    selection = dict.fromkeys(name for run in plan.runs for name in run.selection)
+    rows: dict[str, dict[str, str]] = {}
     # A corpus that is made of the data is written to this folder.
     with TemporaryDirectory(prefix="sentbench-") as folder:
         for name in dict.fromkeys(name for run in plan.runs for name in run.corpora):
-            file = paths.corpus_file(name, Path(folder), plan.data)
-            _, counts = contamination(tasks, [read_sentences(file)])
-            table = pd.DataFrame(counts).T
-            columns["test sentences"] = table["sentences"].map("{:,}".format)
-            columns[name] = (table["seen"] / table["sentences"]).map("{:.2%}".format)
-    if not columns:
+            corpus = read_sentences(paths.corpus_file(name, Path(folder), plan.data))
+            found = contamination(tasks, [corpus], selection, data)
+            for task, (seen, in_dev) in found.items():
+                row = rows.setdefault(task, {})
+                row |= {"test items": f"{len(seen):,}", "in the dev set": f"{in_dev.mean():.2%}"}
+                row[name] = f"{seen.mean():.2%}"
+    if not rows:
         return f"{plan.suite} reads no corpus"
-    shown = pd.DataFrame(columns).to_markdown(tablefmt="plain", stralign="right")
-    return f"Distinct test sentences that stand in a corpus (docs/protocol.md):\n\n{shown}"
+    shown = pd.DataFrame(rows).T.to_markdown(tablefmt="plain", stralign="right")
+    return (
+        f"Test items that stand in the dev set ({', '.join(selection)}), and those with "
+        f"a sentence in a corpus (docs/protocol.md):\n\n{shown}"
+    )

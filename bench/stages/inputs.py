@@ -46,11 +46,9 @@ class Inputs:
             for name, digest in origin.files.items():
                 if files.get(name, digest) != digest:
                     self._refuse(name, run)
-        if not run.trained:
-            return
         # Changed test sets are scored again; a dev set has selected the weights.
         changed = self.changed_sets(origin)
-        for task in run.recipe.selection:
+        for task in run.selection:
             if (task, "dev") in changed:
                 self._refuse(changed[task, "dev"], run)
 

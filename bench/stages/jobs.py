@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from bench.datasets.contamination import contamination
@@ -98,14 +99,17 @@ def score_run(
         return
     encoder = run_encoder(run, suite, device)
     read = read_tasks(tasks, paths.data_folder(run.data))
-    seen, counts = _contamination(run, suite, read)
+    known = known_items(run, suite, read)
     work, tokens = paths.run_folder(suite, run.id) / "scoring", paths.tokens_folder(suite)
-    records, items = score_encoder(encoder, read, mode, device, work, tokens, seen)
+    records, items = score_encoder(encoder, read, mode, device, work, tokens, known)
     described |= _commits(run) | {
         "encoder": encoder.identity,
         "loaded": getattr(encoder, "loaded", {}),  # pooler and maximum length
         "tasks": task_sums(read),
-        "contamination": counts,
+        "contamination": {
+            name: {"items": len(seen), "seen": int(seen.sum()), "in_dev": int(in_dev.sum())}
+            for name, (seen, in_dev) in known.items()
+        },
         "seconds": round(time.monotonic() - started, 2),
     }
     common: Record = {
@@ -148,19 +152,20 @@ def analyse_run(
     write_json(out, {"provenance": described, "analyses": results})
 
 
-def _contamination(
+def known_items(
     run: Run, suite: Path, tasks: Sequence[ReadTask]
-) -> tuple[frozenset[str], dict[str, dict[str, int]]]:
-    """Return `contamination` by the corpora that a run reads; nothing is counted if it reads
-    none."""
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Return the test items that a run has read before, by `contamination`; nothing is counted if
+    it reads no corpus."""
     if not run.corpora:
-        return frozenset(), {}
-    parts = {run.corpus: (run.recipe.sentences, run.recipe.distinct)}
+        return {}
+    parts = [(run.corpus, run.recipe.sentences, run.recipe.distinct)] if run.trained else []
+    for cls, hyper in run.composed:  # a map may be fitted on fewer sentences than its corpus has
+        parts += [(name, getattr(hyper, "sentences", None), None) for name in cls.corpora(hyper)]
     texts = (
-        read_sentences(paths.corpus_file(name, suite, run.data), *parts.get(name, ()))
-        for name in run.corpora
+        read_sentences(paths.corpus_file(name, suite, run.data), *part) for name, *part in parts
     )
-    return contamination(tasks, texts)
+    return contamination(tasks, texts, run.selection, paths.data_folder(run.data))
 
 
 def _commits(run: Run) -> dict[str, Any]:

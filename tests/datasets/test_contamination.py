@@ -1,7 +1,10 @@
-"""Test sentences that stand in a training corpus: what counts as the same sentence, the counts of
-tasks, and the scores on the others."""
+"""Test items that stand in a training corpus or a dev set: what counts as the same sentence, the
+counts of tasks, and the scores on the others."""
 
+import os
 import re
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +16,11 @@ from bench.datasets import sts
 from bench.datasets.contamination import contamination, in_corpora, normalised
 from bench.datasets.corpora import read_sentences
 from bench.datasets.labelled import LabelledTask, Samples
+from bench.datasets.manifest import manifest
+from bench.datasets.tasks import STS_TASKS
 from bench.evaluation.scoring import read_tasks, score_vectors, with_keys
+from bench.runs.resolve import resolve
+from bench.stages.jobs import known_items
 
 
 def test_case_punctuation_and_spaces_make_no_difference():
@@ -95,31 +102,84 @@ def pair_task(split="test"):
     return sts.StsTask("STS-B", split, (sts.Subset("STS-B", first, second, np.arange(5.0)),))
 
 
-def test_distinct_test_sentences_are_counted_by_task():
+def test_items_with_a_sentence_in_a_corpus_are_seen():
     columns = (tuple("axy"), tuple("bxa"))
     parts = {"test": Samples(columns, np.arange(3)), "train": Samples((("c",), ("d",)), np.ones(1))}
     labelled = LabelledTask("MRPC", "kfold", 3, parts)
-    seen, counts = contamination([pair_task(), pair_task("dev"), labelled], [["A", "f."]])
-    assert seen == {"a", "f"}
-    assert counts["STS-B"] == {"sentences": 8, "seen": 2}
-    assert counts["MRPC"] == {"sentences": 4, "seen": 1}
+    tasks = [pair_task(), pair_task("dev"), labelled]
+    found = contamination(tasks, [["A", "f."]], [], Path())
+    seen = {task: seen.tolist() for task, (seen, _) in found.items()}
+    assert seen == {"STS-B": [1, 0, 0, 1, 0], "MRPC": [1, 0, 1]}  # "a" stands in two pairs
+    assert not any(in_dev.any() for _, in_dev in found.values())
 
 
-def test_pairs_with_a_seen_sentence_are_left_out():
+def test_pairs_in_a_dev_set_have_both_sentences_in_either_order(tiny_data):
+    (a, b), (c, d) = sts.read("STS-B", tiny_data, "dev").items()[:2]
+    pairs = [(a, b), (b.upper(), f"{a} !"), (a, d), (a, a), (c, d)]
+    first, second = zip(*pairs, strict=True)
+    task = sts.StsTask("STS12", "test", (sts.Subset("x", first, second, np.arange(5.0)),))
+    sentences = LabelledTask("MR", "nested", 2, {"all": Samples(((a, b),), np.arange(2))})
+    found = contamination([task, sentences], [], ["SICK-R", "STS-B"], tiny_data)
+    in_dev = {task: in_dev.tolist() for task, (_, in_dev) in found.items()}
+    assert in_dev == {"STS12": [1, 1, 0, 0, 1], "MR": [0, 0]}
+
+
+def test_only_trained_runs_have_dev_sets(tiny_bert, tiny_data, tiny_corpus, tmp_path):
+    places = {"backbone_name": str(tiny_bert), "corpus": str(tiny_corpus), "data": str(tiny_data)}
+    task = replace(sts.read("SICK-R", tiny_data, "dev"), split="test")
+    found = {}
+    for text in ("simcse", "simcse[select_on=SICK-R]", "untrained+whitening[source=sts]"):
+        run = resolve(text, **places, seed=1, recipe={})
+        ((_, in_dev),) = known_items(run, tmp_path, [task]).values()
+        found[text] = in_dev.mean()
+    assert [*found.values()] == [0, 1, 0]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.environ.get("BENCH_DATA"), reason="BENCH_DATA is not set")
+def test_the_dev_sets_in_the_real_test_sets():
+    """The counts of docs/findings.md and docs/protocol.md, by a plain rule for words."""
+    data = Path(os.environ["BENCH_DATA"])
+    if manifest(data).name != "senteval":
+        pytest.skip("BENCH_DATA holds another data set")
+    tasks = [sts.read(task, data) for task in STS_TASKS]
+
+    def golds(task):
+        values = np.concatenate([subset.gold for subset in task.subsets])
+        return [
+            (frozenset(map(plain_words, x)), y) for x, y in zip(task.items(), values, strict=True)
+        ]
+
+    tests = [golds(task) for task in tasks]
+    counts = {"STS-B": [259, 81, 193, 580, 22, 4, 10], "SICK-R": [4, 0, 0, 0, 0, 2, 11]}
+    for name, expected in counts.items():
+        dev = dict(golds(sts.read(name, data, "dev")))
+        plain = [sum(pair in dev for pair, _ in test) for test in tests]
+        found = contamination(tasks, [], [name], data)
+        assert [in_dev.sum() for _, in_dev in found.values()] == plain == expected
+    dev, pairs = golds(sts.read("STS-B", data, "dev")), {pair for x in tests[:5] for pair, _ in x}
+    assert (sum(pair in pairs for pair, _ in dev), len(dev)) == (1131, 1500)
+    known = dict(dev)
+    others = [sum(abs(known.get(x, gold) - gold) > 1e-9 for x, gold in test) for test in tests]
+    assert others == [1, 0, 1, 0, 0, 1, 10]
+
+
+def test_pairs_that_were_read_before_are_left_out():
     task = pair_task()
     table = dict(zip("abcdefgh", np.random.default_rng(0).normal(size=(8, 4)), strict=True))
     vectors = lambda texts: np.stack([table[text] for text in texts])  # noqa: E731
     (similarities,) = sts.similarities(task, vectors)
-    records, items = score_vectors([task], vectors, seen=frozenset("f"))
-    all_pairs, unseen = records
+    seen, in_dev = np.arange(5) == 0, np.arange(5) == 3
+    records, items = score_vectors([task], vectors, known={"STS-B": (seen, in_dev)})
+    all_pairs, unseen, rest = records
     assert items["STS-B"]["gold"].tolist() == [0, 1, 2, 3, 4]
     assert items["STS-B"]["similarity"].tolist() == similarities.tolist()
     expected = 100 * spearmanr(similarities[1:], np.arange(1.0, 5.0)).statistic
     assert unseen == all_pairs | {"aggregation": "unseen", "value": pytest.approx(expected)}
-    assert len(score_vectors([task], vectors).records) == 1
-    assert (
-        len(score_vectors([task], vectors, seen=frozenset("abc")).records) == 1
-    )  # no pair is left
+    expected = 100 * spearmanr(similarities[[1, 2, 4]], [1.0, 2.0, 4.0]).statistic
+    assert rest == all_pairs | {"aggregation": "rest", "value": pytest.approx(expected)}
+    for known in (None, {"STS-B": (seen & ~seen, seen & ~seen)}, {"STS-B": (seen | True, seen)}):
+        assert score_vectors([task], vectors, known=known).records == [all_pairs]
 
 
 def test_pairs_of_equal_words_have_equal_keys_in_all_tasks():
@@ -149,9 +209,11 @@ def test_texts_without_words_are_items_of_their_own():
 def test_a_plan_shows_the_share_of_each_corpus(capsys):
     assert main(["plan", "--suite", "smoke", "--contamination"]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert lines[2] == ["test", "sentences", "world", "world-nli", "cnsd"]
+    assert lines[0][8:10] == ["(STS-B,", "CNSD-STS-B),"]
+    assert " ".join(lines[2]) == "test items in the dev set world world-nli cnsd"
     data = world.world_data_folder()
-    sentences = set(sts.read("STS-B", data).sentences())
-    seen = in_corpora(sentences, [read_sentences(data / "world.txt")])
+    pairs = sts.read("STS-B", data).items()
+    standing = {*map(plain_words, read_sentences(data / "world.txt"))}
+    seen = [not standing.isdisjoint(map(plain_words, pair)) for pair in pairs]
     (row,) = (line for line in lines if line[:1] == ["STS-B"])
-    assert row[1:3] == [f"{len(sentences)}", f"{100 * len(seen) / len(sentences):.2f}%"]
+    assert row[1:4] == [f"{len(pairs)}", "0.00%", f"{100 * np.mean(seen):.2f}%"]

@@ -142,6 +142,14 @@ def test_the_numbers_of_the_embedded_world():
     )
 
 
+def test_the_dev_set_in_the_test_sets():
+    table = documents.TABLES["dev sets"]().set_index("test set")
+    pieces = [f"{table['share, STS-B'][task]} of {task}'s" for task in ("STS15", "STS12", "STS13")]
+    says(*pieces, f"{table['share, STS-B']['STS14']} of STS14's")
+    alone = table["in dev of STS-B or SICK-R"] - table["in dev of STS-B"]
+    says(f"SICK-R dev alone has {alone['SICK-R']} items of SICK-R")
+
+
 def test_the_audit():
     found = findings()
     kinds = Counter(finding.kind for finding in found)

@@ -190,9 +190,21 @@ def test_the_frame_has_points_by_task():
     assert table[[*expected]].to_dict("list") == expected
     assert table.loc[1, ["STS12", "STS12 sd", "Avg"]].tolist() == [76.0, 1.0, 76.0]
     # Columns without values have the type of numbers.
-    assert table[["on_unseen", "seen", "difference", "Avg sd"]].dtypes.tolist() == [float] * 4
+    empty = ["on_unseen", "seen", "in_dev", "on_rest", "difference", "Avg sd"]
+    assert table[empty].dtypes.tolist() == [float] * 6
     with pytest.raises(UserError, match="did you mean 'sts'"):
         frame(judged([SIMCSE]), "st")
+
+
+def test_the_share_in_the_dev_set_stands_beside_rows_that_have_any():
+    shares = ((6.09, 68.904), (6.09, None), (0.0, 70.0), (None, None))
+    rows = [system(f"m{n}", BASELINE, in_dev=x, on_rest=y) for n, (x, y) in enumerate(shares)]
+    shown = shown_leaderboard(heading(), STS, rows)
+    texts = [line["In dev set (rest)"] for line in shown.rows]
+    assert texts == ["6.1 % (68.90)", "6.1 % (–)", "", ""]
+    assert ["In dev set (rest)" in shown_leaderboard(heading(), STS, part).columns
+            for part in (rows, rows[2:])] == [True, False]  # fmt: skip
+    assert "Some test items stand in the dev set" in about(heading(), STS, rows, is_caption=True)
 
 
 def test_boards_without_scores_are_left_out_but_for_sts():

@@ -1,8 +1,8 @@
 """Reading the results of a suite: damaged files, and those of another run, are reported."""
 
-import numpy as np
 import pytest
 
+from bench.datasets.metrics import REST, UNSEEN
 from bench.datasets.tasks import BOARDS, STS_TASKS
 from bench.results.suite_results import read_results
 from bench.utils.errors import UserError
@@ -44,46 +44,48 @@ def test_means_over_subsets_stand_beside_the_scores_over_all_pairs(tmp_path):
     assert ("Avg", "test", "spearman_wmean") not in run.scores
 
 
-def unseen(task, value):
+def on_part(aggregation, task, value):
     of_task = {"task": task, "split": "test", "metric": "spearman", "value": value}
-    return of_task | {"aggregation": "unseen"}
+    return of_task | {"aggregation": aggregation}
 
 
-def test_scores_on_unseen_items(tmp_path):
-    """Half of the sentences of STS12 are seen, two of the more numerous ones of STS13, and none of
-    the others: a share is one of sentences, and no mean over tasks."""
-    counts = {task: {"sentences": 200, "seen": 0} for task in STS_TASKS}
-    counts |= {"STS12": {"sentences": 200, "seen": 100}, "STS13": {"sentences": 600, "seen": 2}}
-    records = [unseen("STS12", 63.0), unseen("STS13", 70.7)]
+def test_scores_on_items_that_were_not_read_before(tmp_path):
+    """Half of the items of STS12 are seen, two of the more numerous ones of STS13, and none of the
+    others; 30 of STS13 and 40 of STS15 stand in the dev set. A share is one of items, and no mean
+    over tasks."""
+    counts = {task: {"items": 200, "seen": 0, "in_dev": 0} for task in STS_TASKS}
+    counts["STS12"] |= {"seen": 100}
+    counts["STS13"] = {"items": 600, "seen": 2, "in_dev": 30}
+    counts["STS15"] |= {"in_dev": 40}
+    records = [on_part("unseen", "STS12", 63.0), on_part("unseen", "STS13", 70.7)]
+    records += [on_part("rest", *x) for x in (("STS12", 63.0), ("STS13", 64.0), ("STS15", 61.0))]
     suite = read_results(finished(tmp_path, contamination=counts, records=records))
     (run,) = suite.runs
-    found = [
-        run.points(BOARDS["sts"], task, on_unseen=True)
-        for task in ("STS12", "STS13", "STS14", "Avg")
-    ]
-    assert found == pytest.approx([63.0, 70.7, 70.0, (63 + 70.7 + 5 * 70) / 7])
-    assert run.seen(STS_TASKS) == 102 / 1800
+    tasks = ("STS12", "STS13", "STS14", "STS15", "Avg")
+    found = {x: [run.points(BOARDS["sts"], task, x) for task in tasks] for x in (UNSEEN, REST)}
+    assert found[UNSEEN] == pytest.approx([63, 70.7, 70, 70, (63 + 70.7 + 5 * 70) / 7])
+    assert found[REST] == pytest.approx([63, 64, 70, 61, (63 + 64 + 61 + 4 * 70) / 7])
     assert run.contaminated(STS_TASKS) == ["STS12"]
     (row,) = systems_of(suite)
     assert row.name == "simcse, official (has seen test sentences)"
-    assert row.remark == "test sentences in its corpus: STS12 50% (63.00 on the other items)"
+    assert row.remark == "test items in its corpus: STS12 50% (63.00 on the other items)"
     assert (row.seen, row.on_unseen) == pytest.approx((100 * 102 / 1800, 69.1))
+    assert (row.in_dev, row.on_rest) == pytest.approx((100 * 70 / 1800, 468 / 7))
 
 
-def test_no_score_is_left_where_all_sentences_are_seen(tmp_path):
-    counts = {task: {"sentences": 200, "seen": 200} for task in STS_TASKS}
+def test_no_score_is_left_where_all_items_are_seen(tmp_path):
+    counts = {task: {"items": 200, "seen": 200, "in_dev": 0} for task in STS_TASKS}
     suite = read_results(finished(tmp_path, contamination=counts))
-    assert suite.runs[0].points(BOARDS["sts"], "Avg", on_unseen=True) is None
+    assert suite.runs[0].points(BOARDS["sts"], "Avg", UNSEEN) is None
     (row,) = systems_of(suite)
-    assert row.remark.startswith("test sentences in its corpus: STS12 100%, STS13 100%, STS14")
+    assert row.remark.startswith("test items in its corpus: STS12 100%, STS13 100%, STS14")
 
 
 def test_what_was_not_counted_is_unknown(tmp_path):
     suite = read_results(finished(tmp_path))
-    assert suite.runs[0].points(BOARDS["sts"], "STS12", on_unseen=True) is None
-    assert np.isnan(suite.runs[0].seen(STS_TASKS))
+    assert suite.runs[0].points(BOARDS["sts"], "STS12", UNSEEN) is None
     (row,) = systems_of(suite)
-    assert (row.remark, row.seen) == ("", None)
+    assert (row.remark, row.seen, row.in_dev, row.on_rest) == ("", None, None, None)
 
 
 @pytest.mark.parametrize(
