@@ -11,7 +11,7 @@
 >>> rows[["board", "difference", "half_width", "verdict"]].round(2)
       board  difference  half_width    verdict
 0       sts        0.06        0.36  undecided
-1  transfer        0.70        0.36     better
+1  transfer        0.70        0.36  undecided
 """
 
 import importlib

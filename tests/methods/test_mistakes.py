@@ -79,7 +79,7 @@ MISTAKES: dict[str, tuple[dict[str, list[str]], Mutation]] = {
     "dot_product_for_the_cosine": (
         POOLED, pairs("np.divide(dot, norms, out=np.zeros_like(dot), where=norms > 0)", "dot")),
     "dev_is_trained_on": (
-        CLASSIFIED, protocols("Fold(train, dev, heads", "Fold(np.append(train, dev), dev, heads")),
+        CLASSIFIED, protocols("Fold(np.arange(start, middle),", "Fold(np.arange(start, end),")),
     "features_of_the_next_sample": (
         CLASSIFIED, features("return features\n", "return np.roll(features, 1, axis=0)\n")),
     "features_without_the_last_half": (
