@@ -1,6 +1,8 @@
 """Comparisons of a suite whose spreads are moderated by each other: the estimate of the prior,
 which comparisons share it, and simulated error rates."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from scipy import special, stats
@@ -200,6 +202,17 @@ def test_false_verdicts_of_suites_stay_below_five_percent(kind):
         false, decided = worst(3, methods, kind, count)
         assert false * count <= stats.binom.ppf(0.999, count, 0.05)
         assert decided > (0.75 if kind == "lognormal 1" else 0.9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "low", "high"), [(3, 0.91, 0.93), (8, 0.94, 0.95)])
+def test_documented_coverage_where_nine_tenths_of_the_variance_are_the_baselines(n, low, high):
+    """An interval holds 0, the true difference, where p is 0.05 or more."""
+    for methods, kind in product((15, 27), VARIANCES):
+        drawn, _ = suites(np.random.default_rng(7), n, methods, (kind, 0.9), 10_000)
+        assert low < (moderated_p(drawn) >= 0.05).mean() < high
+        false, _ = false_and_decided(n, methods, (kind, 0.9), 10_000)
+        assert false < 0.0615
 
 
 KINDS = ("public", *VARIANCES)
