@@ -165,7 +165,7 @@ def compare(
 
     judged = read_suite(suite)
     pairs = compared(judged, baseline, method or [], backbone or [])
-    print(render_versus(judged.suite, pairs, out, filtered=pairs != [*judged.pairs]))
+    print(render_versus(judged.suite, pairs, out))
 
 
 @command()

@@ -203,6 +203,8 @@ def _decide(pair: PairedDifferences, p_adjusted: float, share: float) -> Decisio
     if pair.diverged:
         return Decision("undecided", pair.diverged)
     word: Word = "better" if pair.mean > 0 else "worse"
+    if pair.kind in ("items", "deterministic"):
+        word = "higher" if pair.mean > 0 else "lower"
     if pair.kind == "deterministic":
         reason = f"deterministic; tolerance {pair.tolerance:.2f}"
         if abs(pair.mean) <= pair.tolerance + ROUNDING:

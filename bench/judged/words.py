@@ -61,9 +61,13 @@ WORLD_WORDS: dict[Kind, str] = {
 
 # --- The comparison of a method with a baseline ---
 
-Word = Literal["better", "worse", "undecided"]
+# Better and worse hold at other seeds. Of two systems without seeds, higher and lower hold on other
+# test items, and say nothing of another training.
+Word = Literal["better", "worse", "higher", "lower", "undecided"]
 
-COMPARISON_SYMBOLS: dict[Word, str] = {"better": "↑", "worse": "↓", "undecided": "?"}
+COMPARISON_SYMBOLS: dict[Word, str] = {
+    "better": "↑", "worse": "↓", "higher": "△", "lower": "▽", "undecided": "?"
+}  # fmt: skip
 
 # The standing of a system in a column of a leaderboard: the best, one that cannot be told from it,
 # or, where these are more than half of the column, either.

@@ -99,11 +99,10 @@ def p_text(value: float | None) -> str:
     return score_text(value, digits=3)
 
 
-def comparison_caption(suite: Heading, pairs: Sequence[PairRow], filtered: bool = False) -> str:
+def comparison_caption(suite: Heading, pairs: Sequence[PairRow]) -> str:
     """The caption of a table of comparisons."""
     return running_text(
-        "compared.txt", suite=suite, pairs=pairs, names=names_of(pairs), by_items=by_items(pairs),
-        filtered=filtered,
+        "compared.txt", suite=suite, pairs=pairs, names=names_of(pairs), by_items=by_items(pairs)
     )  # fmt: skip
 
 
@@ -124,22 +123,18 @@ def render_versus(
     pairs: Sequence[PairRow],
     out: Path | None = None,
     figures: Path | None = None,
-    *,
-    filtered: bool = False,
 ) -> str:
     """The comparisons of a suite with a baseline as tables for the terminal. With several methods
     they show averages only, if there are any.
 
     Into `out`, tables are written in three formats, of which CSV has every task, and printed
     numbers, if there are any, as `<stem>_printed.csv`; into `figures`, by default `out`, figures.
-    `filtered` is whether these are not all pairs of the suite with its own baseline: captions then
-    name the family of the correction.
     """
     texts = []
     for rows in grouped(pairs, lambda pair: pair.board):
         board = rows[0].board
         decisive = _decisive(rows, suite.board(board).whole.overall)
-        table, text = _shown(decisive), comparison_caption(suite, decisive, filtered)
+        table, text = _shown(decisive), comparison_caption(suite, decisive)
         texts.append(plain(table, text))
         if out is None:
             continue

@@ -27,6 +27,7 @@ from bench.judged.words import (
     LEVEL,
     VERDICT_MEANINGS,
     VERDICT_SYMBOLS,
+    Word,
 )
 from bench.utils.errors import counted, listed
 from bench.utils.files import stem, write_text
@@ -197,6 +198,7 @@ _LATEX = {
     "<": "\\textless{}", ">": "\\textgreater{}", "|": "\\textbar{}",
     "`": "\\`{}", '"': "\\char34{}",
     "±": "$\\pm$", "≈": "$\\approx$", "≠": "$\\neq$", "↓": "$\\downarrow$", "↑": "$\\uparrow$",
+    "△": "$\\triangle$", "▽": "$\\bigtriangledown$",
     "×": "$\\times$", "–": "\\textendash{}", "†": "$^\\dagger$",
 }  # fmt: skip
 
@@ -248,11 +250,21 @@ def templates() -> jinja2.Environment:
     environment.filters |= {"tex": latex_text, "by": _by, "quote": shlex.quote}
     environment.globals |= {
         "score": score_text, "symbols": VERDICT_SYMBOLS, "meanings": VERDICT_MEANINGS,
-        "words": COMPARISON_SYMBOLS, "level": LEVEL, "fewest": FEWEST_SEEDS,
+        "words_of": words_of, "level": LEVEL, "fewest": FEWEST_SEEDS,
         "aggregations": AGGREGATIONS, "listed": listed, "counted": counted,
         "running_text": running_text, "board_stem": board_stem, "backbone_text": backbone_text,
     }  # fmt: skip
     return environment
+
+
+def words_of(found: Iterable[Word | None]) -> str:
+    """The symbols of comparisons with their words, as far as there are any."""
+    present = set(found)
+    shown = [word for word in COMPARISON_SYMBOLS if word in present or word == "undecided"]
+    text = ", ".join(f"{COMPARISON_SYMBOLS[word]} {word}" for word in shown)
+    if {"higher", "lower"} & present:
+        text += " (△ and ▽: on other test items; nothing is said of other trainings)"
+    return text
 
 
 def _by(rows: Iterable[Any], *names: str) -> list[list[Any]]:

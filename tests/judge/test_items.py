@@ -136,7 +136,7 @@ def test_accuracies_have_mcnemars_exact_test(only_a, only_b):
 
 
 def test_encoders_without_seeds_are_compared_by_items():
-    """`a` is clearly better than the baseline, `b` equals it but for chance."""
+    """`a` is clearly higher than the baseline, `b` equals it but for chance."""
     gold, *columns = pairs(800, [0.8, 0.9, 0.8]).T
     runs = []
     for name, column in zip(("base", "a", "b"), columns, strict=True):
@@ -146,7 +146,7 @@ def test_encoders_without_seeds_are_compared_by_items():
         runs.append(run)
     rows = against(suite(*runs), "base@official")
     a, b = (row_of(rows, "STS-B", method=name) for name in "ab")
-    assert (a.kind, a.verdict, a.items) == ("items", "better", 800)
+    assert (a.kind, a.verdict, a.items) == ("items", "higher", 800)
     error = compare_items(runs[1].items, runs[0].items, ["STS-B"], 0.0).error
     assert a.half_width == pytest.approx(stats.norm.ppf(0.975) * error)
     assert (b.verdict, b.reason) == ("undecided", "800 test items do not decide")

@@ -167,7 +167,7 @@ def test_an_untrained_method_is_compared_one_sample_and_without_backbone_on_ever
     ("tolerance", "metric", "task"), [(0.03, "spearman", "STS12"), (0.3, "accuracy", "MR")]
 )
 def test_untrained_methods_differ_by_more_than_the_tolerance(tolerance, metric, task):
-    for part, word in ((5 / 6, "undecided"), (7 / 6, "better"), (-7 / 6, "worse")):
+    for part, word in ((5 / 6, "undecided"), (7 / 6, "higher"), (-7 / 6, "lower")):
         points = {"untrained": 60 + part * tolerance, "glove": 60.0}
         runs = [scored(method, None, {task: points[method]}, metric=metric) for method in points]
         (found,) = against(suite(*runs), "glove")
