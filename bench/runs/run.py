@@ -184,8 +184,6 @@ LATER: dict[str, tuple[str, ...]] = {
     "sscl": ("average_self",),
 }  # fmt: skip
 
-_OUTSIDE = " (outside encoder)"
-
 Part = tuple[str, int, dict[str, Any]]  # name of a method, its version, hyper-parameters
 
 
@@ -217,14 +215,6 @@ class Run(Document):
     skip: str | None = None  # why this run is impossible on this backbone
     needs: dict[str, Run] = {}  # the runs whose encoders it loads, by the values that name them
     identity: dict[str, Any] = {}  # everything that affects the run's scores
-
-    @model_validator(mode="before")
-    @classmethod
-    def _outside_by_label(cls, values: Any) -> Any:
-        """Plans of before said in the label that an encoder is an outside one."""
-        if isinstance(values, dict) and values.get("label", "").endswith(_OUTSIDE):
-            return values | {"label": values["label"].removesuffix(_OUTSIDE), "outside": True}
-        return values
 
     @property
     def text(self) -> str:

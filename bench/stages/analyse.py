@@ -127,14 +127,9 @@ def _alignment(material: Material) -> dict[str, Any]:
         vectors = material.tensor(material.vectors(sentences, f"{TASK} {split}", task=True))
         first, second = vectors.split(len(pairs.first))
         gold = torch.from_numpy(pairs.gold).to(material.device)
-        rows = list({text: row for row, text in enumerate(sentences)}.values())
         results[split] = {
             "alignment": geometry.alignment(first, second, gold),
             "uniformity": geometry.uniformity(vectors),
-            "pairs": int((gold > geometry.POSITIVE).sum()),
-            "sentences": len(sentences),
-            "uniformity_distinct": geometry.uniformity(vectors[rows]) if len(rows) > 1 else None,
-            "distinct": len(rows),
         }
     return {TASK: results}
 
@@ -158,16 +153,11 @@ def layers(material: Material) -> dict[str, Any]:
     )
     first, mean = setsim_first.mean(0).tolist(), setsim_mean.mean(0).tolist()
     return {
-        "depth": depth,
-        "pairs": [[lower, lower + 1] for lower in range(1, depth)],
         "setsim": {"cls": first[1:], "mean": mean[1:]},
-        "setsim_embedding": {"cls": first[0], "mean": mean[0]},
         "toksim": {
             "without_special": toksim[has_pair].mean(0).tolist(),
             "with_special": toksim_special.mean(0).tolist(),
         },
-        "sentences": len(sentences),
-        "one_token": int((~has_pair).sum()),
     }
 
 

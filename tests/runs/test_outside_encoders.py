@@ -147,13 +147,6 @@ def test_a_folder_that_is_missing_is_no_model_of_the_hub(content, model, monkeyp
     assert (encoder.label, encoder.outside) == ("none", True)
 
 
-def test_a_plan_of_before_said_it_in_the_label(content, model):
-    _, run = planned(content({"model": str(model), "label": "Ours", "pooler": "avg"}))
-    before = run.model_dump(mode="json", exclude={"outside"})
-    before["label"] = "Ours (outside encoder)"
-    assert PlannedRun.model_validate(before) == run
-
-
 def test_a_suite_may_have_encoders_alone(tiny_data):
     made = {"suite": "alone", "data": str(tiny_data), "tasks": ["STS-B"], "encoders": ["a/b"]}
     assert [run.label for run in planned(made)] == ["b"]
