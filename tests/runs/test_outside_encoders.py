@@ -12,7 +12,7 @@ from bench.registry.backbones import backbone_fingerprint, encoder_sum
 from bench.results.suite_results import read_results
 from bench.runs import config as suites
 from bench.runs.resolve import resolve
-from bench.runs.run import PlannedRun, Run
+from bench.runs.run import Run
 from bench.stages import jobs
 from bench.utils.errors import UserError
 from tests.models.folders import pooling, prompts, write
