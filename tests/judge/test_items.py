@@ -1,12 +1,15 @@
 """Two encoders without seeds: bootstrap, exact test of accuracies, coverage of the intervals."""
 
+import os
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
 from statsmodels.stats.contingency_tables import mcnemar
 
+from bench.evaluation.scoring import read_tasks, with_keys
 from bench.judge import items
 from bench.judge.items import _ranks, compare_items
 from bench.judge.pairs import against
@@ -15,12 +18,17 @@ from tests.support.compared_runs import scored, suite
 from tests.support.rows import row_of
 
 
-def pairs(n, strengths, seed=0):
+def pairs(n, strengths, seed=0, sentences=None):
     """Gold scores in steps of 0.2, and similarities of encoders of these strengths, (n, 1 + k);
-    half of the variance of the encoders' errors is shared."""
+    half of the variance of the encoders' errors is shared. With `sentences`, the numbers (n, 2) of
+    the pairs' sentences, these are the cause of half of the variance of each part of an error."""
     rng = np.random.default_rng(seed)
     latent, shared, *errors = rng.normal(size=(2 + len(strengths), n))
     gold = np.round(5 * stats.norm.cdf(latent) / 0.2) * 0.2
+    if sentences is not None:
+        effects = rng.normal(size=(1 + len(strengths), sentences.max() + 1))
+        of_pairs = effects[:, sentences].sum(axis=2) / 2**0.5
+        shared, *errors = (of_pairs + np.array([shared, *errors])) / 2**0.5
     columns = [
         strength * latent + (1 - strength**2) ** 0.5 * (shared + error) / 2**0.5
         for strength, error in zip(strengths, errors, strict=True)
@@ -35,10 +43,10 @@ def items_of(gold, similarity, keys=None):
     return np.rec.fromarrays([first, last, gold, similarity], names="first,last,gold,similarity")
 
 
-def of_both(n, strengths, seed=0):
-    gold, a, b = pairs(n, strengths, seed).T
+def of_both(n, strengths, seed=0, sentences=None):
+    gold, a, b = pairs(n, strengths, seed, sentences).T
     # Those of another seed are other pairs.
-    keys = np.random.default_rng(seed).integers(2**62, size=n)
+    keys = np.random.default_rng(seed).integers(2**62, size=n) if sentences is None else sentences
     return items_of(gold, a, keys), items_of(gold, b, keys)
 
 
@@ -169,10 +177,21 @@ def test_items_of_logistic_regression_say_nothing_of_the_network():
 STS = (3108, 1500, 3750, 3000, 1186, 1379, 4927)
 
 
-def sample(sizes, strengths, draw):
+@cache
+def sick_r():
+    """The numbers of the sentences of SICK-R's pairs, (n, 2)."""
+    if not os.environ.get("BENCH_DATA"):
+        pytest.skip("BENCH_DATA is not set")
+    tasks = read_tasks(["SICK-R"], Path(os.environ["BENCH_DATA"]))
+    keys = with_keys(tasks, {"SICK-R": {}})["SICK-R"]
+    numbers = np.unique([keys["first"], keys["last"]], return_inverse=True)[1]
+    return numbers.reshape(2, -1).T
+
+
+def sample(sizes, strengths, draw, sentences=None):
     """The items of two encoders on sets of these sizes. Of seven, the sixth shares pairs with those
     before it as STS-B does: 1,017 of 1,379."""
-    sets = [of_both(n, strengths, [draw, number]) for number, n in enumerate(sizes)]
+    sets = [of_both(n, strengths, [draw, number], sentences) for number, n in enumerate(sizes)]
     if len(sizes) == len(STS):
         earlier = [np.concatenate(side) for side in zip(*sets[:5], strict=True)]
         picked = np.random.default_rng(draw).permutation(len(earlier[0]))[:1017]
@@ -188,13 +207,13 @@ def true_difference(strengths):
     return difference(*of_both(2_000_000, strengths, seed=99))
 
 
-def covered(sizes, strengths, draws):
+def covered(sizes, strengths, draws, sentences=None):
     """How often the 95 % interval of a difference has the true one; with several sizes that of the
     mean over tasks."""
     truth, hits = true_difference(strengths), 0
     for draw in range(draws):
         items.RESAMPLING_SEED = draw  # other resamples each time
-        a, b = sample(sizes, strengths, draw)
+        a, b = sample(sizes, strengths, draw, sentences)
         found = np.mean([difference(a[task], b[task]) for task in a])
         error = compare_items(a, b, list(a), found).error
         hits += abs(found - truth) < stats.norm.ppf(0.975) * error
@@ -221,9 +240,11 @@ def test_the_interval_covers_the_true_difference(quick):
         ("100", (100,), 1000),
         ("400", (400,), 1000),
         ("1,379", (1379,), 1000),
+        ("SICK-R's sentences", STS[-1:], 300),
         ("seven STS tasks", STS, 200),
     ],
 )
 def test_documented_coverage(label, sizes, draws, quick):
-    found = [covered(sizes, strengths, draws) for strengths in STRENGTHS]
+    sentences = sick_r() if label.startswith("SICK-R") else None
+    found = [covered(sizes, strengths, draws, sentences) for strengths in STRENGTHS]
     assert found == pytest.approx(documented(label, 2)[0], abs=0.003)
