@@ -18,9 +18,8 @@ from bench.utils.errors import UserError, did_you_mean, errors_of, suggestion
 from bench.utils.files import read_lines
 from bench.utils.validation import StrictModel, read_document
 
-EncodeSentences = Callable[
-    [Sequence[str]], np.ndarray
-]  # encodes sentences of a task: float32 (n, d)
+# Encodes sentences of a task: float32 (n, d).
+EncodeSentences = Callable[[Sequence[str]], np.ndarray]
 _CODES = {"tr": "train", "va": "dev", "te": "test"}  # of parts, in files with all of them
 Sizes = dict[str, dict[str, PositiveInt]]  # of the parts of tasks, by task and part
 

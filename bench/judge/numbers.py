@@ -27,6 +27,7 @@ from bench.results.suite_results import (
     SuiteResults,
     deviations,
     diverged,
+    planned_row,
 )
 from bench.runs.run import PlannedRun
 
@@ -339,8 +340,7 @@ def _run_scores(sides: Iterable[Side]) -> list[RunScores]:
 
 def seeds_first_planned(runs: Sequence[RunResults], key: Key) -> set[int | None]:
     """The seeds of a row for which a score was planned before the row had scores."""
-    row = [run for result in runs[:1] for run in result.row] or [result.run for result in runs]
-    first = [run for run in row if run.first_tasks or not run.added]
+    first = [run for run in planned_row(runs) if run.first_tasks or not run.added]
     return {run.seed for run in first if key in planned_scores(run, tuple(run.first_tasks))}
 
 

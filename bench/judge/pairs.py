@@ -24,7 +24,7 @@ from bench.judged.rows import NO_BACKBONE, Claim, PairRow, ScoreColumns, grouped
 from bench.judged.words import AT_LEAST, FEWEST_SEEDS, LEVEL, MOST_SEEDS, Pairing, Word
 from bench.reported import prior_sd
 from bench.reported.number import Number, numbers
-from bench.results.suite_results import RunResults, SuiteResults, diverged
+from bench.results.suite_results import RunResults, SuiteResults, diverged, planned_row
 from bench.runs.plan import named
 from bench.runs.run import PlannedRun
 from bench.utils.errors import UserError, errors_of
@@ -245,7 +245,7 @@ def decide(family: Sequence[PairedDifferences]) -> list[Decision]:
     p_values = statistics.holm([pair.deciding_p for pair in counted])
     for pair, p in zip(counted, p_values, strict=True):
         adjusted[pair] = p if pair.tested and not pair.diverged else nan
-    share = 1 / max(1, len(counted))
+    share = 1 / max(1, size_of(family))
     return [_decide(pair, adjusted.get(pair, nan), share) for pair in family]
 
 
@@ -371,8 +371,8 @@ def _comparisons(
 def first_seeds(results: Sequence[RunResults], board: Board, task: str) -> Seeds:
     """The seeds of a row for which a task was planned before the row had scores."""
     tasks = set(board.tasks if task == "Avg" else [task])
-    row = results[0].row or [result.run for result in results]
-    return {run.seed for run in row if tasks <= set(run.first_tasks) and not run.skip}
+    planned = [run for run in planned_row(results) if not run.skip]
+    return {run.seed for run in planned if tasks <= set(run.first_tasks)}
 
 
 def of_both(a: Seeds, b: Seeds) -> Seeds:

@@ -91,6 +91,11 @@ class RunResults:
         return [task for task in tasks if self.share("seen", [task]) >= REMARKABLE]
 
 
+def planned_row(results: Sequence[RunResults]) -> Sequence[PlannedRun]:
+    """All runs of the row of these results that are planned, or were when a score was there."""
+    return (results[0].row if results else ()) or [result.run for result in results]
+
+
 def deviations(runs: Iterable[PlannedRun]) -> list[str]:
     """How the trainings of planned runs differ from those of papers, as clauses."""
     trained = [run for run in runs if run.seed is not None]

@@ -1,7 +1,6 @@
 """Test items that stand in a training corpus or a dev set: what counts as the same sentence, the
 counts of tasks, and the scores on the others."""
 
-import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,6 @@ from bench.datasets import sts
 from bench.datasets.contamination import contamination, in_corpora, normalised
 from bench.datasets.corpora import read_sentences
 from bench.datasets.labelled import LabelledTask, Samples
-from bench.datasets.manifest import manifest
 from bench.datasets.tasks import STS_TASKS
 from bench.evaluation.scoring import read_tasks, score_vectors, with_keys
 from bench.runs.resolve import resolve
@@ -136,13 +134,9 @@ def test_only_trained_runs_have_dev_sets(tiny_bert, tiny_data, tiny_corpus, tmp_
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not os.environ.get("BENCH_DATA"), reason="BENCH_DATA is not set")
-def test_the_dev_sets_in_the_real_test_sets():
+def test_the_dev_sets_in_the_real_test_sets(senteval):
     """The counts of docs/findings.md and docs/protocol.md, by a plain rule for words."""
-    data = Path(os.environ["BENCH_DATA"])
-    if manifest(data).name != "senteval":
-        pytest.skip("BENCH_DATA holds another data set")
-    tasks = [sts.read(task, data) for task in STS_TASKS]
+    tasks = [sts.read(task, senteval) for task in STS_TASKS]
 
     def golds(task):
         values = np.concatenate([subset.gold for subset in task.subsets])
@@ -153,11 +147,12 @@ def test_the_dev_sets_in_the_real_test_sets():
     tests = [golds(task) for task in tasks]
     counts = {"STS-B": [259, 81, 193, 580, 22, 4, 10], "SICK-R": [4, 0, 0, 0, 0, 2, 11]}
     for name, expected in counts.items():
-        dev = dict(golds(sts.read(name, data, "dev")))
+        dev = dict(golds(sts.read(name, senteval, "dev")))
         plain = [sum(pair in dev for pair, _ in test) for test in tests]
-        found = contamination(tasks, [], [name], data)
+        found = contamination(tasks, [], [name], senteval)
         assert [in_dev.sum() for _, in_dev in found.values()] == plain == expected
-    dev, pairs = golds(sts.read("STS-B", data, "dev")), {pair for x in tests[:5] for pair, _ in x}
+    dev = golds(sts.read("STS-B", senteval, "dev"))
+    pairs = {pair for x in tests[:5] for pair, _ in x}
     assert (sum(pair in pairs for pair, _ in dev), len(dev)) == (1131, 1500)
     known = dict(dev)
     others = [sum(abs(known.get(x, gold) - gold) > 1e-9 for x, gold in test) for test in tests]

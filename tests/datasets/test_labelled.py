@@ -1,7 +1,6 @@
 """Transfer and probing tasks: reading the files in all their quirks, in the order on which folds
 depend."""
 
-import os
 import re
 from collections import Counter
 from pathlib import Path
@@ -247,19 +246,10 @@ def test_the_shipped_manifest_adds_up():
     assert all(listed.probing[task] == expected for task in PROBING_TASKS)
 
 
-@pytest.fixture
-def real_data():
-    if not os.environ.get("BENCH_DATA"):
-        pytest.skip("BENCH_DATA is not set")
-    return Path(os.environ["BENCH_DATA"])
-
-
 @pytest.mark.slow
-def test_the_real_files(real_data):
-    if manifest(real_data).name != "senteval":
-        pytest.skip("BENCH_DATA holds another data set")
-    counts = manifest(real_data).transfer
-    tasks = {task: labelled.read(task, real_data) for task in TRANSFER_TASKS}
+def test_the_real_files(senteval):
+    counts = manifest(senteval).transfer
+    tasks = {task: labelled.read(task, senteval) for task in TRANSFER_TASKS}
     for task, read in tasks.items():
         sizes = {split: len(samples.labels) for split, samples in read.splits.items()}
         assert sizes == PUBLISHED[task]

@@ -2,7 +2,6 @@
 fractions."""
 
 import math
-import os
 import random
 import re
 from fractions import Fraction
@@ -134,12 +133,8 @@ def test_the_shipped_manifest_adds_up():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not os.environ.get("BENCH_DATA"), reason="BENCH_DATA is not set")
-def test_the_real_files():
-    data = Path(os.environ["BENCH_DATA"])
-    if manifest(data).name != "senteval":
-        pytest.skip("BENCH_DATA holds another data set")
-    assert len(sentences([sts.read(task, data) for task in STS_TASKS])) == 26083
+def test_the_real_files(senteval):
+    assert len(sentences([sts.read(task, senteval) for task in STS_TASKS])) == 26083
 
 
 # The oracle: no numpy, no scipy, nothing of the project
