@@ -1,6 +1,6 @@
 """Whether the order of printed rows holds: Kendall's tau-b between printed and measured averages.
 
-docs/statistics.md, "Order and gains", has the formulas and how often the intervals are right.
+docs/error-rates.md, "Order and gains", has the formulas and how often the intervals are right.
 """
 
 from collections.abc import Iterable, Sequence

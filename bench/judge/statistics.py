@@ -1,4 +1,4 @@
-"""Intervals, quantiles and corrections behind the verdicts, derived in docs/statistics.md."""
+"""Intervals, quantiles and corrections behind the verdicts, derived in docs/error-rates.md."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
@@ -15,13 +15,13 @@ from bench.judged.words import FEWEST_SEEDS, LEVEL, MOST_SEEDS
 
 ROUNDING = 1e-9  # slack for binary fractions: |77.63 - 77.65| must not exceed 0.02
 # Weight of the prior standard deviation, in degrees of freedom. The prior comes from another code
-# base and from SimCSE alone, so it counts as a few seeds and no more; docs/statistics.md shows the
+# base and from SimCSE alone, so it counts as a few seeds and no more; docs/error-rates.md shows the
 # error rates that led to 3.
 PRIOR_DF = 3
 # How much smaller the level is before and after the planned seeds (docs/statistics.md).
 OTHER_LOOKS = 20
 # The prior that is estimated from the comparisons of a suite: the fewest of them, and its greatest
-# weight in degrees of freedom. They keep the error rates of docs/statistics.md.
+# weight in degrees of freedom. They keep the rates of docs/error-rates.md.
 FEWEST_SPREADS = 15
 MOST_ESTIMATED_DF = 4
 
@@ -68,7 +68,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 def standard_deviation(scores: Sequence[float]) -> float:
     """Sample standard deviation (n - 1) of at least two scores: `statistics.stdev` up to the last
-    bit, 20 times as fast, since the simulations behind docs/statistics.md call it per cell."""
+    bit, 20 times as fast, since the simulations behind docs/error-rates.md call it per cell."""
     mean = fmean(scores)
     return sqrt(fsum((score - mean) ** 2 for score in scores) / (len(scores) - 1))
 

@@ -1,5 +1,5 @@
-"""The verdict on a printed number, given our seeds. docs/statistics.md states the rule and its
-error rates."""
+"""The verdict on a printed number, given our seeds. docs/statistics.md states the rule,
+docs/error-rates.md how often it errs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

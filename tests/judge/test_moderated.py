@@ -215,6 +215,35 @@ def test_documented_coverage_where_nine_tenths_of_the_variance_are_the_baselines
         assert false < 0.0615
 
 
+def followed(planned, moderate, source, count):
+    """Share of suites of 27 methods that do not differ from the baseline in which a look at the
+    planned seeds gives a false verdict, and in which any look after each seed does, from three to
+    twenty more than planned."""
+    drawn, _ = suites(np.random.default_rng(planned), planned + 20, 27, source, count)
+    means = {n: drawn[..., :n].mean(-1) for n in range(3, planned + 21)}
+    rejected = {}
+    for n in means:
+        # What the first seeds decided stays, as long as the mean keeps its sign.
+        p = moderated_p(drawn[..., :n], moderate) * 20 * max(n, planned) / min(n, planned)
+        if n >= planned:
+            first = moderated_p(drawn[..., :planned], moderate)
+            p = np.where(means[n] * means[planned] > 0, np.minimum(p, first), p)
+        rejected[n] = holm_rejects(p).any(-1)
+    return rejected[planned].mean(), np.logical_or.reduce([*rejected.values()]).mean()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("planned", [3, 8])
+@pytest.mark.parametrize(
+    ("moderate", "kind", "most"),
+    [(False, "equal", 0.059), (True, "equal", 0.045), (True, "lognormal 1", 0.045)],
+)
+def test_looks_at_a_suite_of_equal_methods_add_at_most_one_percent(planned, moderate, kind, most):
+    once, often = followed(planned, moderate, (kind, 0.5), 10_000)
+    assert often - once <= 0.01
+    assert often * 10_000 <= stats.binom.ppf(0.999, 10_000, most)
+
+
 KINDS = ("public", *VARIANCES)
 
 

@@ -1,7 +1,7 @@
 """The rule of docs/statistics.md for the best of a column, restated in numpy for many columns at
 once, and how often the true best is marked.
 
-python -m tests.oracles.best_rule    # writes the tables of docs/statistics.md
+python -m tests.oracles.best_rule    # writes the tables of docs/error-rates.md
 """
 
 from itertools import product
@@ -92,7 +92,7 @@ COUNT = 10_000
 
 
 def tables(count: int) -> dict[str, str]:
-    """The tables of docs/statistics.md as Markdown, by name."""
+    """The tables of docs/error-rates.md as Markdown, by name."""
     rows: dict[str, list[dict[str, str]]] = {"best": [], "best-apart": []}
     for kind in KINDS:
         row = {"draws": kind}

@@ -1,7 +1,7 @@
 """How often the interval of Kendall's tau contains the tau of the true means, and how often tau is
 below the expected one although print is one more run of each row.
 
-python -m tests.oracles.order_coverage    # writes the tables of docs/statistics.md
+python -m tests.oracles.order_coverage    # writes the tables of docs/error-rates.md
 """
 
 from collections.abc import Callable, Iterator

@@ -1,6 +1,6 @@
 """The rule of docs/statistics.md for many draws at once, restated in numpy, and how often it errs.
 
-python -m tests.oracles.verdict_rule    # writes the tables and the figure of docs/statistics.md
+python -m tests.oracles.verdict_rule    # writes the tables and the figure of docs/error-rates.md
 """
 
 import re
@@ -82,7 +82,7 @@ def moments(backbone: str) -> tuple[Array, Array]:
 
 
 def documented(label: str, columns: int) -> list[list[float]]:
-    """The rates of each row of docs/statistics.md with a label and a number of columns."""
+    """The rates of each row of docs/error-rates.md with a label and a number of columns."""
     text = DOCUMENT.read_text(encoding="utf-8")
     rows = re.findall(rf"^\| {label} \| (.*) \|$", text, re.MULTILINE)
     rates = [[float(rate) / 100 for rate in row.split(" | ")] for row in rows]
@@ -214,7 +214,7 @@ def percent(share: float) -> str:
 
 
 def tables(papers: int) -> dict[str, str]:
-    """The tables of docs/statistics.md as Markdown, by name."""
+    """The tables of docs/error-rates.md as Markdown, by name."""
 
     def false(n: int, **given: Any) -> str:
         return percent(false_accusations(n, papers=papers, **given))
