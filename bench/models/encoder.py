@@ -274,9 +274,13 @@ class TransformerEncoder:
         self, sequences: Tokens, pool: Callable[[States, Tensor], Tensor] | None, spans: Any
     ) -> Tensor:
         pooler = self.pooler if pool is None else ""
-        pad_id, device = self.tokenizer.pad_token_id, next(self.model.parameters()).device
         rows = [*sequences, *spans] if "contrast" in pooler else sequences
-        batch = Batch.of(rows, pad_id, device, POSITIONS.get(pooler))
+        batch = Batch.of(
+            rows,
+            self.tokenizer.pad_token_id,
+            next(self.model.parameters()).device,
+            POSITIONS.get(pooler),
+        )
         if "-" in pooler:
             return self._steered(batch)[: len(sequences)]
         if pooler == "cls":
@@ -287,7 +291,7 @@ class TransformerEncoder:
         if spans is not None:
             index, bounds = token_positions(mask), to_device(torch.tensor(spans), mask.device)
             mask = ((bounds[:, :1] < index) & (index <= bounds[:, 1:])).to(mask)
-        return (pool or POOLER_FUNCTIONS[self.pooler])(states.float(), mask)
+        return (pool or POOLER_FUNCTIONS[pooler])(states.float(), mask)
 
     def save(self, folder: Path) -> dict[str, Any]:
         self.model.save_pretrained(folder, safe_serialization=True)

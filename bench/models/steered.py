@@ -32,7 +32,7 @@ def check_marks(pooler: str | None, template: str | None) -> None:
         raise UserError(
             f"the template {text!r} lacks {SENTENCE}, or does not fit pooler '{pooler}'; write "
             "<contrast> between two texts for contrast-..., <prepend> before the sentence for "
-            "prepend-..., and neither for another pooler"
+            "prepend-..., and neither for another pooler; avg_first_last_64 takes no template"
         )
 
 
@@ -57,14 +57,18 @@ def steering(
         place = text.index(PREPEND)
         text = text.replace(PREPEND, blank_token(tokenizer))
         place = tokenizer(text).char_to_token(place)
-        layers = range(int(numbers[0]), int(numbers[1])) or "-"
-        names = [f"layers.{layer}" for layer in layers]
+        # Without a layer the name is one that no model has.
+        names = [f"layers.{i}" for i in range(int(numbers[0]), int(numbers[1])) or "-"]
     modules = dict(model.named_modules())
     output = int(numbers[-1]) if numbers else 0
-    if not modules.keys() >= {*names} or output > getattr(model.config, "num_hidden_layers", 0):
+    if (
+        not modules.keys() >= {*names}
+        or output > getattr(model.config, "num_hidden_layers", 0)
+        or (names and int(numbers[0]) >= output)
+    ):
         raise UserError(
-            f"pooler '{pooler}' names a layer that the {model.config.model_type} does not have, or "
-            "one without self_attn.o_proj; name others, or another pooler"
+            f"pooler '{pooler}' names a layer that the {model.config.model_type} does not have, "
+            "one without self_attn.o_proj, or one behind its output; name others, or another pooler"
         )
 
     def steered(batch: Batch) -> Tensor:

@@ -154,7 +154,8 @@ def test_marks_that_do_not_fit_a_pooler_are_refused(pooler, template, folders):
     [
         ("llama", "contrast-2-0.5-2"), ("llama", "contrast-0-0.5-3"), ("llama", "last-3"),
         ("llama", "prepend-1-3-2"), ("llama", "prepend-1-1-2"), ("gpt2", "contrast-0-0.5-2"),
-        ("gpt2", "prepend-0-1-2"), ("mamba", "contrast-0-0.5-2"),
+        ("gpt2", "prepend-0-1-2"), ("mamba", "contrast-0-0.5-2"), ("llama", "contrast-1-0.5-1"),
+        ("llama", "prepend-1-2-1"),
     ],
 )  # fmt: skip
 def test_layers_that_a_model_lacks_are_refused(kind, pooler, folders):
