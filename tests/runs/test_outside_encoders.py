@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from bench.models.load import load_encoder, save_encoder
+from bench.models.load import Model, load_encoder, save_encoder
 from bench.registry.backbones import backbone_fingerprint, encoder_sum
 from bench.results.suite_results import read_results
 from bench.runs import config as suites
@@ -78,6 +78,28 @@ def test_a_template_is_written_in_the_text_of_the_run(content, model):
             planned(content({**entry, "template": template}))
     with pytest.raises(UserError, match="'<name>' lacks <sentence>"):
         planned(content({"model": "owner/none", "pooler": "last", "template": "<name>"}))
+
+
+def test_poolers_with_numbers_are_written_in_the_text_of_the_run(content, model):
+    texts = '"<sentence>", in a word:"', 'Not of "<sentence>", briefly:"'
+    entries = [
+        {"pooler": "contrast-4-0.5-27", "template": "\n<contrast> ".join(texts)},
+        {"pooler": "contrast-4-norm-27", "template": "<contrast>".join(texts)},
+        {"pooler": "prepend-1-7-27", "template": f"<prepend> {texts[0]}"},
+        {"pooler": "last-27"},
+    ]
+    runs = planned(content(*({"model": str(model), "label": e["pooler"], **e} for e in entries)))
+    for run, entry in zip(runs[1:], entries, strict=True):
+        assert run.parts[0][2].items() >= entry.items()
+        places = {"backbone_name": "none", "corpus": "", "data": run.data, "seed": None}
+        assert resolve(run.text, **places).id == run.id
+        read = Model.read(Model(str(model), **entry).label)
+        assert read == Model(str(model), **entry)
+    assert len({run.id for run in runs}) == 5
+    with pytest.raises(UserError, match="does not fit pooler 'last'"):
+        planned(content({"model": str(model), **entries[0], "pooler": "last"}))
+    with pytest.raises(UserError, match="'pooler' should match pattern"):
+        published(model, pooler="contrast-4")
 
 
 def test_changed_files_are_another_run(model):
