@@ -207,7 +207,7 @@ class TransformerEncoder:
         longest = self._limit - room
         if self._text:
             tokens, spans = templated_ids(self.tokenizer, sentences, self._text, longest)
-            for text in self._auxiliary:
+            for text in self._auxiliary:  # at most one
                 return tokens, templated_ids(self.tokenizer, sentences, text, longest)[0]
             return tokens, None if self.pooler == "last" else spans
         if not sentences or (not room and all(text in self._cached_tokens for text in sentences)):
@@ -220,7 +220,7 @@ class TransformerEncoder:
         tokens: Sequence[Sequence[int]],
         pool: Callable[[States, Tensor], Tensor] | None = None,
         width: int | None = None,
-        spans: Sequence[tuple[int, int]] | None = None,
+        spans: Sequence[Any] | None = None,
     ) -> np.ndarray:
         """Encode token ids of sentences, special tokens included: float32 (n, width), in order.
 
@@ -228,6 +228,7 @@ class TransformerEncoder:
             pool: replaces the pooler; maps all hidden states and the attention mask to vectors.
             width: of the vectors; by default the hidden size of the model.
             spans: which tokens of each sentence the pooler sees, from and up to; by default all.
+                For contrastive prompting, its token ids in the auxiliary text.
         """
         weight = next(self.model.parameters())
         device = weight.device
