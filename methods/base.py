@@ -9,6 +9,7 @@ from methods.contract import (
     LABEL,
     LANGUAGE_MODEL,
     MODEL,
+    POOLER_PATTERN,
     POOLERS,
     SHARED_RECIPE,
     TARGET,

@@ -4,7 +4,16 @@ from typing import Any, Literal, Self
 
 from pydantic import model_validator
 
-from methods.base import LABEL, MODEL, Context, Count, Field, HyperParameters, Method, Pooler
+from methods.base import (
+    LABEL,
+    MODEL,
+    POOLER_PATTERN,
+    Context,
+    Count,
+    Field,
+    HyperParameters,
+    Method,
+)  # fmt: skip
 
 
 class Published(Method):
@@ -18,7 +27,9 @@ class Published(Method):
             "princeton-nlp/unsup-simcse-bert-base-uncased", json_schema_extra=LABEL | MODEL
         )
         """what is scored, of safetensors weights"""
-        pooler: Pooler | None = Field("cls_before_pooler", json_schema_extra=LABEL)
+        pooler: str | None = Field(
+            "cls_before_pooler", pattern=f"^({POOLER_PATTERN})$", json_schema_extra=LABEL
+        )
         """none: the checkpoint's own"""
         prompt: str | None = None
         """by name, `""` for none; none: the default"""

@@ -34,6 +34,7 @@ from bench.models.packed_forward import (
     token_positions,
 )
 from bench.models.side_by_side import side_by_side
+from bench.models.steered import steering
 from bench.models.transformer import (
     FLOAT32,
     load_backbone,
@@ -153,6 +154,8 @@ class TransformerEncoder:
         text around a sentence, and token ids of sentences that are encoded repeatedly."""
         self.model, self.tokenizer, self.pooler = model, tokenizer, pooler
         self.template = template
+        steered = steering(model, tokenizer, pooler, template or "")
+        self._text, self._auxiliary, self._steered = steered
         self._cached_tokens = {} if cached_tokens is None else cached_tokens
         self._positions = POSITIONS.get(pooler)
         self._limit = self._positions or longest_input(model, tokenizer)
@@ -184,11 +187,7 @@ class TransformerEncoder:
 
     def tokenize(self, sentences: Sequence[str], room: int = 0) -> list[list[int]]:
         """Token ids, special tokens included, with room for tokens that the caller adds."""
-        if self.template:
-            return templated_ids(self.tokenizer, sentences, self.template, self._limit - room)[0]
-        if not sentences or (not room and all(text in self._cached_tokens for text in sentences)):
-            return [self._cached_tokens[text] for text in sentences]
-        return token_ids(self.tokenizer, sentences, self._limit - room)
+        return self._spanned(sentences, room)[0]
 
     def read_tokens(self, sentences: Sequence[str], folder: Path) -> None:
         """Take the token ids of distinct sentences from a file in `folder`, written if missing;
@@ -202,12 +201,18 @@ class TransformerEncoder:
         tokens, spans = self._spanned(sentences)
         return self.encode_tokens(tokens, spans=spans)
 
-    def _spanned(self, sentences: Sequence[str]) -> tuple[Tokens, Sequence[tuple[int, int]] | None]:
-        """Token ids, and which of them the pooler sees; None: all."""
-        if not self.template:
-            return self.tokenize(sentences), None
-        tokens, spans = templated_ids(self.tokenizer, sentences, self.template, self._limit)
-        return tokens, None if self.pooler == "last" else spans
+    def _spanned(self, sentences: Sequence[str], room: int = 0) -> tuple[list[list[int]], Any]:
+        """Token ids, and which of them the pooler sees; None: all. For contrastive prompting, those
+        of the auxiliary text instead."""
+        longest = self._limit - room
+        if self._text:
+            tokens, spans = templated_ids(self.tokenizer, sentences, self._text, longest)
+            for text in self._auxiliary:  # at most one
+                return tokens, templated_ids(self.tokenizer, sentences, text, longest)[0]
+            return tokens, None if self.pooler == "last" else spans
+        if not sentences or (not room and all(text in self._cached_tokens for text in sentences)):
+            return [self._cached_tokens[text] for text in sentences], None
+        return token_ids(self.tokenizer, sentences, longest), None
 
     @torch_defaults()
     def encode_tokens(
@@ -215,7 +220,7 @@ class TransformerEncoder:
         tokens: Sequence[Sequence[int]],
         pool: Callable[[States, Tensor], Tensor] | None = None,
         width: int | None = None,
-        spans: Sequence[tuple[int, int]] | None = None,
+        spans: Sequence[Any] | None = None,
     ) -> np.ndarray:
         """Encode token ids of sentences, special tokens included: float32 (n, width), in order.
 
@@ -223,6 +228,7 @@ class TransformerEncoder:
             pool: replaces the pooler; maps all hidden states and the attention mask to vectors.
             width: of the vectors; by default the hidden size of the model.
             spans: which tokens of each sentence the pooler sees, from and up to; by default all.
+                For contrastive prompting, its token ids in the auxiliary text.
         """
         weight = next(self.model.parameters())
         device = weight.device
@@ -233,7 +239,8 @@ class TransformerEncoder:
         # Nothing says that a model's own forward pass may run in several threads.
         is_alone = device.type == "cpu" and not is_packed(self.model)
         layers = getattr(self.model.config, "num_hidden_layers", 0) + 1
-        size = layers * self.model.config.hidden_size * weight.element_size()
+        texts = 1 + len(self._auxiliary)
+        size = texts * layers * self.model.config.hidden_size * weight.element_size()
         budget = ALONE if is_alone else TOKEN_BUDGET[device.type]
         batches = list(length_batches(lengths, min(budget, STATE_BYTES // size)))
         order = to_device(torch.tensor([row for rows in batches for row in rows]), device)
@@ -241,10 +248,9 @@ class TransformerEncoder:
         @torch.inference_mode()
         def encode(part: tuple[list[int], Tensor], _: object) -> int:
             rows, index = part
-            sequences, pad_id = [tokens[row] for row in rows], self.tokenizer.pad_token_id
-            batch = Batch.of(sequences, pad_id, device, positions)
+            sequences = [tokens[row] for row in rows]
             within = spans and [spans[row] for row in rows]
-            vectors.index_copy_(0, index, self._pooled(batch, pool, within).float())
+            vectors.index_copy_(0, index, self._pooled(sequences, pool, within).float())
             return len(rows)
 
         progress = Progress(len(tokens), "encode")
@@ -259,29 +265,34 @@ class TransformerEncoder:
         """Encode one batch with the dropout of training, float32 (n, d), drawn from `seed`. The
         state of torch's global generators is restored."""
         device = next(self.model.parameters()).device
-        (tokens, spans), pad_id = self._spanned(sentences), self.tokenizer.pad_token_id
-        batch = Batch.of(tokens, pad_id, device, self._positions)
+        tokens, spans = self._spanned(sentences)
         restored = torch.random.fork_rng([device] if device.type == "cuda" else [])
         with restored, training_mode(self.model, True):
             seed_torch(seed, device)
-            return self._pooled(batch, None, spans).float().cpu().numpy()
+            return self._pooled(tokens, None, spans).float().cpu().numpy()
 
     def _pooled(
-        self,
-        batch: Batch,
-        pool: Callable[[States, Tensor], Tensor] | None,
-        spans: Sequence[tuple[int, int]] | None,
+        self, sequences: Tokens, pool: Callable[[States, Tensor], Tensor] | None, spans: Any
     ) -> Tensor:
-        if pool is None and self.pooler == "cls":
+        pooler = self.pooler if pool is None else ""
+        rows = [*sequences, *spans] if "contrast" in pooler else sequences
+        batch = Batch.of(
+            rows,
+            self.tokenizer.pad_token_id,
+            next(self.model.parameters()).device,
+            POSITIONS.get(pooler),
+        )
+        if "-" in pooler:
+            return self._steered(batch)[: len(sequences)]
+        if pooler == "cls":
             return pooler_output(self.model, batch)
-        first_only = pool is None and self.pooler in FIRST_ONLY
-        last_only = pool is None and self.pooler in LAST_ONLY
+        first_only, last_only = pooler in FIRST_ONLY, pooler in LAST_ONLY
         states = forward(self.model, batch, first_only=first_only, last_only=last_only)
         mask = batch.mask
         if spans is not None:
             index, bounds = token_positions(mask), to_device(torch.tensor(spans), mask.device)
             mask = ((bounds[:, :1] < index) & (index <= bounds[:, 1:])).to(mask)
-        return (pool or POOLER_FUNCTIONS[self.pooler])(states.float(), mask)
+        return (pool or POOLER_FUNCTIONS[pooler])(states.float(), mask)
 
     def save(self, folder: Path) -> dict[str, Any]:
         self.model.save_pretrained(folder, safe_serialization=True)

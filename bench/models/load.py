@@ -37,12 +37,12 @@ from bench.download.hub import retrying
 from bench.models.defaults import torch_defaults
 from bench.models.encoder import Encoder, TransformerEncoder
 from bench.models.float32 import ELSEWHERE, float32_products
-from bench.models.packed_forward import POOLER_NAMES, POSITIONS, SYNONYMS, check_pooler
+from bench.models.packed_forward import POOLER_NAMES, SYNONYMS, check_pooler
+from bench.models.steered import check_marks
 from bench.models.transformer import (
     DTYPES,
     FLOAT32,
     PROBES,
-    SENTENCE,
     blank_token,
     check_folder,
     find_model,
@@ -115,8 +115,6 @@ def load_encoder(
     check_options(pooler, template, dtype)
     folder = find_model(model)
     kind = check_files(folder, pooler, prompt, template, dtype)
-    if kind == TRANSFORMER and pooler is None:
-        raise UserError(f"{model} stores no pooler; name one of {', '.join(POOLER_NAMES)}")
     if kind == TRANSFORMER:
         stored = {"pooler": pooler, "template": template, "dtype": dtype}
         encoder: Encoder = TransformerEncoder.load(folder, stored, device=device)
@@ -146,10 +144,7 @@ def check_options(pooler: str | None, template: str | None, dtype: str) -> None:
         check_pooler(pooler)
     if dtype not in DTYPES:
         raise UserError(f"unknown dtype '{dtype}'{did_you_mean(dtype, DTYPES)}")
-    if template is not None and SENTENCE not in template:
-        raise UserError(f"the template '{template}' lacks {SENTENCE}; write it where that stands")
-    if template is not None and pooler in POSITIONS:
-        raise UserError(f"pooler '{pooler}' averages padding and takes no template; omit one")
+    check_marks(pooler, template)
 
 
 def check_files(
@@ -184,6 +179,8 @@ def check_files(
     else:
         check_folder(folder)
         kind = TRANSFORMER
+        if pooler is None:
+            raise UserError(f"{folder} stores no pooler; name one of {', '.join(POOLER_NAMES)}")
     if prompt:
         raise UserError(f"{folder} has no prompts, or the pooler leaves them out; omit the prompt")
     return kind

@@ -12,6 +12,7 @@ vector a sentence of the hidden states (docs/methods.md#vectors).
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -24,8 +25,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bench.utils.errors import UserError, did_you_mean
+from methods.base import POOLER_PATTERN, Tokens, masked_mean, to_device
 from methods.base import POOLERS as POOLER_NAMES
-from methods.base import Tokens, masked_mean, to_device
 
 PACKED = ("bert", "roberta", "xlm-roberta")  # model types with the same layer structure
 
@@ -336,9 +337,12 @@ SYNONYMS = {
 
 
 def check_pooler(name: str) -> None:
-    if name not in POOLER_NAMES:
+    if not re.fullmatch(POOLER_PATTERN, name):
         hint = did_you_mean(SYNONYMS.get(name.lower(), name), POOLER_NAMES)
-        raise UserError(f"unknown pooler '{name}'{hint}")
+        raise UserError(
+            f"unknown pooler '{name}'{hint}; with numbers there are last-OUTPUT, "
+            "contrast-LAYER-STRENGTH-OUTPUT and prepend-FIRST-END-OUTPUT"
+        )
 
 
 def layer_weights(pooler: str, depth: int) -> Tensor:

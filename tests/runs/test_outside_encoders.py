@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from bench.models.load import load_encoder, save_encoder
+from bench.models.load import Model, load_encoder, save_encoder
 from bench.registry.backbones import backbone_fingerprint, encoder_sum
 from bench.results.suite_results import read_results
 from bench.runs import config as suites
@@ -80,6 +80,28 @@ def test_a_template_is_written_in_the_text_of_the_run(content, model):
         planned(content({"model": "owner/none", "pooler": "last", "template": "<name>"}))
 
 
+def test_poolers_with_numbers_are_written_in_the_text_of_the_run(content, model):
+    texts = '"<sentence>", in a word:"', 'Not of "<sentence>", briefly:"'
+    entries = [
+        {"pooler": "contrast-4-0.5-27", "template": "\n<contrast> ".join(texts)},
+        {"pooler": "contrast-4-norm-27", "template": "<contrast>".join(texts)},
+        {"pooler": "prepend-1-7-27", "template": f"<prepend> {texts[0]}"},
+        {"pooler": "last-27"},
+    ]
+    runs = planned(content(*({"model": str(model), "label": e["pooler"], **e} for e in entries)))
+    for run, entry in zip(runs[1:], entries, strict=True):
+        assert run.parts[0][2].items() >= entry.items()
+        places = {"backbone_name": "none", "corpus": "", "data": run.data, "seed": None}
+        assert resolve(run.text, **places).id == run.id
+        read = Model.read(Model(str(model), **entry).label)
+        assert read == Model(str(model), **entry)
+    assert len({run.id for run in runs}) == 5
+    with pytest.raises(UserError, match="does not fit pooler 'last'"):
+        planned(content({"model": str(model), **entries[0], "pooler": "last"}))
+    with pytest.raises(UserError, match="'pooler' should match pattern"):
+        published(model, pooler="contrast-4")
+
+
 def test_changed_files_are_another_run(model):
     """Fails if the folder's name identifies it, or if a file's time does."""
     before = published(model).id
@@ -119,7 +141,7 @@ def test_the_folder_of_a_run_is_that_of_its_encoder(model, tmp_path):
     ("encoders", "message"),
     [
         ([{"model": "./none", "pooler": "avg"}], "'none': model folder ./none does not exist"),
-        (["{model}"], "names no pooler; set 'pooler' to one of cls,"),
+        (["{model}"], "stores no pooler; name one of cls,"),
         ([{"model": "{model}", "pooler": "avg"}] * 2, "'mine' is listed twice; give each"),
         ([{"model": "{model}", "pooler": "avg", "label": name} for name in ("a", "b")],
          "'b' is the same as 'a'; remove one"),
