@@ -42,7 +42,6 @@ from bench.models.transformer import (
     DTYPES,
     FLOAT32,
     PROBES,
-    SENTENCE,
     blank_token,
     check_folder,
     find_model,
@@ -61,6 +60,7 @@ from bench.registry.backbones import (
     refuse_unread,
 )
 from bench.registry.methods import FAILURES, describe_error, method_classes
+from bench.registry.templates import SENTENCE, templates_of
 from bench.utils.brackets import read_keys
 from bench.utils.errors import UserError, did_you_mean, warn
 from bench.utils.files import atomic_folder, read_json, read_settings, sha256_text, slug, write_json
@@ -146,10 +146,10 @@ def check_options(pooler: str | None, template: str | None, dtype: str) -> None:
         check_pooler(pooler)
     if dtype not in DTYPES:
         raise UserError(f"unknown dtype '{dtype}'{did_you_mean(dtype, DTYPES)}")
-    if template is not None and SENTENCE not in template:
-        raise UserError(f"the template '{template}' lacks {SENTENCE}; write it where that stands")
     if template is not None and pooler in POSITIONS:
         raise UserError(f"pooler '{pooler}' averages padding and takes no template; omit one")
+    if template is not None and len(templates_of(template)) > 1:
+        raise UserError(f"'{template}' names several templates; write one with {SENTENCE}")
 
 
 def check_files(
@@ -411,6 +411,13 @@ class Model:
     @property
     def _given(self) -> dict[str, Any]:
         return {key: getattr(self, key) for key in KEYS}
+
+    @property
+    def of_set(self) -> list[Model]:
+        """The model with each template of the set that its template names; else itself."""
+        if self.template is None:
+            return [self]
+        return [replace(self, template=text) for text in templates_of(self.template)]
 
     @property
     def is_function(self) -> bool:
