@@ -252,11 +252,12 @@ def _over_templates(pair: PairedDifferences, share: float) -> str:
     text = f"higher in {higher} of {pair.n} templates"
     if not pair.template_items:
         return text
-    level, shown = share * LEVEL / pair.n, [0, 0]  # lower, higher
+    above = below = 0
     for difference, items in zip(pair.differences, pair.template_items, strict=True):
-        if items and items.p_value < level:
-            shown[difference > 0] += 1
-    return f"{text}; on other test items higher in {shown[1]} and lower in {shown[0]}"
+        if items and items.p_value < share * LEVEL / pair.n:
+            above += difference > 0
+            below += difference < 0
+    return f"{text}; on other test items higher in {above} and lower in {below}"
 
 
 def size_of(family: Sequence[PairedDifferences]) -> int:
@@ -379,7 +380,9 @@ def _comparisons(
             sides = results_a[0].items, results_b[0].items
             items = compare_items(*sides, tasks, a[None] - b[None])
         by_template: list[ItemDifference | None] = []
-        if has_templates(a) or has_templates(b):
+        if results_a[0].run.template or results_b[0].run.template:
+            if not (a and b):  # without a test it counts in no family
+                continue
             a, b = _beside_templates(a), _beside_templates(b)
             by_template = _items_of_templates(results_a, results_b, board, task)
         if is_sts and board.is_in_print(task):

@@ -259,3 +259,11 @@ def test_every_score_is_a_line_of_csv():
     assert list(table["model"]) == ["a"] * len(CELLS) + ["b"] * len(CELLS)
     cells = table[["task", "metric", "split", "value"]].itertuples(index=False, name=None)
     assert list(cells) == CELLS * 2
+
+
+def test_the_spread_over_a_set_of_templates():
+    members = {name: [SCORES[0] | {"value": value}] for name, value in zip("abc", (3.0, 5.0, 10.0))}
+    rows = over_templates(members, {"m": ["a", "b", "c"], "partly": ["a", "d"]})
+    assert {name: row[0]["value"] for name, row in rows.items()} == {
+        "m, mean": 6.0, "m, std": pytest.approx(13**0.5), "m, min": 3.0, "m, max": 10.0,
+    }  # fmt: skip
