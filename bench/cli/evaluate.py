@@ -80,6 +80,24 @@ def score_tables(by_label: Mapping[str, Sequence[dict[str, Any]]], form: str = "
     return "\n\n".join(tables)
 
 
+def over_templates(
+    by_label: Mapping[str, Sequence[dict[str, Any]]], sets: Mapping[str, Sequence[str]]
+) -> dict[str, list[dict[str, Any]]]:
+    """Mean, standard deviation, least and greatest score over each set of templates, in the form
+    of records. `sets` has the labels of its members, all of which are scored."""
+    import pandas as pd
+
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for name, members in sets.items():
+        if all(member in by_label for member in members):
+            scores = pd.concat([pd.DataFrame(by_label[member]) for member in members])
+            cells = scores.groupby(["task", "split", "metric", "aggregation"], sort=False)["value"]
+            for statistic in ("mean", "std", "min", "max"):
+                found = cells.agg(statistic).reset_index()
+                rows[f"{name}, {statistic}"] = found.to_dict("records")
+    return rows
+
+
 @command()
 def evaluate(
     model: Annotated[
@@ -120,7 +138,13 @@ def evaluate(
     from bench.stages.device import lease
 
     common = Model("", pooler, prompt, normalize, template, dims, dtype)
-    models = [Model.read(word, common) for word in model]
+    models, sets = list[Model](), dict[str, list[str]]()
+    for word in model:
+        read_model = Model.read(word, common)
+        of_set = read_model.of_set
+        if len(of_set) > 1:
+            sets[read_model.label] = [member.label for member in of_set]
+        models += of_set
     if len(models) == 1:  # score_models checks each of several
         models[0].check()
     folder = paths.data_folder(data)  # after the check, since it may download
@@ -133,7 +157,7 @@ def evaluate(
         else:
             by_label, errors = jobs.score_models(models, task_names, mode, folder, out, device)
     if by_label:
-        print(score_tables(by_label, form))
+        print(score_tables(by_label | over_templates(by_label, sets), form))
     for error in errors:
         print(f"error: {error}", file=sys.stderr)
     return 2 if errors else 0

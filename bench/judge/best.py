@@ -7,7 +7,15 @@ from dataclasses import replace
 from math import inf, sqrt
 from statistics import fmean, variance
 
-from bench.judge.pairs import BySeed, PairedDifferences, Seeds, first_seeds, of_both, scores_by_seed
+from bench.judge.pairs import (
+    BySeed,
+    PairedDifferences,
+    Seeds,
+    first_seeds,
+    has_templates,
+    of_both,
+    scores_by_seed,
+)
 from bench.judge.statistics import Prior, estimated_prior, level_of, t_p_value
 from bench.judged.rows import NO_BACKBONE, BoardRow, SystemRow
 from bench.judged.words import FEWEST_SEEDS, LEVEL, Standing
@@ -30,7 +38,9 @@ def with_standings(
             scores = scores_by_seed(of_row, board.whole, task)
             firsts[task][row.runs] = first_seeds(of_row, board.whole, task)
             if scores and not row.labelled:
-                is_tested = not row.diverged and (None in scores or len(scores) >= FEWEST_SEEDS)
+                is_tested = None in scores or len(scores) >= FEWEST_SEEDS
+                if row.diverged or has_templates(scores):
+                    is_tested = False
                 columns[several and row.backbone, task][row.runs] = scores if is_tested else {}
     found: dict[tuple[str, ...], dict[str, Standing]] = defaultdict(dict)
     for (_, task), systems in columns.items():

@@ -60,6 +60,8 @@ def _run_row(result: RunResults) -> RunRow:
     title = f"{shown_name(result)}, {planned.backbone}"
     if planned.seed is not None:
         title += f", seed {planned.seed}"
+    if planned.template:
+        title += f", template {planned.template}"
     curve = {}
     for name in _CURVE:
         values = [getattr(point, name) for point in outcome.curve or []]

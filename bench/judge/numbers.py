@@ -11,7 +11,7 @@ from typing import Any
 
 from bench.datasets.metrics import METRICS, SHARE, Tolerance, metric_of
 from bench.datasets.tasks import Key, expand_tasks, scored_cells
-from bench.judge.pairs import matched
+from bench.judge.pairs import BySeed, matched
 from bench.judge.statistics import coefficient_of_variation, expected_best
 from bench.judge.systems import scores_of
 from bench.judge.verdict import TOLERANCES, VerdictInput, tolerance, verdicts_of
@@ -85,7 +85,7 @@ class Side:
     @cached_property
     def scores(self) -> tuple[float, ...]:
         """One per seed; for a difference, over the seeds that both sides have."""
-        key, by_seed = self.number.key, []
+        key, by_seed = self.number.key, list[BySeed]()
         for runs in self.operands:
             having = [result for result in runs if key in result.scores]
             # In this order, since the answer of the first may stay (`VerdictInput.first_answer`).
@@ -154,7 +154,7 @@ class Side:
         if metric == "spearman" and len(self.operands) == 1:
             prior = prior_sd(self.backbone, task, split)
         entry = number.form.tolerance or number.our_metric.tolerance or self._tolerance()
-        planned = [
+        planned: list[BySeed] = [
             dict.fromkeys(seeds_first_planned(runs, number.key), 0.0) for runs in self.operands
         ]
         return VerdictInput(

@@ -29,9 +29,17 @@ from bench.runs.plan import named
 from bench.runs.run import PlannedRun
 from bench.utils.errors import UserError, errors_of
 
-# Points by seed; the single score of an untrained method has the seed None.
-BySeed = Mapping[int | None, float]
-Seeds = AbstractSet[int | None]
+# Points by seed, or by template; the single score of an untrained method has the seed None.
+Draw = int | str | None
+BySeed = Mapping[Draw, float]
+Seeds = AbstractSet[Draw]
+
+
+UNTESTED: tuple[Pairing, ...] = ("deterministic", "templates")
+
+
+def has_templates(scores: BySeed) -> bool:
+    return any(isinstance(draw, str) for draw in scores)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +47,8 @@ class PairedDifferences:
     """The differences A - B of two methods' scores, and the statistics of them. If one side is
     untrained, its single score is compared with every seed of the other ("one-sample"); if both
     are, there is one difference, whose error the test items give ("items"), or, where they are not
-    stored, none does ("deterministic")."""
+    stored, none does ("deterministic"). Templates are chosen and not drawn, so differences over
+    them have no test ("templates")."""
 
     a: BySeed
     b: BySeed
@@ -55,9 +64,13 @@ class PairedDifferences:
     diverged: str = ""
     # The test items, of two encoders without seeds.
     items: ItemDifference | None = None
+    # The same of each template that both have, in the order of `differences`.
+    template_items: Sequence[ItemDifference | None] = ()
 
     @property
     def kind(self) -> Pairing:
+        if has_templates(self.a) or has_templates(self.b):
+            return "templates"
         kinds: list[Pairing] = ["paired", "one-sample", "items" if self.items else "deterministic"]
         return kinds[(None in self.a) + (None in self.b)]
 
@@ -76,7 +89,7 @@ class PairedDifferences:
         """Whether there are items, or enough seeds, for an interval and a test."""
         if self.items:
             return True
-        return self.kind != "deterministic" and self.n >= FEWEST_SEEDS
+        return self.kind not in UNTESTED and self.n >= FEWEST_SEEDS
 
     @cached_property
     def mean(self) -> float:
@@ -153,7 +166,7 @@ class PairedDifferences:
     def seeds_for(self, gain: float, level: float = LEVEL) -> int | None:
         """The number of planned seeds that would show a mean difference of `gain` points, as in
         `seeds_to_show`."""
-        if self.kind in ("deterministic", "items"):
+        if self.items or self.kind in UNTESTED:
             return None
         return seeds_to_show(gain, self.moderated_sd, level, self.prior[1])
 
@@ -202,6 +215,8 @@ class Decision:
 def _decide(pair: PairedDifferences, p_adjusted: float, share: float) -> Decision:
     if pair.diverged:
         return Decision("undecided", pair.diverged)
+    if pair.kind == "templates":
+        return Decision("undecided", _over_templates(pair, share))
     word: Word = "better" if pair.mean > 0 else "worse"
     if pair.kind in ("items", "deterministic"):
         word = "higher" if pair.mean > 0 else "lower"
@@ -231,16 +246,30 @@ def _decide(pair: PairedDifferences, p_adjusted: float, share: float) -> Decisio
     return Decision("undecided", made + reason, p_adjusted, needed)
 
 
+def _over_templates(pair: PairedDifferences, share: float) -> str:
+    """In how many templates A is higher, and in how many it is so on other test items, too."""
+    higher = sum(difference > 0 for difference in pair.differences)
+    text = f"higher in {higher} of {pair.n} templates"
+    if not pair.template_items:
+        return text
+    above = below = 0
+    for difference, items in zip(pair.differences, pair.template_items, strict=True):
+        if items and items.p_value < share * LEVEL / pair.n:
+            above += difference > 0
+            below += difference < 0
+    return f"{text}; on other test items higher in {above} and lower in {below}"
+
+
 def size_of(family: Sequence[PairedDifferences]) -> int:
     """The number of comparisons in a family that are planned to have a test."""
-    return sum(pair.kind != "deterministic" for pair in family)
+    return sum(pair.kind not in UNTESTED for pair in family)
 
 
 def decide(family: Sequence[PairedDifferences]) -> list[Decision]:
     """The verdicts on the comparisons of one family, with Holm's correction over all that are
     planned: one without a test, such as one with a diverged seed, has p = 1. The number of seeds
     that would decide holds whatever the rest of the family gives."""
-    counted = [pair for pair in family if pair.kind != "deterministic"]
+    counted = [pair for pair in family if pair.kind not in UNTESTED]
     adjusted = {}
     p_values = statistics.holm([pair.deciding_p for pair in counted])
     for pair, p in zip(counted, p_values, strict=True):
@@ -350,6 +379,12 @@ def _comparisons(
             tasks = board.tasks if task == "Avg" else [task]
             sides = results_a[0].items, results_b[0].items
             items = compare_items(*sides, tasks, a[None] - b[None])
+        by_template: list[ItemDifference | None] = []
+        if results_a[0].run.template or results_b[0].run.template:
+            if not (a and b):  # without a test it counts in no family
+                continue
+            a, b = _beside_templates(a), _beside_templates(b)
+            by_template = _items_of_templates(results_a, results_b, board, task)
         if is_sts and board.is_in_print(task):
             prior = prior_sd(backbone, task)
         yield _Comparison(
@@ -360,6 +395,7 @@ def _comparisons(
             prior_sd=prior,
             diverged=ended_badly,
             items=items,
+            template_items=by_template,
             board=board,
             backbone=backbone,
             task=task,
@@ -368,11 +404,31 @@ def _comparisons(
         )
 
 
+def _beside_templates(scores: BySeed) -> BySeed:
+    """Scores as they are compared with those over templates: seeds by their mean."""
+    if not scores or None in scores or has_templates(scores):
+        return scores
+    return {None: fmean(scores.values())}
+
+
+def _items_of_templates(
+    results_a: Sequence[RunResults], results_b: Sequence[RunResults], board: Board, task: str
+) -> list[ItemDifference | None]:
+    """The test items of each template that both have, in the order of templates."""
+    found = {}
+    tasks = board.tasks if task == "Avg" else [task]
+    for a, b in product(results_a, results_b):
+        of_a, of_b = a.points(board, task), b.points(board, task)
+        if a.run.template == b.run.template and of_a is not None and of_b is not None:
+            found[a.run.template] = compare_items(a.items, b.items, tasks, of_a - of_b)
+    return [found[template] for template in sorted(found)]
+
+
 def first_seeds(results: Sequence[RunResults], board: Board, task: str) -> Seeds:
     """The seeds of a row for which a task was planned before the row had scores."""
     tasks = set(board.tasks if task == "Avg" else [task])
     planned = [run for run in planned_row(results) if not run.skip]
-    return {run.seed for run in planned if tasks <= set(run.first_tasks)}
+    return {run.draw for run in planned if tasks <= set(run.first_tasks)}
 
 
 def of_both(a: Seeds, b: Seeds) -> Seeds:
@@ -383,7 +439,7 @@ def of_both(a: Seeds, b: Seeds) -> Seeds:
 
 
 def scores_by_seed(results: Sequence[RunResults], board: Board, task: str) -> BySeed:
-    points = {result.run.seed: result.points(board, task) for result in results}
+    points = {result.run.draw: result.points(board, task) for result in results}
     return {seed: value for seed, value in points.items() if value is not None}
 
 

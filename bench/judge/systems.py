@@ -20,7 +20,7 @@ from bench.judged.rows import (
 )
 from bench.results.suite_results import RunResults, SuiteResults, diverged
 from bench.runs.run import PlannedRun
-from bench.utils.errors import listed
+from bench.utils.errors import counted, listed
 
 
 def board_rows(suite: SuiteResults) -> list[BoardRow]:
@@ -122,6 +122,10 @@ def _remark(
 ) -> str:
     """Why runs have no scores, and how many test items have a sentence in the corpus."""
     remarks = [f"{count} {fate}" for fate, count in sorted(unfinished.items())]
+    overall = known(result.points(board.planned, board.planned.overall) for result in results)
+    if results[0].run.template and overall:
+        ends = f"{board.planned.overall} {min(overall):.2f} to {max(overall):.2f}"
+        remarks.append(f"over {counted(len(overall), 'template')}, {ends}")
     seen = []
     for task in scored.contaminated(board.planned.tasks):
         text = f"{task} {scored.share('seen', [task]):.0%}"

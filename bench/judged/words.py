@@ -73,8 +73,9 @@ COMPARISON_SYMBOLS: dict[Word, str] = {
 # or, where these are more than half of the column, either.
 Standing = Literal["best", "tied", "open"]
 
-# What decides: seeds of both, seeds of one and the other's only score, test items, a tolerance.
-Pairing = Literal["paired", "one-sample", "items", "deterministic"]
+# What decides: seeds of both, seeds of one and the other's only score, test items, a tolerance, or,
+# over templates, nothing.
+Pairing = Literal["paired", "one-sample", "items", "deterministic", "templates"]
 
 # --- The data of a figure ---
 

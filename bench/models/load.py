@@ -61,6 +61,7 @@ from bench.registry.backbones import (
     refuse_unread,
 )
 from bench.registry.methods import FAILURES, describe_error, method_classes
+from bench.registry.templates import templates_of
 from bench.utils.brackets import read_keys
 from bench.utils.errors import UserError, did_you_mean, warn
 from bench.utils.files import atomic_folder, read_json, read_settings, sha256_text, slug, write_json
@@ -408,6 +409,13 @@ class Model:
     @property
     def _given(self) -> dict[str, Any]:
         return {key: getattr(self, key) for key in KEYS}
+
+    @property
+    def of_set(self) -> list[Model]:
+        """The model with each template of the set that its template names; else itself."""
+        if self.template is None:
+            return [self]
+        return [replace(self, template=text) for text in templates_of(self.template)]
 
     @property
     def is_function(self) -> bool:

@@ -11,7 +11,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bench.models.packed_forward import Batch, forward, token_positions
-from bench.models.transformer import SENTENCE, blank_token
+from bench.models.transformer import blank_token
+from bench.registry.templates import SENTENCE
 from bench.utils.errors import UserError
 
 CONTRAST, PREPEND = r"\s*<contrast>\s*", "<prepend>"

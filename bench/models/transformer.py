@@ -30,6 +30,7 @@ from bench.registry.backbones import (
     refuse_adapter,
     refuse_unread,
 )
+from bench.registry.templates import SENTENCE
 from bench.utils.errors import UserError, is_memory_full
 from bench.utils.files import read_json, read_settings
 
@@ -48,7 +49,6 @@ VOCABULARIES = (
 # Types of weights and states, by name.
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 FLOAT32 = "float32"
-SENTENCE = "<sentence>"  # the place of a sentence in a template
 # Letters of both cases, an accent, digits, punctuation, a tab, Chinese; and one that is longer.
 PROBES = ("A Café's 2 CATS\t(了)", "The 1,000 cats of the café aren't re-read by XÆ-12, 不了。")
 LONGEST = 2**31 - 1  # tokens; of models and tokenizers without a limit

@@ -17,6 +17,7 @@ from bench.datasets.manifest import listed_task
 from bench.datasets.tasks import GROUPS, OWN_PROBING, OWN_STS, expand_tasks
 from bench.registry.backbones import BACKBONE_KINDS, backbone, encoder_folder
 from bench.registry.methods import add_method_paths, method_class, method_classes, python_files
+from bench.registry.templates import templates_of
 from bench.runs import AnalysisName
 from bench.runs.paths import local_data
 from bench.runs.plan import Plan, in_order, named
@@ -24,6 +25,19 @@ from bench.runs.resolve import parse, resolve, spell
 from bench.runs.run import PlannedRun, Recipe, Run, converted
 from bench.utils.errors import UserError, did_you_mean, errors_of
 from bench.utils.validation import StrictModel, validated
+
+Item = TypeVar("Item")
+
+
+def _distinct(items: list[Item]) -> list[Item]:
+    for index, item in enumerate(items):
+        if item in items[:index]:
+            raise ValueError(f"{item!r} is listed twice; keep one")
+    return items
+
+
+def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
 
 
 class EncoderEntry(StrictModel):
@@ -40,8 +54,9 @@ class EncoderEntry(StrictModel):
     """a prompt of a sentence-transformers folder, `""` for none; by default the folder's default"""
     normalize: bool = False
     """`true` scales vectors to length 1, which changes what classifiers see"""
-    template: str | None = None
-    """text around `<sentence>`, with a pooler (docs/encoders.md)"""
+    template: Annotated[list[str], BeforeValidator(_as_list), AfterValidator(_distinct)] = []
+    """text around `<sentence>`, with a pooler; a list of texts, or the name of a set, is one row
+    with a score for each (docs/encoders.md)"""
     dims: PositiveInt | None = None
     """first dimensions of vectors that are kept; by default all"""
     dtype: Literal["float32", "bfloat16"] = "float32"
@@ -64,21 +79,31 @@ def encoder_runs(encoders: Sequence[EncoderEntry], data: str) -> Iterator[Run]:
             raise UserError(f"{subject} is listed twice; give each a 'label' of its own")
         labels.add(label.lower())
         with errors_of(subject):
-            _check_model(entry)
-            text = _text_of(entry)
-            run = resolve(text, backbone_name="none", corpus="", data=data, seed=None)
-        yield run.model_copy(update={"label": label, "outside": True})
+            templates: list[str | None] = []
+            for text_or_set in entry.template:
+                templates += templates_of(text_or_set)
+            for template in templates or [None]:
+                _check_model(entry, template)
+                text = _text_of(entry, template)
+                run = resolve(text, backbone_name="none", corpus="", data=data, seed=None)
+                fields: dict[str, Any] = {"label": label, "outside": True}
+                if len(templates) > 1:  # they are one row, named after its label
+                    row = spell("published", {"model": entry.model, "template": label})
+                    fields |= {"method": row, "template": template}
+                yield run.model_copy(update=fields)
 
 
-def _text_of(entry: EncoderEntry) -> str:
-    """The text of an encoder's run; `UserError` if its template is not read back from it."""
-    keys = {"pooler": None} | entry.model_dump(exclude={"label"}, exclude_none=True)
+def _text_of(entry: EncoderEntry, template: str | None) -> str:
+    """The text of an encoder's run with a template; `UserError` if it is not read back from it."""
+    keys = {"pooler": None} | entry.model_dump(exclude={"label", "template"}, exclude_none=True)
+    if template:
+        keys["template"] = template
     text = f"{spell('published', keys)}@paper"
-    template = ""
+    found = ""
     with suppress(UserError):
         ((_, read), *_), _ = parse(text)
-        template = read.get("template", "")
-    if entry.template and template != entry.template:
+        found = read.get("template", "")
+    if template and found != template:
         raise UserError(
             "'template' cannot be written in the text of a run; leave out unpaired brackets, "
             "commas before 'word=', and spaces at its ends"
@@ -86,17 +111,17 @@ def _text_of(entry: EncoderEntry) -> str:
     return text
 
 
-def _check_model(entry: EncoderEntry) -> None:
+def _check_model(entry: EncoderEntry, template: str | None) -> None:
     """Refuse a model that is not here, names no pooler or cannot be loaded."""
     from bench.models.load import check_files, check_options  # imports torch's models
 
-    check_options(entry.pooler, entry.template, entry.dtype)
+    check_options(entry.pooler, template, entry.dtype)
     folder = encoder_folder(entry.model)
     if folder is None:
         if "/" not in entry.model:  # a model of the hub has an owner
             backbone(entry.model)
         return
-    check_files(folder, entry.pooler, entry.prompt, entry.template, entry.dtype)
+    check_files(folder, entry.pooler, entry.prompt, template, entry.dtype)
 
 
 # Links to Snakefile, rules/, config/ and profiles/, so that an installed package has the workflow.
@@ -111,15 +136,6 @@ PAPERS = (SUITES / "paper.yaml", SUITES / "chinese.yaml")
 LONGEST_NAME = 80  # letters in the name of a suite
 
 # Models of a configuration
-
-Item = TypeVar("Item")
-
-
-def _distinct(items: list[Item]) -> list[Item]:
-    for index, item in enumerate(items):
-        if item in items[:index]:
-            raise ValueError(f"{item!r} is listed twice; keep one")
-    return items
 
 
 def _distinct_in_print(stand_ins: dict[str, list[str]]) -> dict[str, list[str]]:
@@ -142,7 +158,7 @@ def _or_text(field: str) -> BeforeValidator:
 
 
 _OR_NOTHING = BeforeValidator(lambda value: {} if value is None else value)
-_OR_ITEM = BeforeValidator(lambda value: [value] if isinstance(value, str) else value)
+_OR_ITEM = BeforeValidator(_as_list)
 
 Text = Annotated[str, Field(min_length=1)]
 # Strict: 1.0 and true are no seeds, since they would give a run another identity than 1.

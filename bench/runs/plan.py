@@ -49,10 +49,10 @@ class Plan(Document):
         for run in self.runs:
             # Identities are not compared: two versions of a method are one experiment in tables.
             changes = sorted(run.recipe_changes.items())
-            key = repr((run.text, run.backbone, run.corpus, changes, run.seed))
+            key = repr((run.text, run.backbone, run.corpus, changes, run.draw))
             if key in known:
                 raise ValueError(
-                    f"'{known[key]}' and '{run.id}' are one experiment with one seed, {run.seed}"
+                    f"'{known[key]}' and '{run.id}' are one experiment with one seed, {run.draw}"
                 )
             known[key] = run.id
         return self
@@ -91,24 +91,24 @@ def _grown(plan: Plan, earlier: Plan, scored: AbstractSet[str]) -> Plan:
     before = [*earlier.dropped, *earlier.runs]
     looked = {run.row for run in earlier.runs if run.id in scored}
     looked |= {run.row for run in earlier.dropped}
-    known = {(run.row, run.seed): run for run in before}
+    known = {(run.row, run.draw): run for run in before}
     compared: dict[tuple[str, ...], set[str]] = defaultdict(set)  # tasks by row
     for run in before:
         compared[run.row].update(expand_tasks(run.tasks))
     runs = []
     for run in plan.runs:
         if run.row in looked:
-            first = known[run.row, run.seed].first_tasks if (run.row, run.seed) in known else []
+            first = known[run.row, run.draw].first_tasks if (run.row, run.draw) in known else []
             new = [task for task in run.first_tasks if task in compared[run.row]]
             added = [*run.added, *(task for task in new if task not in first)]
             run = run.model_copy(update={"added": tuple(added)})
         runs.append(run)
-    planned = {(run.row, run.seed, task) for run in runs for task in expand_tasks(run.tasks)}
+    planned = {(run.row, run.draw, task) for run in runs for task in expand_tasks(run.tasks)}
     dropped = [
         run
         for run in before
         if run.row in looked
-        and any((run.row, run.seed, task) not in planned for task in run.first_tasks)
+        and any((run.row, run.draw, task) not in planned for task in run.first_tasks)
     ]
     return plan.model_copy(update={"runs": runs, "dropped": dropped})
 

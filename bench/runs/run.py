@@ -198,6 +198,7 @@ class Run(Document):
     setting: str  # "paper" or "official"
     label: str  # readable name for tables
     outside: bool = False  # whether it is an encoder that a configuration lists; it has no setting
+    template: str = ""  # that sets it apart in its row, where an encoder has several
     parts: tuple[Part, ...] = ()  # the hyper-parameters are clamped to the backbone
     backbone: str  # its name in tables
     reference: str = ""  # name or path with which the backbone is loaded
@@ -220,6 +221,11 @@ class Run(Document):
     def text(self) -> str:
         """Method and setting, as configurations name them."""
         return f"{self.method}@{self.setting}"
+
+    @property
+    def draw(self) -> int | str | None:
+        """What sets it apart in its row: its seed, or its template; None if it is alone."""
+        return self.template or self.seed
 
     @property
     def pretrained(self) -> Backbone:

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from bench.__main__ import main
-from bench.cli.evaluate import score_tables
+from bench.cli.evaluate import over_templates, score_tables
 from bench.datasets.tasks import STS_TASKS
 from bench.evaluation import protocols, scoring
 from bench.evaluation.classifier import MODES
@@ -259,3 +259,12 @@ def test_every_score_is_a_line_of_csv():
     assert list(table["model"]) == ["a"] * len(CELLS) + ["b"] * len(CELLS)
     cells = table[["task", "metric", "split", "value"]].itertuples(index=False, name=None)
     assert list(cells) == CELLS * 2
+
+
+def test_the_spread_over_a_set_of_templates():
+    points = {"a": 3.0, "b": 5.0, "c": 10.0}
+    members = {name: [SCORES[0] | {"value": value}] for name, value in points.items()}
+    rows = over_templates(members, {"m": ["a", "b", "c"], "partly": ["a", "d"]})
+    assert {name: row[0]["value"] for name, row in rows.items()} == {
+        "m, mean": 6.0, "m, std": pytest.approx(13**0.5), "m, min": 3.0, "m, max": 10.0,
+    }  # fmt: skip

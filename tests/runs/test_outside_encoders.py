@@ -9,6 +9,7 @@ import pytest
 
 from bench.models.load import Model, load_encoder, save_encoder
 from bench.registry.backbones import backbone_fingerprint, encoder_sum
+from bench.registry.templates import template_sets
 from bench.results.suite_results import read_results
 from bench.runs import config as suites
 from bench.runs.resolve import resolve
@@ -61,6 +62,29 @@ def test_every_prompt_can_be_named(content, model):
         encoder = planned(content({"model": str(model), **prompt}))[1]
         assert encoder.parts[0][2]["prompt"] == prompt.get("prompt")
         assert Run.model_validate_json(json.dumps(encoder.describe())).parts == encoder.parts
+
+
+def test_several_templates_are_one_row_of_the_runs_that_each_has_alone(content, model):
+    entry = {"model": str(model), "label": "Ours", "pooler": "last"}
+    templates = ["A <sentence>", "B <sentence>", "<sentence> C"]
+    runs = planned(content({**entry, "template": templates}))[1:]
+    assert [run.template for run in runs] == templates
+    assert len({(run.row, run.label) for run in runs}) == 1
+    for run, template in zip(runs, templates, strict=True):
+        alone = planned(content({**entry, "template": template}))[1]
+        assert (run.id, run.identity) == (alone.id, alone.identity)
+        assert run.row != alone.row
+
+
+def test_a_set_of_templates_has_a_name(content, model):
+    entry = {"model": str(model), "pooler": "last"}
+    runs = planned(content({**entry, "template": "prompteol"}))[1:]
+    assert [run.template for run in runs] == template_sets()["prompteol"]
+    with pytest.raises(UserError, match="did you mean 'prompteol'"):
+        planned(content({**entry, "template": "prompteoll"}))
+    for templates in template_sets().values():
+        assert len(templates) == len({*templates}) > 1
+        assert all("<sentence>" in template for template in templates)
 
 
 def test_a_template_is_written_in_the_text_of_the_run(content, model):
