@@ -210,8 +210,12 @@ class Training:
         for batch in islice(batches(self.items, recipe, self.seed), state.step, None):
             if recipe.patience and state.since_best >= recipe.patience:
                 return
-            self.modules.train()
-            optimiser.zero_grad(set_to_none=True)
+            for part in self.modules:
+                # `train` takes the host longer than the question.
+                if not all(module.training for module in part.modules()):
+                    part.train()
+            for weight in self.weights:
+                weight.grad = None
 
             # Dropout depends on seed and step alone, not on what was drawn before: methods with one
             # seed share their masks, and a training can resume here.
