@@ -95,14 +95,14 @@ class Batch:
         if positions is not None:
             lengths = np.full_like(lengths, positions)
         ends = np.concatenate([[0], lengths.cumsum()])
-        later = np.ones(ends[-1], bool)
-        later[ends[:-1]] = False
         owners = np.arange(len(lengths)).repeat(lengths)
+        later = np.diff(owners, prepend=-1) == 0
         # All as int64 in one copy: each costs the host of a GPU several launches.
         arrays = [ids, real, flat.nonzero()[0], flat.cumsum() - 1, owners, later, ends]
         joined = to_device(torch.from_numpy(np.concatenate(arrays, axis=None)), device)
-        sizes = [array.size for array in arrays]
-        padded, mask, packed, unpacked, spread, apart, bounds = joined.split(sizes)
+        padded, mask, packed, unpacked, spread, apart, bounds = joined.split(
+            [array.size for array in arrays]
+        )
         return cls(
             ids=padded.view(real.shape),
             mask=mask.view(real.shape),
