@@ -104,8 +104,10 @@ class _Copies(torch.autograd.Function):
         ctx.groups, ctx.weights = groups, weights
         copies, start = [], 0
         for size in groups:
-            first = weights[start]
-            copies.append(first.new_empty((size * len(first), *first.shape[1:]), dtype=dtype))
+            copy = torch.empty_like(weights[start], dtype=dtype)
+            if size > 1:  # `new_empty` takes twice as long
+                copy = copy.new_empty((size * len(copy), *copy.shape[1:]))
+            copies.append(copy)
             start += size
         torch._foreach_copy_(_parts(copies, groups), weights)
         return tuple(copies)
@@ -121,7 +123,9 @@ class _Copies(torch.autograd.Function):
 def _parts(joined: Sequence[Tensor], groups: Sequence[int]) -> list[Tensor]:
     """The tensors that are joined in each group."""
     return [
-        part for tensor, size in zip(joined, groups, strict=True) for part in tensor.chunk(size)
+        part
+        for tensor, size in zip(joined, groups, strict=True)
+        for part in (tensor.chunk(size) if size > 1 else [tensor])
     ]
 
 

@@ -15,7 +15,7 @@ import inspect
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from typing import Any, cast
 
@@ -35,7 +35,7 @@ PACKED = ("bert", "roberta", "xlm-roberta")  # model types with the same layer s
 class Rows:
     """Rows to take from a matrix."""
 
-    index: Tensor  # of each row, int64 (m,); any valid one where the result is zero
+    index: Tensor  # of each row, (m,); any valid one where the result is zero
     zero: Tensor | None = None  # rows of the result that are zero, bool (m, 1)
 
     def of(self, matrix: Tensor) -> Tensor:
@@ -70,7 +70,6 @@ class Batch:
     mask: Tensor  # 1 for tokens, 0 for padding, int64 (n, length)
     lengths: np.ndarray  # positions of each sequence that are computed, int64 (n,), on the host
     packed: Rows | None  # of the flattened (n * length); None if all positions are packed
-    firsts: Tensor  # indices of the first tokens in the packed states, (n,)
     ragged: bool  # whether any position is padding, which attention ignores
     unpacked: Rows  # of the packed states at all positions, zeros at padding
     spread: Rows  # of (n, d) at the first tokens in the packed states, zeros at others
@@ -97,26 +96,26 @@ class Batch:
         if positions is not None:
             lengths = np.full_like(lengths, positions)
         ends = np.concatenate([[0], lengths.cumsum()])
-        later = np.ones((ends[-1], 1), bool)
-        later[ends[:-1]] = False
         owners = np.arange(len(lengths)).repeat(lengths)
-
-        def there(array: np.ndarray) -> Tensor:
-            return to_device(torch.from_numpy(array), device)
-
+        later = np.diff(owners, prepend=-1) == 0
+        # All as int64 in one copy: each costs the host of a GPU several launches.
+        arrays = [ids, real, flat.nonzero()[0], flat.cumsum() - 1, owners, later, ends]
+        joined = to_device(torch.from_numpy(np.concatenate(arrays, axis=None)), device)
+        padded, mask, packed, unpacked, spread, apart, bounds = joined.split(
+            [array.size for array in arrays]
+        )
         return cls(
-            ids=there(ids),
-            mask=there(real.astype(np.int64)),
+            ids=padded.view(real.shape),
+            mask=mask.view(real.shape),
             lengths=lengths,
-            packed=Rows(there(flat.nonzero()[0])) if ragged and positions is None else None,
-            firsts=there(ends[:-1]),
+            packed=Rows(packed) if ragged and positions is None else None,
             ragged=ragged,
-            unpacked=Rows(there(flat.cumsum() - 1), there(~flat[:, None])),
-            spread=Rows(there(owners), there(later)),
-            ends=there(ends.astype(np.int32)),
+            unpacked=Rows(unpacked, mask.unsqueeze(1) == 0),
+            spread=Rows(spread, apart.unsqueeze(1) != 0),
+            ends=bounds.int(),
         )
 
-    @property
+    @cached_property
     def longest(self) -> int:
         """Length of the longest sequence, rounded up for kernels."""
         return _padded(int(self.lengths.max()))
@@ -136,7 +135,7 @@ class Batch:
 
     def first(self, rows: Tensor) -> Tensor:
         """(rows, d) -> (n, d): the first token of each sequence."""
-        return cast(Tensor, _Take.apply(rows, Rows(self.firsts), self.spread))
+        return cast(Tensor, _Take.apply(rows, Rows(self.ends[:-1]), self.spread))
 
 
 class States(Sequence[Tensor]):

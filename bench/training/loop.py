@@ -168,6 +168,11 @@ def batches(count: int, recipe: Recipe, seed: int) -> Iterator[list[int]]:
             yield order[start : start + recipe.batch_size]
 
 
+def _is_training(module: nn.Module | None) -> bool:
+    """Whether a module and all in it are in training mode; to set it takes four times as long."""
+    return module is None or (module.training and all(map(_is_training, module._modules.values())))
+
+
 class Training:
     """A training in progress."""
 
@@ -207,11 +212,15 @@ class Training:
         device = context.device.partition(":")[0]
         # Log row, loss, gradient norm and batch of each step whose loss was not read yet.
         unread: list[tuple[dict[str, Any], Tensor, Tensor, list[int]]] = []
+        self.modules.train()
         for batch in islice(batches(self.items, recipe, self.seed), state.step, None):
             if recipe.patience and state.since_best >= recipe.patience:
                 return
-            self.modules.train()
-            optimiser.zero_grad(set_to_none=True)
+            for part in self.modules:
+                if not _is_training(part):  # a method or a selection changed it
+                    part.train()
+            for weight in self.weights:
+                weight.grad = None
 
             # Dropout depends on seed and step alone, not on what was drawn before: methods with one
             # seed share their masks, and a training can resume here.

@@ -3,6 +3,7 @@
 import json
 import math
 from collections import Counter
+from itertools import chain
 
 import pytest
 import torch
@@ -17,7 +18,12 @@ from bench.models.load import load_encoder
 from bench.runs.run import Recipe, Run
 from bench.training.context import Head, RunContext
 from bench.training.loop import batches, train
-from bench.training.optimiser import learning_rate, make_optimiser, set_learning_rate
+from bench.training.optimiser import (
+    clip_and_step,
+    learning_rate,
+    make_optimiser,
+    set_learning_rate,
+)
 from bench.utils.errors import UserError
 from methods.simcse import SimCSE
 from tests.support.outcomes import timeless
@@ -228,6 +234,70 @@ def test_optimisers_by_hand(updated, betas, fields):
         square = betas[1] * square + (1 - betas[1]) * gradient**2
         value = updated(value, mean, square, rate, index + 1)
     torch.testing.assert_close(weight.detach(), value, rtol=1e-9, atol=0)
+
+
+@pytest.mark.parametrize("decay_biases", [True, False])
+def test_adamw_has_the_bits_of_torchs(decay_biases, monkeypatch):
+    """With weights that have a gradient in some steps, and a step that a scaler skips."""
+    recipe = Recipe(weight_decay=0.1, decay_biases=decay_biases)
+
+    def trained():
+        draw = torch.Generator().manual_seed(0)
+        shapes = [(3, 2), (2,), (4, 3), (3,)]
+        weights = [torch.randn(shape, generator=draw).requires_grad_() for shape in shapes]
+        optimiser = make_optimiser(weights, recipe)
+        scaler = torch.amp.GradScaler("cpu", growth_interval=2)
+        for index, absent in enumerate(([3], [3], [], [], [1, 3], [], [0, 1, 2, 3])):
+            for place, weight in enumerate(weights):
+                slope = torch.randn(weight.shape, generator=draw)
+                weight.grad = None if place in absent else scaler.scale(slope)
+            set_learning_rate(optimiser, index, 0.1, recipe)
+            if index == 3:
+                weights[0].grad[0, 0] = math.inf
+            if index % 2:
+                clip_and_step(weights, optimiser, scaler, 1.0)
+            else:
+                optimiser.step()
+        state = optimiser.state_dict()["state"]
+        return weights, [moments[name] for moments in state.values() for name in sorted(moments)]
+
+    ours = trained()
+    monkeypatch.delattr(type(make_optimiser([torch.zeros(1)], recipe)), "_init_group")
+    torchs = trained()
+    assert len(ours[1]) == len(torchs[1]) == 12
+    for own, plain in zip(chain(*ours), chain(*torchs), strict=True):
+        assert torch.equal(own, plain)
+
+
+# Modes
+
+
+class Steady(torch.nn.Linear):
+    """Never in training mode."""
+
+    def train(self, mode=True):
+        return super().train(False)
+
+
+def test_every_step_starts_in_training_mode(train_tiny, monkeypatch):
+    """Whatever a step before it left, and after a selection; but a module may have its own mode."""
+    plain, seen = SimCSE.step_loss, []
+
+    def prepare(method, context):
+        method.steady = Steady(2, 2)
+
+    def step_loss(method, context, step):
+        seen.append({name for name, part in method.named_modules() if not part.training})
+        layers = context.backbone.encoder.layer
+        assert all(module.training for module in context.backbone.modules())
+        loss = plain(method, context, step)
+        layers[step.index % len(layers)].output.eval()
+        return loss
+
+    monkeypatch.setattr(SimCSE, "prepare", prepare)
+    monkeypatch.setattr(SimCSE, "step_loss", step_loss)
+    train_tiny("simcse", fresh=True)
+    assert seen == [{"steady"}] * 6
 
 
 # Selection
