@@ -123,15 +123,10 @@ def _explained(content: Any, title: str, file: Path, cores: int, show_again: str
     `UserError` if it cannot be planned.
     """
     from bench.runs import config as configurations
-    from bench.stages.cost import by_plan
+    from bench.stages.cost import by_plan, work_of
 
     start = f"python -m bench run {file}"
-    work = [
-        (run, stage, 1.0)
-        for run in configurations.planned(content)
-        for stage in run.stages
-        if stage != "analyse" and not run.skip
-    ]
+    hours = by_plan([*work_of(configurations.planned(content))], content.mode)
     return (
         f"# {title}. As {file} it runs with:\n"
         f"#   {start} --cores {cores}\n"
@@ -140,7 +135,7 @@ def _explained(content: Any, title: str, file: Path, cores: int, show_again: str
         f"#   {start} --profile {shlex.quote(str(configurations.SLURM))}\n"
         "# Afterwards, this shows the row:\n"
         f"#   {show_again}\n"
-        f"# Hours, estimated from the plan: {by_plan(work, content.mode)}\n"
+        f"# Hours, estimated from the plan: {hours}\n"
         f"{configurations.dump(content)}"
     )
 
