@@ -159,15 +159,17 @@ def test_the_paper_suite_takes_at_most_70_hours_of_a_gpu_of_today():
 
 
 def test_times_come_from_the_device_asked_for(tmp_path):
-    def leave(run, device, seconds, shared={}, **outcome):
-        """Write the scores of a run whose training and scoring took some seconds each."""
+    def leave(run, device, seconds, runs=1, **outcome):
+        """Write the scores of a run whose training and scoring took some seconds each, with several
+        runs on the device."""
+        shared = {"runs_per_gpu": runs}
         outcome = outcome or {"steps": 100, "seconds": seconds, **shared}
         provenance = {"run": run.describe(), "outcome": {"status": "finished", **outcome}}
         provenance |= {"device": {"name": device}, "seconds": seconds, "tasks": {"MR": {}}}
         write_json(scores / f"{run.id}.json", {"provenance": provenance | shared, "records": []})
 
     scores = tmp_path / "mine" / "scores"
-    leave(run_of(), "NVIDIA H200", 900.0, {"runs_per_gpu": 3})  # 300 of a whole device
+    leave(run_of(), "NVIDIA H200", 900.0, runs=3)  # 300 of a whole device
     leave(run_of("gs-infonce", sentences=6400), "NVIDIA H200", 500.0)
     leave(run_of("is-cse"), "NVIDIA A100-SXM4-80GB", 900.0)
     leave(run_of("sscl"), "NVIDIA H200", 100.0, best_step=3)  # with nothing but scores
@@ -178,7 +180,7 @@ def test_times_come_from_the_device_asked_for(tmp_path):
     def planned(run, task="MR"):
         return PlannedRun(**dict(run), tasks=(task,))
 
-    per_step = measured.seconds(planned(run_of("is-cse", sentences=640)), "train")
+    per_step = measured.seconds(planned(run_of("sscl", sentences=640)), "train")
     assert per_step == pytest.approx(10 * (3.0 + 5.0) / 2)
     for unlike in ({"batch_size": 32}, {"precision": "float32"}, {"name": "roberta-base"}):
         assert measured.seconds(planned(run_of(**unlike)), "train") == 0
