@@ -87,6 +87,7 @@ def reproduce(
     from bench.judge.stage import read_suite
     from bench.report.printed_table import printed_table
     from bench.reported.address import address, find_paper, find_rows, find_table
+    from bench.results.provenance import runs_per_gpu
     from bench.stages.workflow import run_workflow
     from bench.utils.files import write_text
 
@@ -105,9 +106,9 @@ def reproduce(
         print(text, end="")
         return 0
     write_text(file, text)
-    # A job asks for one GPU; without GPUs, cores are the limit.
-    gpus = torch.cuda.device_count() or cores
-    status = run_workflow(file, ["--cores", str(cores), "--resources", f"gpu={gpus}"])
+    # A job asks for a place on a GPU; without GPUs, cores are the limit.
+    places = torch.cuda.device_count() * runs_per_gpu() or cores
+    status = run_workflow(file, ["--cores", str(cores), "--resources", f"gpu={places}"])
     if status:
         return status
     addresses = {address(number) for number in rows}

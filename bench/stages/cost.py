@@ -52,7 +52,7 @@ CPU_CLASSIFIER_STEP, GPU_CLASSIFIER_STEP = 1e-3, 1e-4
 STEPS = tomllib.loads(Path(__file__).with_name("steps.toml").read_text(encoding="utf-8"))
 ASSUMED = f"The rest is FLOP at {UTILISATION:.0%} of the peak rate, which is assumed."
 Work = Iterable[tuple[PlannedRun, str, float]]  # runs, stages, and the parts of them to be done
-Prediction = dict[tuple[str, str], np.ndarray]
+_Prediction = dict[tuple[str, str], np.ndarray]
 ALL = "all", ""
 NOT_COUNTED = (
     "Not counted: analyses, scores of published encoders, trainings without a transformer, maps "
@@ -151,8 +151,7 @@ def estimate(run: Run, stage: str, tasks: Sequence[str], mode: str, device: str)
     tokens = VIEWS * recipe.batch_size * (positions or min(CORPUS_TOKENS, recipe.max_length))
     step = 3 * flop * tokens / rate  # with its backward pass
     selection = flop * DEV_SENTENCES * (positions or TASK_TOKENS) / tf32
-    assumed = {"step": [step, step], "selection": selection}
-    times = STEPS.get(_measured_as(run, device), assumed)
+    times = STEPS.get(_measured_as(run, device), {"step": [step, step], "selection": selection})
     least, most = times["step"]
     # Runs that share a card overlap at best until it is always busy, and at worst not at all.
     shared = max(least / runs_per_gpu(), times.get("busy", least))
@@ -169,16 +168,15 @@ def work_of(runs: Iterable[PlannedRun]) -> Work:
             yield run, "score", 1.0
 
 
-def predict(work: Work, mode: str, device: str, measured: Measured = NOTHING) -> Prediction:
+def predict(work: Work, mode: str, device: str, measured: Measured = NOTHING) -> _Prediction:
     """Estimate work, of all and by backbone and stage: how much it is, how much of it was measured,
     and least and most hours on one device."""
     prediction = defaultdict(lambda: np.zeros(4), {ALL: np.zeros(4)})
     for run, stage, part in work:
-        seconds = [measured.seconds(run, stage)] * 2
-        is_measured = any(seconds) or (stage == "train" and _measured_as(run, device) in STEPS)
-        if not any(seconds):
-            seconds = estimate(run, stage, run.tasks, mode, device)
-        row = [1, is_measured, *(part * np.array(seconds) / 3600)]
+        known = measured.seconds(run, stage)
+        is_measured = known or (stage == "train" and _measured_as(run, device) in STEPS)
+        span = [known] * 2 if known else estimate(run, stage, run.tasks, mode, device)
+        row = [1, bool(is_measured), *(part * seconds / 3600 for seconds in span)]
         prediction[ALL] += row
         prediction[run.backbone, stage] += row
     return prediction

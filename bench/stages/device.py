@@ -20,13 +20,13 @@ from bench.utils.errors import TransientError, warn
 from bench.utils.files import disk_errors
 
 POLL = 0.5  # seconds between two attempts to lock
-LARGE = 256  # the least batch size of a training that fills the memory of a GPU
+LARGE_BATCH = 256  # the least batch size of a training that fills the memory of a GPU
 
 
 @contextmanager
 def lease(batch_size: int = 0) -> Iterator[str]:
     """Hold a place on a GPU during the block and yield "cuda:N"; where there is no GPU, yield "cpu"
-    at once. Two trainings with a `batch_size` of at least `LARGE` never share a GPU.
+    at once. Two trainings with a `batch_size` of at least `LARGE_BATCH` never share a GPU.
 
     `TransientError` if runs are to share GPUs, and CUDA does not start.
     """
@@ -45,11 +45,11 @@ def lease(batch_size: int = 0) -> Iterator[str]:
     # Containers on one machine need a common SENTBENCH_LEASES.
     folder = Path(os.environ.get("SENTBENCH_LEASES") or f"{gettempdir()}/sentbench-{os.getuid()}")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    properties = map(torch.cuda.get_device_properties, range(torch.cuda.device_count()))
-    uuids = [str(gpu.uuid) for gpu in properties]
+    gpus = range(torch.cuda.device_count())
+    uuids = [str(torch.cuda.get_device_properties(gpu).uuid) for gpu in gpus]
     # Every GPU's first place comes before any second; a large training takes first places alone.
-    names = list(uuids)
-    if batch_size < LARGE:
+    names = [*uuids]
+    if batch_size < LARGE_BATCH:
         names += [f"{uuid}.{place}" for place in range(2, places + 1) for uuid in uuids]
     locks = [FileLock(folder / name, is_singleton=True) for name in names]
     with disk_errors(folder):

@@ -10,7 +10,7 @@ import pytest
 import torch
 from filelock import FileLock
 
-from bench.stages.device import LARGE, lease
+from bench.stages.device import LARGE_BATCH, lease
 from bench.utils.errors import TransientError, UserError
 
 UUIDS = ["GPU-a", "GPU-b"]
@@ -63,7 +63,7 @@ def test_how_many_runs_share_a_gpu_is_a_number_from_1_to_99(text, folder, monkey
 
 @pytest.mark.parametrize(
     ("batch_size", "places"),
-    [(LARGE - 1, ["a", "b", "a", "b", "a", "b"]), (LARGE, ["a", "b"])],
+    [(LARGE_BATCH - 1, ["a", "b", "a", "b", "a", "b"]), (LARGE_BATCH, ["a", "b"])],
 )
 def test_places_of_two_gpus_for_three_runs_each(batch_size, places, folder, monkeypatch):
     """Every GPU's first before any second; of large trainings one on each GPU. Nobody waits who can
@@ -91,7 +91,7 @@ def test_a_large_training_shares_a_gpu_with_small_ones(folder, monkeypatch):
     with lease() as device:
         assert device == "cuda:0"
     second.lock.release()
-    with FileLock(folder / "GPU-a.2"), FileLock(folder / "GPU-b.2"), lease(LARGE) as device:
+    with FileLock(folder / "GPU-a.2"), FileLock(folder / "GPU-b.2"), lease(LARGE_BATCH) as device:
         assert device == "cuda:1"
     first.lock.release()
 
