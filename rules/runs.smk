@@ -17,9 +17,8 @@ for stage, folder in FOLDERS.items():
             # Jobs of several runs are long: trainings first, in the order of the configuration, so that none is left to
             # the end while other cores are idle.
             priority: PER_JOB > 1 and (2 if stage == "train" else 1) * len(RUNS) - number
-            # A stopped or killed training resumes; one that failed for good is not tried again (docs/unbreakable.md). Where
-            # runs share a GPU, the fault of one may end the others.
-            retries: 3 if stage == "train" or runs_per_gpu() > 1 else None
+            # A stopped or killed training resumes; one that failed for good is not tried again (docs/unbreakable.md).
+            retries: 3 if stage == "train" else None
             threads: of_job(job_threads, stage, ids)
             resources:
                 gpu=1,
