@@ -12,6 +12,7 @@ from bench.registry.backbones import TOY_VERSION
 from bench.datasets.corpora import WORLDS
 from bench.datasets.manifest import manifest
 from bench.runs.paths import data_folder, data_sums
+from bench.results.provenance import runs_per_gpu
 from bench.runs.run import corpus_fingerprint
 from bench.stages.inputs import renew
 from bench.stages.status import report as report_status
@@ -36,6 +37,7 @@ try:
     with errors_of(f"configuration {', '.join(map(str, workflow.configfiles))}"):
         SUITE = suites.validate(config)
         PLAN = suites.plan(SUITE)
+    runs_per_gpu()
     CHANGED = renew(PLAN.runs, Path("results", PLAN.suite))
 except UserError as error:
     raise WorkflowError(str(error)) from None

@@ -87,6 +87,7 @@ def reproduce(
     from bench.judge.stage import read_suite
     from bench.report.printed_table import printed_table
     from bench.reported.address import address, find_paper, find_rows, find_table
+    from bench.results.provenance import runs_per_gpu
     from bench.stages.workflow import run_workflow
     from bench.utils.files import write_text
 
@@ -105,9 +106,9 @@ def reproduce(
         print(text, end="")
         return 0
     write_text(file, text)
-    # A job asks for one GPU; without GPUs, cores are the limit.
-    gpus = torch.cuda.device_count() or cores
-    status = run_workflow(file, ["--cores", str(cores), "--resources", f"gpu={gpus}"])
+    # A job asks for a place on a GPU; without GPUs, cores are the limit.
+    places = torch.cuda.device_count() * runs_per_gpu() or cores
+    status = run_workflow(file, ["--cores", str(cores), "--resources", f"gpu={places}"])
     if status:
         return status
     addresses = {address(number) for number in rows}
@@ -123,15 +124,10 @@ def _explained(content: Any, title: str, file: Path, cores: int, show_again: str
     `UserError` if it cannot be planned.
     """
     from bench.runs import config as configurations
-    from bench.stages.cost import by_plan
+    from bench.stages.cost import by_plan, work_of
 
     start = f"python -m bench run {file}"
-    work = [
-        (run, stage, 1.0)
-        for run in configurations.planned(content)
-        for stage in run.stages
-        if stage != "analyse" and not run.skip
-    ]
+    hours = by_plan([*work_of(configurations.planned(content))], content.mode)
     return (
         f"# {title}. As {file} it runs with:\n"
         f"#   {start} --cores {cores}\n"
@@ -140,7 +136,7 @@ def _explained(content: Any, title: str, file: Path, cores: int, show_again: str
         f"#   {start} --profile {shlex.quote(str(configurations.SLURM))}\n"
         "# Afterwards, this shows the row:\n"
         f"#   {show_again}\n"
-        f"# Hours, estimated from the plan: {by_plan(work, content.mode)}\n"
+        f"# Hours, estimated from the plan: {hours}\n"
         f"{configurations.dump(content)}"
     )
 

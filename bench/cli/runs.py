@@ -231,7 +231,8 @@ def _process(
     from bench.utils.progress import Progress
 
     progress = Progress(len(runs), "runs")
-    with lease() as device:
+    largest = max((run.recipe.batch_size for run in runs if "train" in stages), default=0)
+    with lease(largest) as device:
         for run in run_plan(suite, plan, runs, device, stages, attempt > 1, again):
             progress.advance(note=run.id)
 

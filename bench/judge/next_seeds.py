@@ -21,7 +21,7 @@ from bench.runs import config as configurations
 from bench.runs.config import Suite
 from bench.runs.plan import in_order
 from bench.runs.run import PlannedRun, Run
-from bench.stages.cost import Measured, predict
+from bench.stages.cost import ALL, Measured, predict, work_of
 from bench.utils.errors import UserError
 
 Experiment = tuple[str, str]  # a method with its setting, and a backbone
@@ -116,8 +116,8 @@ def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
     measured = Measured(suite_dir.parent, device)
     run_hours: dict[Experiment, float] = {}
     for experiment in {experiment for runs in decisive.values() for experiment, _ in runs}:
-        stages = predict([planned[experiment]], config.mode, device, measured)
-        run_hours[experiment] = float(stages["seconds"].sum()) / 3600
+        prediction = predict(work_of([planned[experiment]]), config.mode, device, measured)
+        run_hours[experiment] = float(prediction[ALL][-1])
     steps = greedy(Counter(decisive.values()), run_hours, hours)
     if not steps:
         cheapest = min(_total(runs, run_hours) for runs in decisive.values())

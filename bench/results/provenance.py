@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from bench.models.float32 import ELSEWHERE, SELECTION, TRAINING
+from bench.utils.errors import UserError
 from bench.utils.version import __version__
 
 _ROOT = Path(__file__).parents[2]
@@ -86,3 +87,21 @@ def provenance(device: str, threads: int) -> dict[str, Any]:
         "arithmetic": _arithmetic(device),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
+
+
+def runs_per_gpu() -> int:
+    """How many runs share a GPU (docs/cluster.md#several-runs-on-a-gpu)."""
+    text = os.environ.get("SENTBENCH_RUNS_PER_GPU") or "1"
+    if not re.fullmatch("[1-9][0-9]?", text):
+        raise UserError(
+            f"SENTBENCH_RUNS_PER_GPU is '{text}'; set how many runs share a GPU, from 1 to 99"
+        )
+    return int(text)
+
+
+def timing(seconds: float, device: str) -> dict[str, Any]:
+    """Wall seconds on a device, and by how many runs it was shared if not by one alone."""
+    timed: dict[str, Any] = {"seconds": seconds}
+    if device != "cpu" and runs_per_gpu() > 1:
+        timed["runs_per_gpu"] = runs_per_gpu()
+    return timed

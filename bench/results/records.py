@@ -46,6 +46,7 @@ class Outcome(_Written):
     steps: int | None = None
     best_dev: float | None = None
     seconds: float | None = None
+    runs_per_gpu: int = 1  # that shared its GPU
 
 
 class DescribedRun(_Written):
@@ -127,6 +128,7 @@ class Provenance(_Written):
     encoder: str | None = None  # its identity
     contamination: dict[str, Counts] = {}  # by task
     seconds: float | None = None
+    runs_per_gpu: int = 1  # that shared its GPU
 
     def sums(self, corpus: str) -> Iterator[tuple[str, str]]:
         """The checksums of inputs, by name: splits of tasks, and the corpus of this name. A corpus

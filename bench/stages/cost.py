@@ -1,25 +1,27 @@
 """Estimate the hours that a plan takes on a device.
 
-Seconds are means over similar results on the same device, else FLOP divided by an assumed share of
-the peak rate.
+Seconds are means over similar results on the same device; else those of steps that were measured on
+a card; else FLOP divided by an assumed share of the peak rate. They are seconds of a whole device:
+those of runs that shared one are divided by their number.
 """
 
+import tomllib
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from functools import cache
 from math import ceil, floor
 from pathlib import Path
 from statistics import fmean
 
-import pandas as pd
+import numpy as np
 
 from bench.datasets.corpora import read_sentences
 from bench.datasets.tasks import PAIRS, PROBING, expand_tasks, task_of
 from bench.evaluation.classifier import MODES
 from bench.evaluation.protocols import fewest_steps
 from bench.models.packed_forward import POSITIONS
-from bench.results.provenance import provenance
+from bench.results.provenance import provenance, runs_per_gpu
 from bench.results.records import read_scores
 from bench.runs.config import Suite
 from bench.runs.paths import corpus_file
@@ -46,15 +48,22 @@ DEV_SENTENCES = 2909  # of STS-B, encoded in each selection
 # Seconds of a step of all classifiers that are trained at once: on a CPU measured
 # (docs/performance.md), on a GPU assumed, 10 to 25 operations of 5 microseconds.
 CPU_CLASSIFIER_STEP, GPU_CLASSIFIER_STEP = 1e-3, 1e-4
+# Steps that were measured on a card.
+STEPS = tomllib.loads(Path(__file__).with_name("steps.toml").read_text(encoding="utf-8"))
+ASSUMED = f"The rest is FLOP at {UTILISATION:.0%} of the peak rate, which is assumed."
+Work = Iterable[tuple[PlannedRun, str, float]]  # runs, stages, and the parts of them to be done
+_Prediction = dict[tuple[str, str], np.ndarray]
+ALL = "all", ""
 NOT_COUNTED = (
-    "Not counted: analyses, trainings without a transformer, maps fitted on a corpus, neighbours, "
-    "files, what a method encodes beside two views of a batch (teachers, a second model)."
+    "Not counted: analyses, scores of published encoders, trainings without a transformer, maps "
+    "fitted on a corpus, neighbours, files, what a method encodes beside two views of a batch "
+    "(teachers, a second model)."
 )
 
 
 class Measured:
-    """Mean seconds on one device in earlier results: of a training step by backbone and batch size,
-    and of a scoring by backbone and tasks."""
+    """Mean seconds on one device in earlier results: of a training step by backbone, batch size and
+    precision, and of a scoring by backbone and tasks."""
 
     def __init__(self, results: Path, device: str) -> None:
         """Read the scores of all suites in a folder on a device; "" is none."""
@@ -69,27 +78,27 @@ class Measured:
                 origin = read_scores(path).provenance
                 run, outcome = origin.run, origin.outcome
                 if origin.seconds and name.lower() in origin.device.name.lower():
-                    tasks, size = frozenset(origin.tasks), run.recipe.get("batch_size")
-                    self.times["score", run.backbone, tasks].append(origin.seconds)
+                    scored = "score", run.backbone, frozenset(origin.tasks)
+                    self.times[scored].append(origin.seconds / origin.runs_per_gpu)
                     if outcome.seconds and outcome.steps:
-                        step = outcome.seconds / outcome.steps
-                        self.times["train", run.backbone, size].append(step)
+                        recipe = run.recipe.get("batch_size"), run.recipe.get("precision")
+                        step = outcome.seconds / outcome.runs_per_gpu / outcome.steps
+                        self.times["train", run.backbone, recipe].append(step)
 
-    def seconds(self, run: PlannedRun, stage: str) -> float | None:
-        """Seconds of a run at a stage, or None if nothing similar was measured."""
+    def seconds(self, run: PlannedRun, stage: str) -> float:
+        """Seconds of a run at a stage, or 0 if nothing similar was measured."""
         work: object = frozenset(expand_tasks(run.tasks))
+        count = 1
         if stage == "train":
-            work = run.recipe.batch_size
-        times = self.times.get((stage, run.backbone, work))
-        if not times:
-            return None
-        return fmean(times) * steps(run) if stage == "train" else fmean(times)
+            work, count = (run.recipe.batch_size, run.recipe.precision), steps(run)
+        return count * fmean(self.times.get((stage, run.backbone, work), [0.0]))
+
+
+NOTHING = Measured(Path(), "")
 
 
 def weights(run: Run) -> int:
     """Weights in the matrices of a transformer's layers; 0 if the run has no transformer."""
-    if run.parts[0][0] == "published":  # only the name on the hub is known
-        return 12 * 24 * 1024**2 if "large" in run.parts[0][2]["model"] else 12 * 12 * 768**2
     is_transformer = run.pretrained.kind == "transformer"
     return 12 * run.shape.depth * run.pretrained.shape.width**2 if is_transformer else 0
 
@@ -107,19 +116,8 @@ def steps(run: Run) -> int:
     return recipe.epochs * whole(min(rows, recipe.sentences or rows) / recipe.batch_size)
 
 
-def training_flop(run: Run) -> tuple[float, float]:
-    """FLOP of the steps, 6 a weight and token, and of the selections, 2 a weight and token."""
-    positions = POSITIONS.get(run.recipe.pooler)
-    trained = positions or min(CORPUS_TOKENS, run.recipe.max_length)
-    tokens = VIEWS * run.recipe.batch_size * steps(run) * trained
-    selections = max(1, steps(run) // run.recipe.select_every)
-    selected = DEV_SENTENCES * (positions or TASK_TOKENS) * selections
-    return 6 * weights(run) * tokens, 2 * weights(run) * selected
-
-
-def scoring_work(run: Run, tasks: Sequence[str], mode: str, device: str) -> tuple[float, int]:
-    """FLOP of encoding the sentences of tasks in float32, and the steps of their classifiers."""
-    shared: set[tuple[int, bool]] = set()  # of probing tasks that one loop trains on a GPU
+def scoring_work(tasks: Sequence[str], mode: str, device: str) -> tuple[int, int]:
+    """The number of sentences of tasks, and of steps of their classifiers."""
     sentences = classifier_steps = 0
     for task in map(task_of, expand_tasks(tasks)):
         sizes = task.sizes or {"test": 3000}  # assumed for user-defined tasks
@@ -127,65 +125,81 @@ def scoring_work(run: Run, tasks: Sequence[str], mode: str, device: str) -> tupl
             sentences += 2 * sum(sizes.values())
             continue
         sentences += sum(sizes.values())
-        loop = sizes.get("train", 0), task.name == "WordContent"  # which has too many labels
-        is_probing = task.protocol == PROBING
-        if is_probing and device != "cpu" and loop in shared:
-            continue
-        shared.add(loop)
-        classifier_steps += fewest_steps(sizes, MODES[mode], device, is_probing)
-    tokens = POSITIONS.get(run.recipe.pooler, TASK_TOKENS) * sentences
-    return 2 * weights(run) * tokens, classifier_steps
+        classifier_steps += fewest_steps(sizes, MODES[mode], device, task.protocol == PROBING)
+    return sentences, classifier_steps
 
 
-def estimate(run: Run, stage: str, tasks: Sequence[str], mode: str, device: str) -> float:
-    """Seconds of a training or a scoring by the peak rate of a device, a key of `PEAKS`."""
-    share, step = UTILISATION, GPU_CLASSIFIER_STEP
+def _measured_as(run: Run, device: str) -> str:
+    """The name that the steps of a training have in `STEPS`."""
+    return f"{device} {run.backbone} {run.recipe.batch_size} {run.recipe.precision}"
+
+
+def estimate(run: Run, stage: str, tasks: Sequence[str], mode: str, device: str) -> list[float]:
+    """Least and most seconds of a training or a scoring on a device, a key of `PEAKS`: by `STEPS`,
+    else by its peak rate."""
+    recipe, share, classifier_step = run.recipe, UTILISATION, GPU_CLASSIFIER_STEP
     if device == "cpu":
-        share, step = UTILISATION * run.recipe.threads, CPU_CLASSIFIER_STEP
+        share, classifier_step = UTILISATION * recipe.threads, CPU_CLASSIFIER_STEP
     half, tf32, float32 = PEAKS[device]
-    if stage == "train":
-        trained, selected = training_flop(run)
-        rate = tf32 if run.recipe.precision == "float32" else half
-        return (trained / rate + selected / tf32) / share
-    encoded, classifier_steps = scoring_work(run, tasks, mode, device)
-    return encoded / float32 / share + classifier_steps * step
+    flop = 2 * weights(run) / share  # that encode a token
+    positions = POSITIONS.get(recipe.pooler)
+    if stage == "score":
+        sentences, classifier_steps = scoring_work(tasks, mode, device)
+        encoding = flop * sentences * (positions or TASK_TOKENS) / float32
+        return [encoding + classifier_steps * classifier_step] * 2
+    rate = tf32 if recipe.precision == "float32" else half
+    tokens = VIEWS * recipe.batch_size * (positions or min(CORPUS_TOKENS, recipe.max_length))
+    step = 3 * flop * tokens / rate  # with its backward pass
+    selection = flop * DEV_SENTENCES * (positions or TASK_TOKENS) / tf32
+    times = STEPS.get(_measured_as(run, device), {"step": [step, step], "selection": selection})
+    least, most = times["step"]
+    # Runs that share a card overlap at best until it is always busy, and at worst not at all.
+    shared = max(least / runs_per_gpu(), times.get("busy", least))
+    selected = max(1, steps(run) // recipe.select_every) * times["selection"]
+    return [steps(run) * seconds + selected for seconds in (shared, most)]
 
 
-def predict(runs: Iterable[PlannedRun], mode: str, device: str, measured: Measured) -> pd.DataFrame:
-    """Estimate a plan, without runs that their backbone makes impossible: by backbone and stage
-    the number of runs, how many of them were measured, and seconds on one device."""
-    rows = []
+def work_of(runs: Iterable[PlannedRun]) -> Work:
+    """All of a plan that is counted, without runs that their backbone makes impossible."""
     for run in runs:
-        if run.skip:
-            continue
-        for stage in ("train", "score"):
-            if stage == "train" and not (run.trained and run.pretrained.kind == "transformer"):
-                continue
-            known = measured.seconds(run, stage)
-            seconds = known or estimate(run, stage, run.tasks, mode, device)
-            rows.append([run.backbone, stage, 1, known is not None, seconds])
-    table = pd.DataFrame(rows, columns=["backbone", "stage", "runs", "measured", "seconds"])
-    return table.groupby(["backbone", "stage"], sort=False, as_index=False).sum()
+        if run.trained and run.pretrained.kind == "transformer" and not run.skip:
+            yield run, "train", 1.0
+        if not run.skip:
+            yield run, "score", 1.0
 
 
-def by_plan(work: Sequence[tuple[PlannedRun, str, float]], mode: str) -> str:
-    """The hours that parts of trainings and scorings take on one device of each kind, as text."""
-    hours = []
+def predict(work: Work, mode: str, device: str, measured: Measured = NOTHING) -> _Prediction:
+    """Estimate work, of all and by backbone and stage: how much it is, how much of it was measured,
+    and least and most hours on one device."""
+    prediction = defaultdict(lambda: np.zeros(4), {ALL: np.zeros(4)})
+    for run, stage, part in work:
+        known = measured.seconds(run, stage)
+        is_measured = known or (stage == "train" and _measured_as(run, device) in STEPS)
+        span = [known] * 2 if known else estimate(run, stage, run.tasks, mode, device)
+        row = [1, bool(is_measured), *(part * seconds / 3600 for seconds in span)]
+        prediction[ALL] += row
+        prediction[run.backbone, stage] += row
+    return prediction
+
+
+def _text(hours: Iterable[float]) -> str:
+    """Least and most hours, once if they are equal."""
+    return " to ".join(dict.fromkeys(f"{number:.2f}" for number in hours))
+
+
+def by_plan(work: Collection[tuple[PlannedRun, str, float]], mode: str) -> str:
+    """The hours that work takes on one device of each kind, as text."""
+    texts = []
     for device in PEAKS:
-        seconds = sum(
-            part * estimate(run, stage, run.tasks, mode, device) for run, stage, part in work
-        )
-        hours.append(f"{seconds / 3600:.2f} on one {device.upper()}")
-    return ", ".join(hours)
+        _, measured, *hours = predict(work, mode, device)[ALL]
+        texts.append(f"{_text(hours)} on one {device.upper()} ({measured:.0f} measured)")
+    return f"{', '.join(texts)}. {ASSUMED}"
 
 
-def report(suite: Suite, runs: Sequence[PlannedRun], device: str, results: Path) -> str:
+def report(suite: Suite, runs: Iterable[PlannedRun], device: str, results: Path) -> str:
     """The estimate of a plan as text, with times measured in `results`."""
-    table = predict(runs, suite.mode, device, Measured(results, device))
-    table.loc[len(table)] = ["all", "", *table[["runs", "measured", "seconds"]].sum()]
-    table["device h"] = table.pop("seconds") / 3600
-    rows = table.astype({"runs": int, "measured": int}).to_string(index=False, float_format="%.2f")
-    return (
-        f"{rows}\n\nRuns without a measurement on this device: FLOP at {UTILISATION:.0%} of the "
-        f"peak rate, which is assumed.\n{NOT_COUNTED}"
-    )
+    prediction = predict(work_of(runs), suite.mode, device, Measured(results, device))
+    lines = ["runs  measured        device h"]
+    for (backbone, stage), (count, measured, *hours) in prediction.items():
+        lines.append(f"{count:4.0f}  {measured:8.0f}  {_text(hours):>14}  {backbone} {stage}")
+    return "\n".join([*lines, "", ASSUMED, NOT_COUNTED])

@@ -1,9 +1,9 @@
-"""One GPU per process: the first that no other process of this user holds.
+"""A place on a GPU per process: the first that no other process of this user holds.
 
-Snakemake counts GPUs but assigns none. A process therefore holds a lock on a file that is named
-after its GPU, in a folder that all suites of this user on this machine share. The kernel releases
-the lock when the process ends, however it ends. Which GPUs there are is torch's answer, so
-CUDA_VISIBLE_DEVICES and what a scheduler allocates are respected.
+Snakemake counts places but assigns none. A process therefore holds a lock on a file that is named
+after its GPU and its place there, in a folder that all suites of this user on this machine share.
+The kernel releases the lock when the process ends, however it ends. Which GPUs there are is torch's
+answer, so CUDA_VISIBLE_DEVICES and what a scheduler allocates are respected.
 """
 
 import os
@@ -15,41 +15,60 @@ from tempfile import gettempdir
 
 from filelock import AcquireReturnProxy, FileLock, Timeout
 
-from bench.utils.errors import warn
+from bench.results.provenance import runs_per_gpu
+from bench.utils.errors import TransientError, warn
 from bench.utils.files import disk_errors
 
 POLL = 0.5  # seconds between two attempts to lock
+LARGE_BATCH = 256  # the least batch size of a training that fills the memory of a GPU
 
 
 @contextmanager
-def lease() -> Iterator[str]:
-    """Hold a GPU during the block and yield "cuda:N"; where there is none, yield "cpu" at once."""
+def lease(batch_size: int = 0) -> Iterator[str]:
+    """Hold a place on a GPU during the block and yield "cuda:N"; where there is no GPU, yield "cpu"
+    at once. Two trainings with a `batch_size` of at least `LARGE_BATCH` never share a GPU.
+
+    `TransientError` if runs are to share GPUs, and CUDA does not start.
+    """
     import torch
 
+    places = runs_per_gpu()
     if not torch.cuda.is_available():
+        # The daemon of MPS refuses new processes after a fault of one, until all others have ended.
+        if places > 1 and torch.cuda.device_count():
+            raise TransientError(
+                "CUDA does not start on the GPUs of this machine; repeat the command, or set "
+                "CUDA_VISIBLE_DEVICES to nothing to compute on the processor"
+            )
         yield "cpu"
         return
     # Containers on one machine need a common SENTBENCH_LEASES.
     folder = Path(os.environ.get("SENTBENCH_LEASES") or f"{gettempdir()}/sentbench-{os.getuid()}")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    properties = map(torch.cuda.get_device_properties, range(torch.cuda.device_count()))
-    locks = [FileLock(folder / str(gpu.uuid), is_singleton=True) for gpu in properties]
+    gpus = range(torch.cuda.device_count())
+    uuids = [str(torch.cuda.get_device_properties(gpu).uuid) for gpu in gpus]
+    # Every GPU's first place comes before any second; a large training takes first places alone.
+    names = [*uuids]
+    if batch_size < LARGE_BATCH:
+        names += [f"{uuid}.{place}" for place in range(2, places + 1) for uuid in uuids]
+    locks = [FileLock(folder / name, is_singleton=True) for name in names]
     with disk_errors(folder):
-        index, held = _acquire(locks)
+        number, held = _acquire(locks)
+    index = number % len(uuids)
     with held, torch.cuda.device(index):
         yield f"cuda:{index}"
 
 
 def _acquire(locks: list[FileLock]) -> tuple[int, AcquireReturnProxy[FileLock]]:
-    """Wait for a free GPU; return its index, and the context that releases its lock."""
+    """Wait for a free place; return its number, and the context that releases its lock."""
     # A lease within a lease of this process has the same GPU.
-    order = sorted(range(len(locks)), key=lambda index: not locks[index].is_locked)
+    order = sorted(range(len(locks)), key=lambda number: not locks[number].is_locked)
     is_waiting = False
     while True:
-        for index in order:
+        for number in order:
             with suppress(Timeout):
-                return index, locks[index].acquire(timeout=0)
+                return number, locks[number].acquire(timeout=0)
         if not is_waiting:
-            warn(f"waiting for a GPU: all {len(locks)} are leased")
+            warn(f"waiting for a GPU: all {len(locks)} places are taken")
             is_waiting = True
         time.sleep(POLL)

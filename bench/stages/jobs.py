@@ -22,7 +22,7 @@ from bench.models.encoder import Encoder, adaptation
 from bench.models.float32 import ELSEWHERE, float32_products
 from bench.models.load import Model, files, load_encoder
 from bench.registry.methods import FAILURES, describe_error, method_origin
-from bench.results.provenance import provenance
+from bench.results.provenance import provenance, timing
 from bench.results.records import (
     Outcome,
     Record,
@@ -110,7 +110,7 @@ def score_run(
             name: {"items": len(seen), "seen": int(seen.sum()), "in_dev": int(in_dev.sum())}
             for name, (seen, in_dev) in known.items()
         },
-        "seconds": round(time.monotonic() - started, 2),
+        **timing(round(time.monotonic() - started, 2), device),
     }
     common: Record = {
         "source": "sentbench", "method": run.method, "backbone": run.backbone,

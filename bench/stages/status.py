@@ -95,10 +95,9 @@ def _predict(
         if stage == "train" and step:  # early stopping is not foreseen
             part = max(0.0, 1 - step / steps(run))
         expected = measured.seconds(run, stage)
-        if expected is None:
+        hours += part * expected / 3600
+        if not expected:
             unlike.append((run, stage, part))
-        else:
-            hours += part * expected / 3600
     read.hours, read.unknown, read.estimate = hours, len(unlike), by_plan(unlike, mode)
 
 

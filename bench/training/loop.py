@@ -27,7 +27,7 @@ from bench.evaluation.scoring import encoded, score_tasks, sentences
 from bench.models.defaults import computing, torch_defaults
 from bench.models.float32 import ELSEWHERE, SELECTION, float32_products
 from bench.models.load import save_encoder
-from bench.results.provenance import provenance
+from bench.results.provenance import provenance, timing
 from bench.results.records import read_trained
 from bench.runs import paths
 from bench.runs.run import Recipe, Run
@@ -346,7 +346,7 @@ class Training:
             "steps": state.step,
             "best_step": state.best["step"],
             "best_dev": state.best["dev"],
-            "seconds": seconds,
+            **timing(seconds, self.context.device),
             "curve": state.curve,
         }
 

@@ -20,6 +20,7 @@ from bench.training.context import RunContext, nearest_rows
 from bench.training.loop import Training, train
 from tests.conftest import CLOSE, make_sentences
 from tests.oracles.padded_attention import attend_padded
+from tests.support.at_once import train_at_once
 from tests.support.tiny_suite import SMALL, tiny_run
 from tests.training import test_context
 from tests.training.test_loop import log_of
@@ -109,6 +110,15 @@ def test_a_training_of_each_kind(text, run_of, tmp_path):
         for device in ("cpu", DEVICE)
     )
     np.testing.assert_allclose(there, here, **CLOSE)
+
+
+@pytest.mark.parametrize("text", ["simcse", "esimcse[queue=12]"])
+def test_three_trainings_on_a_gpu_end_as_one_alone(text, tiny_bert, tiny_data, corpus, tmp_path):
+    """In mixed precision, with dropout; also under a daemon of MPS, if one runs."""
+    run = tiny_run(text, tiny_bert, tiny_data, corpus, epochs=20)
+    places = {"SENTBENCH_LEASES": str(tmp_path / "leases"), "SENTBENCH_RUNS_PER_GPU": "3"}
+    (alone,) = train_at_once(run, 1, tmp_path, **places)
+    assert train_at_once(run, 3, tmp_path, **places) == [alone] * 3
 
 
 @pytest.mark.parametrize("first_only", [False, True])

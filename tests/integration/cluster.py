@@ -16,6 +16,7 @@ NODE = "bench1"
 CPUS = 2
 # SLURM counts GPUs by their device files, which it never opens; so any two stand in for them.
 DEVICES = ("/dev/null", "/dev/zero")
+SHARDS = 2  # of each
 
 # A job of the partition `urgent` takes the node from those of `batch`, which SLURM queues again.
 CONFIGURATION = """
@@ -49,9 +50,9 @@ MinJobAge=3600
 ReturnToService=2
 SlurmctldTimeout=20
 SlurmdTimeout=10
-GresTypes=gpu
+GresTypes=gpu,shard
 NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 CPUs={cpus} \
-RealMemory={memory} Gres=gpu:{gpus} State=UNKNOWN
+RealMemory={memory} Gres=gpu:{gpus},shard:{shards} State=UNKNOWN
 PartitionName=batch Nodes={node} Default=YES MaxTime=60 PriorityTier=1 GraceTime=20
 PartitionName=urgent Nodes={node} MaxTime=60 PriorityTier=2 PreemptMode=OFF
 """
@@ -98,11 +99,13 @@ class Cluster:
             node=NODE,
             cpus=CPUS,
             gpus=len(DEVICES),
+            shards=SHARDS * len(DEVICES),
             memory=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20 - 1024,
         )
         (self.folder / "slurm.conf").write_text(conf)
         gpus = "".join(f"Name=gpu File={device}\n" for device in DEVICES)
-        (self.folder / "gres.conf").write_text(gpus)
+        shards = f"Name=shard Count={SHARDS * len(DEVICES)}\n"
+        (self.folder / "gres.conf").write_text(gpus + shards)
         # The plugin's job steps drop SLURM_CONF, which matters only outside the usual place.
         program, srun = self.folder / "bin" / "srun", shutil.which("srun")
         program.parent.mkdir()

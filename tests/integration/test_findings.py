@@ -7,7 +7,6 @@ not change, are not.
 import re
 from collections import Counter
 from itertools import chain, combinations
-from pathlib import Path
 from statistics import fmean
 
 import numpy as np
@@ -21,7 +20,7 @@ from bench.registry.methods import method_class
 from bench.reported.audit import findings
 from bench.runs import config
 from bench.runs.plan import read_plan
-from bench.stages.cost import UTILISATION, Measured, predict
+from bench.stages.cost import ALL, UTILISATION, predict, work_of
 from tests.support.printed_numbers import mapped
 from tools import documents
 from tools.documents import (
@@ -177,11 +176,15 @@ def test_the_audit():
 
 
 def test_the_predicted_hours(planned):
-    table = predict(planned, "test", "h200", Measured(Path("nowhere"), "h200"))
-    runs = table.groupby("stage")["runs"].sum()
+    prediction = predict(work_of(planned), "test", "h200")
+    runs = Counter()
+    for (_, stage), (count, *_) in prediction.items():
+        runs[stage] += int(count)
+    _, measured, least, most = prediction[ALL]
     says(
         f"{runs['train']} trainings and {runs['score']} scorings take "
-        f"{table['seconds'].sum() / 3600:.0f} hours on one H200 at {100 * UTILISATION:.0f} %"
+        f"{least:.0f} to {most:.0f} hours on one H200; {measured:.0f} trainings by measured steps, "
+        f"the rest at {100 * UTILISATION:.0f} %"
     )
 
 

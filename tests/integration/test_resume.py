@@ -1,4 +1,4 @@
-"""Trainings as real processes: killed anywhere, retried by the workflow."""
+"""Trainings as real processes: killed anywhere, retried by the workflow, three at once."""
 
 import os
 import random
@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from bench.utils.files import read_json
+from tests.support.at_once import train_at_once
 from tests.support.kills import PHASES, ROOT, Trainings
 from tests.support.programs import SNAKEMAKE
 from tests.support.tiny_suite import SMALL, tiny_configuration, tiny_run, training_words
@@ -38,6 +39,13 @@ HERE = {"PYTHONPATH": str(ROOT), "SENTBENCH_CHECKPOINT_SECONDS": "0", "CUDA_VISI
 @pytest.fixture(scope="module")
 def make(tiny_bert, tiny_data, tiny_corpus):
     return partial(tiny_run, bert=tiny_bert, data=tiny_data, corpus=tiny_corpus)
+
+
+@pytest.mark.parametrize("method", ["simcse", METHODS[0]])
+def test_three_trainings_at_once_end_as_one_alone(method, make, tmp_path):
+    run = make(method, epochs=5)
+    (alone,) = train_at_once(run, 1, tmp_path, CUDA_VISIBLE_DEVICES="")
+    assert train_at_once(run, 3, tmp_path, CUDA_VISIBLE_DEVICES="") == [alone] * 3
 
 
 class Victim:

@@ -6,6 +6,7 @@ asks for it.
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -26,7 +27,9 @@ pytestmark = [
 
 # The profile on a small node: less memory, one core a job, a look at the queue every few seconds.
 RESOURCES = ["mem_mb=2000", "runtime=10"]
-RULES = [f"{rule}:{has}" for rule in ("train", "score", "analyse") for has in RESOURCES]
+STAGES = ("train", "score", "analyse")
+RULES = [f"{rule}:{has}" for rule in STAGES for has in RESOURCES]
+SHARED = [f"{rule}:{has}" for rule in STAGES for has in ("gpu=0", "gres='shard:1'")]
 SMALL = ["--profile", str(PROFILE), "--slurm-init-seconds-before-status-checks", "3"]
 SMALL += ["--set-resources", *RULES]
 SMALL += ["--default-resources", *RESOURCES, "slurm_extra='--signal=TERM@60'"]
@@ -109,6 +112,21 @@ def test_a_suite_gives_the_same_scores(cluster, write, tmp_path):
     rules = [rule for _, _, rule in cluster.jobs("COMPLETED")]
     assert sum(rule.startswith("rule_run_") for rule in rules) == 3, rules  # a run is one job
     assert not any(rule.startswith(("rule_data", "rule_corpus", "rule_backbone")) for rule in rules)
+
+
+def test_runs_share_a_gpu_by_shards(cluster, write, tmp_path):
+    """Two jobs, each with a half of the same GPU, train at once."""
+    suite = {"methods": ["simcse", "gs-infonce[multiple=1]"], "epochs": 100, "select_every": 100}
+    there = tmp_path / "there"
+    process = snakemake(cluster, write(there, **suite), "--set-resources", *RULES, *SHARED)
+    locks = "results/tiny/runs/*/run.lock"
+    until(lambda: len([*there.glob(locks)]) == 2, "two trainings are not at work at once", 300)
+    running = cluster.jobs("RUNNING")
+    shown = [cluster.slurm("scontrol", "--details", "show", "job", job) for job, _, _ in running]
+    places = [re.findall(r" GRES=(\S+)", text) for text in shown]
+    assert places == [["shard:1(IDX:0)"]] * 2  # the number of the GPU
+    finish(process, there)
+    assert scores(there) == without_slurm(write(tmp_path / "here", **suite))
 
 
 LONG = {"methods": ["simcse"], "epochs": 200, "select_every": 100}

@@ -1,8 +1,6 @@
 """The seeds to add next: a case by hand, invariants, and the whole path from scores to a
 configuration and its tables."""
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +13,7 @@ from bench.judge.numbers import judge_numbers
 from bench.report.tables import write_tables
 from bench.results.suite_results import read_results
 from bench.runs import config as configurations
-from bench.stages.cost import Measured, predict
+from bench.stages.cost import ALL, predict, work_of
 from methods.base import overlay
 from methods.dclr import DCLR
 from tests.support.printed_numbers import printed
@@ -214,9 +212,8 @@ def test_runs_that_a_new_seed_needs_are_counted(on, tmp_path, monkeypatch):
     new = {seed for (method, _), seed in added if method == "dclr@official"}
     assert min(new) == 47
     assert {seed for experiment, seed in added if experiment == teacher} == new
-    nothing = Measured(Path("nowhere"), "h200")
     before, after = (
-        predict(configurations.planned(own), "test", "h200", nothing)["seconds"].sum() / 3600
+        predict(work_of(configurations.planned(own)), "test", "h200")[ALL][-1]
         for own in (config, growth.config)
     )
     assert sum(step.hours for step in growth.steps) == pytest.approx(after - before)

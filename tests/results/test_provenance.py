@@ -2,6 +2,8 @@
 
 import subprocess
 
+import pytest
+
 from bench.results import provenance
 
 
@@ -18,3 +20,17 @@ def test_the_commit_is_this_projects(monkeypatch, tmp_path):
     monkeypatch.setattr(provenance, "__file__", str(installed))
     code = provenance.code.__wrapped__()
     assert (code["commit"], code["dirty"]) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("setting", "device", "recorded"),
+    [
+        ("", "cuda:0", {}),
+        ("1", "cuda:0", {}),
+        ("3", "cpu", {}),
+        ("3", "cuda:0", {"runs_per_gpu": 3}),
+    ],
+)
+def test_seconds_of_a_run_that_shared_its_gpu_say_so(setting, device, recorded, monkeypatch):
+    monkeypatch.setenv("SENTBENCH_RUNS_PER_GPU", setting)
+    assert provenance.timing(2.5, device) == {"seconds": 2.5} | recorded

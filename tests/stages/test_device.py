@@ -1,4 +1,4 @@
-"""A GPU per process, with pretended GPUs and real locks."""
+"""Places on GPUs for processes, with pretended GPUs and real locks."""
 
 import subprocess
 import sys
@@ -10,7 +10,8 @@ import pytest
 import torch
 from filelock import FileLock
 
-from bench.stages.device import lease
+from bench.stages.device import LARGE_BATCH, lease
+from bench.utils.errors import TransientError, UserError
 
 UUIDS = ["GPU-a", "GPU-b"]
 HOLD = """
@@ -26,6 +27,7 @@ with FileLock(sys.argv[1]):
 def folder(tmp_path, monkeypatch):
     """The folder of leases of a machine with two GPUs."""
     monkeypatch.setenv("SENTBENCH_LEASES", str(tmp_path))
+    monkeypatch.delenv("SENTBENCH_RUNS_PER_GPU", raising=False)
     properties = [SimpleNamespace(uuid=uuid) for uuid in UUIDS]
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: len(UUIDS))
@@ -39,6 +41,59 @@ def test_without_a_gpu_nothing_is_locked(folder, monkeypatch):
     with lease() as device:
         assert device == "cpu"
     assert not list(folder.iterdir())
+
+
+def test_runs_that_share_gpus_do_not_fall_back_to_the_processor(folder, monkeypatch):
+    """As MPS, which refuses new processes for a while after a fault of one."""
+    monkeypatch.setenv("SENTBENCH_RUNS_PER_GPU", "2")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(TransientError, match="CUDA does not start"), lease():
+        pass
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    with lease() as device:
+        assert device == "cpu"
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "1.5", "two", "100"])
+def test_how_many_runs_share_a_gpu_is_a_number_from_1_to_99(text, folder, monkeypatch):
+    monkeypatch.setenv("SENTBENCH_RUNS_PER_GPU", text)
+    with pytest.raises(UserError, match=f"SENTBENCH_RUNS_PER_GPU is '{text}'"), lease():
+        pass
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "places"),
+    [(LARGE_BATCH - 1, ["a", "b", "a", "b", "a", "b"]), (LARGE_BATCH, ["a", "b"])],
+)
+def test_places_of_two_gpus_for_three_runs_each(batch_size, places, folder, monkeypatch):
+    """Every GPU's first before any second; of large trainings one on each GPU. Nobody waits who can
+    have a place, and the next one gets what is free again."""
+    monkeypatch.setenv("SENTBENCH_RUNS_PER_GPU", "3")
+    with ExitStack() as held:
+        taken = []
+        for _ in places:
+            before = {path.name for path in folder.iterdir()}
+            with lease(batch_size) as device:
+                (name,) = {path.name for path in folder.iterdir()} - before
+            taken.append(name[len("GPU-")])
+            assert device == f"cuda:{UUIDS.index(name.partition('.')[0])}"
+            held.enter_context(FileLock(folder / name))  # of another process
+        assert taken == places
+        with monkeypatch.context() as patch:
+            patch.setattr(time, "sleep", lambda _: held.close())
+            with lease(batch_size) as device:
+                assert device == "cuda:0"
+
+
+def test_a_large_training_shares_a_gpu_with_small_ones(folder, monkeypatch):
+    monkeypatch.setenv("SENTBENCH_RUNS_PER_GPU", "2")
+    first, second = (FileLock(folder / uuid).acquire() for uuid in UUIDS)
+    with lease() as device:
+        assert device == "cuda:0"
+    second.lock.release()
+    with FileLock(folder / "GPU-a.2"), FileLock(folder / "GPU-b.2"), lease(LARGE_BATCH) as device:
+        assert device == "cuda:1"
+    first.lock.release()
 
 
 def test_the_first_that_no_process_holds(folder):
@@ -61,7 +116,7 @@ def test_waits_until_one_is_free(folder, monkeypatch, capsys):
         monkeypatch.setattr(time, "sleep", lambda _: second.release())
         with lease() as device:
             assert device == "cuda:1"
-    assert capsys.readouterr().err == "waiting for a GPU: all 2 are leased\n"
+    assert capsys.readouterr().err == "waiting for a GPU: all 2 places are taken\n"
 
 
 def test_a_killed_process_holds_nothing(folder):

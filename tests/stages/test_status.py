@@ -21,6 +21,12 @@ from bench.utils.files import write_error, write_json, write_text
 from bench.utils.interrupts import Stopped
 from tests.support.tiny_suite import SMALL, seeds_of_simcse, tiny_configuration
 
+# Messages of CUDA after a fault of another process of the same daemon of MPS; torch prefixes them.
+OF_MPS = [
+    "the remote procedural call between the MPS server and the MPS client failed",
+    "MPS client has been terminated by the server",
+    "an illegal memory access was encountered",
+]
 DEVICE = "NVIDIA H200"
 TRAINING, SCORING = 7200.0, 1800.0  # seconds
 
@@ -91,7 +97,7 @@ def test_damaged_scores_and_those_of_another_run_are_not_done(suite, ids):
     # Nothing was measured: three trainings and four scorings are left.
     run = read_plan(suite / "plan.json").runs[0]
     training, scoring = (
-        estimate(run, stage, ["MR"], "test", "a100") / 3600 for stage in ("train", "score")
+        estimate(run, stage, ["MR"], "test", "a100")[0] / 3600 for stage in ("train", "score")
     )
     told = report(suite_status)
     assert "hours left: unknown; for 7 trainings and scorings like none before" in told
@@ -151,6 +157,7 @@ def test_the_next_attempt_forgets_the_failure_and_an_error_in_the_code_is_final(
         (write_error(Path("log.jsonl"), errno.ENOSPC), True),
         (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."), True),
         (RuntimeError("CUDA error: unspecified launch failure"), True),
+        *((torch.AcceleratorError(f"CUDA error: {words}\n"), True) for words in OF_MPS),
         (OSError(errno.EIO, "Input/output error"), True),
     ],
     ids=str,
