@@ -7,7 +7,7 @@ from pathlib import Path
 from textwrap import fill
 
 from bench.datasets.metrics import METRICS, SHARE
-from bench.judged.rows import NO_BACKBONE, BoardRow, Heading, Judged, SystemRow
+from bench.judged.rows import BoardRow, Heading, Judged, SystemRow
 from bench.judged.words import COMPARISON_SYMBOLS
 from bench.report.formats import (
     Bold,
@@ -59,21 +59,6 @@ def named_rows(judged: Judged, text: str) -> list[SystemRow]:
     ]
 
 
-def groups_of(rows: Sequence[SystemRow]) -> list[str]:
-    """The group of each row: its backbone, if there are several, and whether it is trained with
-    labels."""
-    several = len({row.backbone for row in rows} - {NO_BACKBONE}) > 1
-    groups = []
-    for row in rows:
-        parts = []
-        if several:
-            parts.append(backbone_text(row.backbone))
-        if row.labelled:
-            parts.append("trained with labels")
-        groups.append(", ".join(parts))
-    return groups
-
-
 def _names(rows: Sequence[SystemRow], short: bool) -> list[str]:
     """The name of each row, with its corpus where names would be the same without. Short names have
     a setting only where names would be the same without."""
@@ -115,7 +100,10 @@ def shown_leaderboard(
     title = difference_title(board)
     lines = []
     for row, name in zip(rows, _names(rows, short), strict=True):
-        line = {"Backbone": row.backbone, "Method": name, "n": str(row.n), "Remark": row.remark}
+        group = backbone_text(row.backbone)
+        if row.labelled:
+            group += ", trained with labels"
+        line = {"Backbone": group, "Method": name, "n": str(row.n), "Remark": row.remark}
         in_dev = f"{row.in_dev:.1f} % ({score_text(row.on_rest)})" if row.in_dev else ""
         lines.append(line | {title: _difference(row, has_words), IN_DEV: in_dev})
     marks = {"best": best_mark, "tied": "†", "open": ""}
@@ -135,10 +123,7 @@ def shown_leaderboard(
         columns[IN_DEV] = True
     if any(row.remark for row in rows):
         columns["Remark"] = False
-    table = TextTable(columns, lines)
-    if short and len({row.backbone for row in rows}) == 1:
-        return table.without("Backbone")
-    return table
+    return TextTable(columns, lines)
 
 
 def about(
@@ -206,13 +191,16 @@ def in_format(judged: Judged, board: BoardRow, rows: Sequence[SystemRow], form: 
         return markdown(shown_leaderboard(suite, board, rows), text)
     if form == "text":
         shown = shown_leaderboard(suite, board, rows, short=True, best_mark="*")
+        if len({row.backbone for row in rows}) == 1:
+            shown = shown.without("Backbone")
         lines = [{**line, "Method": fill(line["Method"], _NAME_WIDTH)} for line in shown.rows]
         return plain(replace(shown, rows=lines), text)
     # The words of symbols stand in the caption.
     shown = shown_leaderboard(suite, board, rows, short=True, has_words=False)
-    shown, label = shown.without("Backbone", IN_DEV, "Remark"), stem(f"{suite.suite}-{board.name}")
+    shown, label = shown.without(IN_DEV, "Remark"), stem(f"{suite.suite}-{board.name}")
+    text = text.replace(" (* in plain text)", "")
     notes = (f"{row.name}: {row.remark}." for row in rows if row.remark)
-    return latex(shown, text, label, " ".join(notes), groups_of(rows))
+    return latex(shown, text, label, " ".join(notes))
 
 
 def show_leaderboards(judged: Judged, form: str, rows: Iterable[SystemRow]) -> str:
