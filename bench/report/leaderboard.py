@@ -51,14 +51,6 @@ def difference_title(board: BoardRow) -> str:
     return "Minus baseline" if board.overall == "Avg" else f"{board.overall} minus baseline"
 
 
-def named_rows(judged: Judged, text: str) -> list[SystemRow]:
-    """The systems with a label, or else the method or `method@setting` of a text, on all boards."""
-    rows = [row for row in judged.systems if row.label.lower() == text.lower()]
-    return rows or [
-        row for row in judged.systems if text in (row.method, f"{row.method}@{row.setting}")
-    ]
-
-
 def _names(rows: Sequence[SystemRow], short: bool) -> list[str]:
     """The name of each row, with its corpus where names would be the same without. Short names have
     a setting only where names would be the same without."""
@@ -154,9 +146,10 @@ def frame(judged: Judged, name: str = "sts", rows: Sequence[SystemRow] | None = 
         (that share in percent, of all tasks), `on_unseen` (the mean of `averages`, on the other
         items), `in_dev` (the percentage of test items that stand in the dev set), `on_rest` (the
         mean of `averages`, on the items neither there nor in the corpus), `averages` (tuple, one
-        per seed: over the planned tasks); for each task and `Avg` (of all tasks) `<task>`, the mean
-        in points, `<task> sd`, `<task> n`; and if the suite has a baseline, `difference` from it,
-        `half_width` of its 95 % interval, `verdict`.
+        per seed: over the planned tasks); for each planned task, and `Avg` if all are planned,
+        `<task>`, the mean in points, `<task> sd`, `<task> n`; and if the suite names a baseline,
+        `difference` from it, `half_width` of its 95 % interval, `verdict`, which are empty as long
+        as the baseline has no scores.
 
     Raises:
         UserError: the suite has no such leaderboard.
@@ -164,11 +157,11 @@ def frame(judged: Judged, name: str = "sts", rows: Sequence[SystemRow] | None = 
     suite, names = judged.suite, [board.name for board in judged.suite.boards]
     if name not in names:
         raise UserError(f"suite {suite.suite} has no board '{name}'{did_you_mean(name, names)}")
-    columns, tasks = FIELDS.split(), (*suite.board(name).whole.tasks, "Avg")
+    columns, tasks = FIELDS.split(), suite.board(name).columns
     for task in tasks:
         columns += [task, f"{task} sd"]
     columns += [f"{task} n" for task in tasks]
-    if suite.is_compared:
+    if suite.baseline:
         columns += ["difference", "half_width", "verdict"]
     lines = []
     for row in judged.board_systems(name) if rows is None else rows:
@@ -205,13 +198,19 @@ def in_format(judged: Judged, board: BoardRow, rows: Sequence[SystemRow], form: 
 
 def show_leaderboards(judged: Judged, form: str, rows: Iterable[SystemRow]) -> str:
     """The leaderboards of a suite in one of `LEADERBOARD_FORMATS`, with these rows in their order,
-    each once."""
+    each once. As CSV they are one table, with the name of the leaderboard in the column `board`."""
     chosen = dict.fromkeys(rows)
-    texts = []
+    texts, frames = [], {}
     for board in shown_boards(judged):
         on_board = [row for row in chosen if row.board == board.name]
         if on_board:
             texts.append(in_format(judged, board, on_board, form).rstrip())
+            frames[board.name] = frame(judged, board.name, on_board)
+    if form == "csv" and frames:
+        import pandas as pd
+
+        whole = pd.concat(frames, names=["board"]).reset_index(level="board").convert_dtypes()
+        return csv(whole).rstrip()
     return "\n\n".join(texts)
 
 

@@ -17,7 +17,7 @@ from bench.judge.numbers import planned_scores
 from bench.judge.stage import read_suite
 from bench.report.comparison_table import render_versus
 from bench.report.formats import TextTable, latex, latex_text
-from bench.report.leaderboard import in_format, named_rows, show_leaderboards, shown_boards
+from bench.report.leaderboard import in_format, show_leaderboards, shown_boards
 from bench.report.printed_table import captioned, in_lines, legend, printed_tables
 from bench.report.tables import summaries
 from bench.results.suite_results import RunResults, SuiteResults
@@ -95,7 +95,7 @@ def in_paper(tmp_path):
              "untrained[pooler=avg_first_last]+whitening[sentences=16000,source=wiki1m_fallback]",
              "word-overlap"]  # fmt: skip
     suite = read_suite(Path("results/wiki-mini"))
-    rows = [row for name in names for row in named_rows(suite, name)]
+    rows = [row for name in names for row in suite.systems if row.method == name]
     assert {row.method for row in rows} == {*names}
     texts = show_leaderboards(suite, "latex", rows).split("\n\n")
     whole = show_leaderboards(suite, "latex", suite.systems).split("\n\n")
