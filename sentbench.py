@@ -42,7 +42,15 @@ def __dir__() -> list[str]:
 
 def printed() -> Any:
     """Return every printed number of the papers with its place in print and the run that it is
-    compared with, as a DataFrame: the fields of `bench.reported.number.Number`."""
+    compared with.
+
+    >>> sentbench.printed().query("task == 'Avg'")  # doctest: +SKIP
+
+    Returns:
+        A DataFrame, a row a number: `source` (the paper), `table`, `method`, `variant`, `backbone`,
+        `task`, `split`, `metric`, `value` (as printed; scores in points), and the other fields of
+        `bench.reported.number.Number`.
+    """
     import pandas as pd
 
     from bench.reported.number import numbers
@@ -51,10 +59,16 @@ def printed() -> Any:
 
 
 def verdicts(suite: Any) -> Any:
-    """Return a suite's verdicts on the printed numbers, as a DataFrame: the columns of cells.csv.
+    """Return a suite's verdicts on the printed numbers.
+
+    >>> sentbench.verdicts(suite)[["method", "printed", "mean", "verdict"]]  # doctest: +SKIP
 
     Args:
         suite: as `read_suite` returns it.
+
+    Returns:
+        A DataFrame, the columns of cells.csv: `printed`, our `mean` and `sd` (points) over `n`
+        seeds, `verdict` and its `reason`, and where the number is printed.
     """
     from bench.report.tables import number_frame
 
@@ -62,11 +76,22 @@ def verdicts(suite: Any) -> Any:
 
 
 def leaderboard(suite: Any, board: str = "sts") -> Any:
-    """Return a leaderboard of a suite as a DataFrame: the columns of <board>.csv.
+    """Return a leaderboard of a suite.
+
+    >>> sentbench.leaderboard(suite, "transfer")[["label", "Avg", "Avg sd"]]  # doctest: +SKIP
 
     Args:
         suite: as `read_suite` returns it.
         board: such as "sts", "transfer", "probing".
+
+    Returns:
+        A DataFrame, a row a system: `label`, `n` (seeds), for each planned task `<task>` (the mean
+        in points), `<task> sd`, `<task> n`, and `Avg` if all tasks are planned; `difference` from
+        the baseline with the `half_width` of its 95 % interval and `verdict`, empty as long as it
+        has no scores, if the suite names one. The columns of <board>.csv.
+
+    Raises:
+        UserError: the suite has no such board.
     """
     from bench.report.leaderboard import frame
 
@@ -74,18 +99,34 @@ def leaderboard(suite: Any, board: str = "sts") -> Any:
 
 
 def against(
-    suite: Any, baseline: str = "", methods: Sequence[str] = (), backbones: Sequence[str] = ()
+    suite: Any,
+    baseline: str = "",
+    methods: str | Sequence[str] = (),
+    backbones: str | Sequence[str] = (),
 ) -> tuple[Any, Any]:
-    """Return the comparisons of a suite with a baseline, by default its own, as two DataFrames: the
-    columns of compare.csv, and of compare_printed.csv, the printed gains.
+    """Return the comparisons of a suite with a baseline, and the printed gains.
+
+    >>> rows, claims = sentbench.against(suite, "simcse", "mixcse")  # doctest: +SKIP
 
     Args:
         suite: as `read_suite` returns it.
-        methods, backbones: those to return, by default all. The family of Holm's correction is
-            all methods of the suite in any case.
+        baseline: a method of the suite or its label; by default the suite's own.
+        methods, backbones: a name, or names, of those to return, by default all. The family of
+            Holm's correction is all methods of the suite in any case.
+
+    Returns:
+        Two DataFrames. A row of the first is a method on a task: `difference` in points, `n` (pairs
+        of seeds), the `half_width` of the 95 % interval, `p_adjusted`, `verdict`; the columns of
+        compare.csv. The second has the printed gains, the columns of compare_printed.csv.
+
+    Raises:
+        UserError: a method or backbone is not of the suite or has no scores, or no baseline is
+            known.
     """
     from bench.judge.stage import compared
     from bench.report.comparison_table import claims_frame, pairs_frame
 
+    methods = [methods] if isinstance(methods, str) else methods
+    backbones = [backbones] if isinstance(backbones, str) else backbones
     pairs = compared(suite, baseline, methods, backbones)
     return pairs_frame(pairs), claims_frame(pairs)

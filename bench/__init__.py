@@ -11,7 +11,7 @@ __all__ = ["__version__", "score"]
 
 def score(
     model: Any,
-    tasks: Sequence[str] = ("sts",),
+    tasks: str | Sequence[str] = "sts",
     data: str = "senteval",
     *,
     pooler: str | None = None,
@@ -32,7 +32,7 @@ def score(
         model: a function that takes a list of texts and gives an array (n, d) of numpy or torch, or
             an object with such a method `encode`, as a SentenceTransformer; or a hub id, or a
             folder.
-        tasks: names of tasks and groups.
+        tasks: a name, or names, of tasks and groups: "STS-B", ["sts", "TREC"].
         data: "senteval" (the folder BENCH_DATA, else the hub), or a folder that holds downstream/.
         pooler: of a transformer that names none.
         prompt: of a folder of sentence-transformers, one of its prompts, "" for none; by default
@@ -64,6 +64,7 @@ def score(
     from bench.stages.device import lease
     from bench.stages.jobs import evaluate
 
+    names = [tasks] if isinstance(tasks, str) else tasks
     folder = paths.data_folder(data)
     known = Model(model, pooler, prompt, normalize, template, dims, dtype)
     with (
@@ -71,4 +72,4 @@ def score(
         tempfile.TemporaryDirectory(prefix="sentbench-score-") as temporary,
     ):
         file = Path(temporary) / "scores.json" if out is None else Path(out)
-        return evaluate(known, read_tasks(tasks, folder), mode, folder, file, device)
+        return evaluate(known, read_tasks(names, folder), mode, folder, file, device)

@@ -19,6 +19,7 @@ from bench.cli.parameters import (
 )
 from bench.datasets.tasks import AVERAGED, GROUPS
 from bench.utils.errors import UserError
+from bench.utils.files import stem
 
 
 @command("check-method")
@@ -38,7 +39,7 @@ TABLES = [
     if name != "all"
 ]
 # Of the table, and what tabulate calls them.
-FORMATS = {"plain": "plain", "markdown": "pipe", "latex": "latex_booktabs", "csv": ""}
+FORMATS = {"plain": "plain", "markdown": "pipe", "latex": "", "csv": ""}
 
 
 def score_tables(by_label: Mapping[str, Sequence[dict[str, Any]]], form: str = "plain") -> str:
@@ -49,6 +50,8 @@ def score_tables(by_label: Mapping[str, Sequence[dict[str, Any]]], form: str = "
     `by_label` has the records of each encoder; `form` is one of `FORMATS`.
     """
     import pandas as pd
+
+    from bench.report.formats import latex, text_table
 
     lines = [{"model": name} | record for name, records in by_label.items() for record in records]
     scores = pd.DataFrame(lines)
@@ -71,7 +74,14 @@ def score_tables(by_label: Mapping[str, Sequence[dict[str, Any]]], form: str = "
         for title, part in group.groupby(by, sort=False):
             table = part.pivot_table("value", row, "task", sort=False).rename_axis(title)
             table = table[[task for task in tasks if task in table]].map("{:.2f}".format)
-            text = table.replace("nan", "").to_markdown(
+            table = table.replace("nan", "")
+            if form == "latex":
+                rows = table.rename_axis("").reset_index().to_dict("records")
+                label = stem(f"{title}-{tasks[0]}")
+                shown = text_table(rows, tasks)
+                tables.append(latex(shown, f"Scores in points: {title}", label))
+                continue
+            text = table.to_markdown(
                 tablefmt=FORMATS[form],
                 disable_numparse=True,
                 colalign=["left", *["right"] * len(table.columns)],

@@ -33,6 +33,7 @@ def show(
 
     With --suite alone, every system with its seeds and its difference from the baseline. With a
     paper and a table, the printed numbers; --suite adds our scores and verdicts below each row.
+    With a paper alone, its tables. As CSV, the leaderboards are one table.
     """
     from bench.judge.stage import judge_plans, planned_names, read_suite
 
@@ -44,17 +45,18 @@ def show(
         name = find_table(source, table)
         judged = read_suite(suite) if suite else judge_plans([])
         print(printed_table(judged, source, name, print_alone=suite is None))
+    elif paper and not table:
+        from bench.reported.address import find_paper, tables_of
+
+        print("\n".join(tables_of(find_paper(paper))))
     elif suite and not paper:
-        from bench.report.leaderboard import named_rows, show_leaderboards
+        from bench.report.leaderboard import show_leaderboards
 
         judged = read_suite(suite)
         chosen = []
         for text in rows or []:
-            found = named_rows(judged, text)
-            if not found:
-                names = planned_names(suite, text)
-                found = [row for row in judged.systems if (row.method, row.setting) in names]
-            chosen += found
+            names = planned_names(suite, text)
+            chosen += [row for row in judged.systems if (row.method, row.setting) in names]
         print(show_leaderboards(judged, form, chosen if rows else judged.systems))
     else:
         raise UserError(
@@ -147,7 +149,9 @@ def compare(
     baseline: Annotated[
         str, opt("As in configurations; by default that of the suite.", "METHOD")
     ] = "",
-    method: Annotated[list[str] | None, opt("By default all methods.", "METHOD ...")] = None,
+    method: Annotated[
+        list[str] | None, opt("Methods or labels; by default all.", "METHOD ...")
+    ] = None,
     backbone: Annotated[list[str] | None, opt("By default all backbones.", "NAME ...")] = None,
     out: Annotated[Path | None, opt("A folder for tables and figures.", "FOLDER")] = None,
 ) -> None:

@@ -18,7 +18,16 @@ if TYPE_CHECKING:
 
 
 def read_suite(suite_dir: Path | str) -> Judged:
-    """The rows of a suite; `UserError` if there is no plan, or a file is damaged."""
+    """Return the judged rows of a suite, as `leaderboard`, `against` and `verdicts` take them.
+
+    >>> suite = sentbench.read_suite("results/wiki-mini")  # doctest: +SKIP
+
+    Args:
+        suite_dir: the suite's folder, with its plan.json and scores/.
+
+    Raises:
+        UserError: there is no plan, or a file is damaged.
+    """
     folder = Path(suite_dir)
     return store.read(folder, store.key_of(folder)) or _judged(folder)
 

@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from math import ceil
 from operator import attrgetter, itemgetter
 from pathlib import Path
 from textwrap import fill
@@ -34,7 +35,9 @@ from bench.utils.files import stem, write_text
 
 Frame = Any  # a DataFrame of pandas, which takes longer to load than tables to print
 TEMPLATES = Path(__file__).parent / "templates"
-MOST_ROWS, MOST_COLUMNS = 30, 11  # of a table in LaTeX that fits a text of 5.5 x 9 inches
+# The letters in a line and the lines of a table in LaTeX on the smallest page, that of `article` in
+# one column; upright, and turned by 90 degrees.
+UPRIGHT, TURNED = (75, 30), (118, 16)
 WIDTH = 100  # letters in a line of running text in the terminal
 
 
@@ -189,9 +192,7 @@ def plain(table: TextTable, caption: str, note: str = "") -> str:
 
 # Characters that LaTeX reads as commands, ligatures or arguments, and the symbols in our own texts.
 _LATEX = {
-    "&": "\\&", "%": "\\%", "$": "\\$", "#": "\\#", "{": "\\{", "}": "\\}",
-    # Where a long name may be broken.
-    "_": "\\_\\allowbreak{}", "=": "=\\allowbreak{}", "@": "@\\allowbreak{}",
+    "&": "\\&", "%": "\\%", "$": "\\$", "#": "\\#", "{": "\\{", "}": "\\}", "_": "\\_",
     # At the start of a row these would be an argument of the previous \\.
     "[": "{[}", "]": "{]}", "*": "{*}",
     "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}",
@@ -203,6 +204,12 @@ _LATEX = {
 }  # fmt: skip
 
 
+# Where a long word may be broken. After a hyphen LaTeX breaks it by itself, but then nowhere else.
+_WITHIN = re.compile(
+    r"(?<=\w)(?:\\_|[=@/:])(?=\w)|(?<=\w\w)\+(?=[A-Za-z])|(?<=\w)-(?=[A-Za-z]{12})"
+)
+
+
 def latex_text(text: str) -> str:
     """Any text as LaTeX source in ASCII; characters that fonts may lack are printed as their code
     points."""
@@ -211,30 +218,51 @@ def latex_text(text: str) -> str:
         return _LATEX.get(sign) or (sign if sign.isascii() else f"{{U+{ord(sign):04X}}}")
 
     signs = (sign for sign in " ".join(text.split()) if sign.isprintable())
-    source = re.sub("-(?=-)", "-{}", "".join(map(written, signs)))
+    source = re.sub(r"(?<![\w-])-(?=[\d ])", "$-$", "".join(map(written, signs)))
+    source = re.sub("-(?=-)", "-{}", source)
+    source = _WITHIN.sub(r"\g<0>\\hspace{0pt}", source)
     return f"\\textbf{{{source}}}" if isinstance(text, Bold) else source
 
 
-def latex(
-    table: TextTable,
-    caption: str,
-    label: str,
-    note: str = "",
-    groups: Sequence[str] = (),
-) -> str:
-    """A table in LaTeX, with its caption above and a note below; it needs the packages booktabs,
-    graphicx and tabularx.
+# Where a number, or the heading above, begins a new line: `70.05`, `± 0.33`; `Minus`, `baseline`.
+_LINES = re.compile(
+    r" (?=±|\(|\[|[≈?] \d)|(?<=[\w,]) (?=\w\S)|(?<=[a-z])(?=[A-Z])|(?<=\w-)(?=[A-Za-z]{3})|(?<=\w=)"
+)
 
-    A leaderboard, whose rows have `groups`, has the width of the text and breaks the names in its
-    first column. Another table, and a large leaderboard, is scaled down to the text.
+
+def latex(table: TextTable, caption: str, label: str, note: str = "") -> str:
+    """A table in LaTeX, as wide as the text and in `small` type. The first sentence of the caption
+    stands above it, the others and the note below. Backbones become headings.
+
+    Texts and numbers are broken into lines. With more columns than fit,
+    the table is turned; with more rows, it is continued in further tables.
     """
-    parts: dict[str, list[list[str]]] = {}
-    for group, texts in zip(groups or [""] * len(table.rows), table.texts, strict=True):
-        parts.setdefault(group, []).append(texts)
-    fits = len(table.rows) <= MOST_ROWS and len(table.columns) <= MOST_COLUMNS
+    title, _, more = caption.partition(". ")
+    shown = table.without("Backbone")
+    is_right = [*shown.columns.values()]
+    others = is_right.count(False)
+    is_turned = 2 * others + len(is_right) > 13
+    width, most_lines = TURNED if is_turned else UPRIGHT
+    letters = (width - 6.5 * sum(is_right)) / others  # in a line of text
+
+    def lines_of(text: str, is_number: bool) -> list[str]:
+        lines = _LINES.split(text) if is_number else [text]
+        return [type(text)(line) for line in lines]
+
+    parts: list[dict[str, list[list[list[str]]]]] = []
+    group, free = "", 0
+    for row, texts in zip(table.rows, shown.texts, strict=True):
+        group = row.get("Backbone", group)
+        cells = [*map(lines_of, texts, is_right)]
+        height = max(max(len(lines), ceil(len(lines[0]) / letters)) for lines in cells)
+        if height > free:
+            parts.append({})
+            free = most_lines
+        free -= height
+        parts[-1].setdefault(group, []).append(cells)
     return templates().get_template("table.tex").render(
-        caption=caption, label=label, note=note, columns=table.columns,
-        parts=parts or {"": []}, wraps=bool(groups) and fits,
+        title=title, label=label, notes=[more, note], is_right=is_right, parts=parts,
+        headings=[*map(lines_of, shown.columns, is_right)], is_turned=is_turned,
     )  # fmt: skip
 
 

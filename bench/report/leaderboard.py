@@ -7,7 +7,7 @@ from pathlib import Path
 from textwrap import fill
 
 from bench.datasets.metrics import METRICS, SHARE
-from bench.judged.rows import NO_BACKBONE, BoardRow, Heading, Judged, SystemRow
+from bench.judged.rows import BoardRow, Heading, Judged, SystemRow
 from bench.judged.words import COMPARISON_SYMBOLS
 from bench.report.formats import (
     Bold,
@@ -51,29 +51,6 @@ def difference_title(board: BoardRow) -> str:
     return "Minus baseline" if board.overall == "Avg" else f"{board.overall} minus baseline"
 
 
-def named_rows(judged: Judged, text: str) -> list[SystemRow]:
-    """The systems with a label, or else the method or `method@setting` of a text, on all boards."""
-    rows = [row for row in judged.systems if row.label.lower() == text.lower()]
-    return rows or [
-        row for row in judged.systems if text in (row.method, f"{row.method}@{row.setting}")
-    ]
-
-
-def groups_of(rows: Sequence[SystemRow]) -> list[str]:
-    """The group of each row: its backbone, if there are several, and whether it is trained with
-    labels."""
-    several = len({row.backbone for row in rows} - {NO_BACKBONE}) > 1
-    groups = []
-    for row in rows:
-        parts = []
-        if several:
-            parts.append(backbone_text(row.backbone))
-        if row.labelled:
-            parts.append("trained with labels")
-        groups.append(", ".join(parts))
-    return groups
-
-
 def _names(rows: Sequence[SystemRow], short: bool) -> list[str]:
     """The name of each row, with its corpus where names would be the same without. Short names have
     a setting only where names would be the same without."""
@@ -115,7 +92,10 @@ def shown_leaderboard(
     title = difference_title(board)
     lines = []
     for row, name in zip(rows, _names(rows, short), strict=True):
-        line = {"Backbone": row.backbone, "Method": name, "n": str(row.n), "Remark": row.remark}
+        group = backbone_text(row.backbone)
+        if row.labelled:
+            group += ", trained with labels"
+        line = {"Backbone": group, "Method": name, "n": str(row.n), "Remark": row.remark}
         in_dev = f"{row.in_dev:.1f} % ({score_text(row.on_rest)})" if row.in_dev else ""
         lines.append(line | {title: _difference(row, has_words), IN_DEV: in_dev})
     marks = {"best": best_mark, "tied": "†", "open": ""}
@@ -135,10 +115,7 @@ def shown_leaderboard(
         columns[IN_DEV] = True
     if any(row.remark for row in rows):
         columns["Remark"] = False
-    table = TextTable(columns, lines)
-    if short and len({row.backbone for row in rows}) == 1:
-        return table.without("Backbone")
-    return table
+    return TextTable(columns, lines)
 
 
 def about(
@@ -169,9 +146,10 @@ def frame(judged: Judged, name: str = "sts", rows: Sequence[SystemRow] | None = 
         (that share in percent, of all tasks), `on_unseen` (the mean of `averages`, on the other
         items), `in_dev` (the percentage of test items that stand in the dev set), `on_rest` (the
         mean of `averages`, on the items neither there nor in the corpus), `averages` (tuple, one
-        per seed: over the planned tasks); for each task and `Avg` (of all tasks) `<task>`, the mean
-        in points, `<task> sd`, `<task> n`; and if the suite has a baseline, `difference` from it,
-        `half_width` of its 95 % interval, `verdict`.
+        per seed: over the planned tasks); for each planned task, and `Avg` if all are planned,
+        `<task>`, the mean in points, `<task> sd`, `<task> n`; and if the suite names a baseline,
+        `difference` from it, `half_width` of its 95 % interval, `verdict`, which are empty as long
+        as the baseline has no scores.
 
     Raises:
         UserError: the suite has no such leaderboard.
@@ -179,11 +157,11 @@ def frame(judged: Judged, name: str = "sts", rows: Sequence[SystemRow] | None = 
     suite, names = judged.suite, [board.name for board in judged.suite.boards]
     if name not in names:
         raise UserError(f"suite {suite.suite} has no board '{name}'{did_you_mean(name, names)}")
-    columns, tasks = FIELDS.split(), (*suite.board(name).whole.tasks, "Avg")
+    columns, tasks = FIELDS.split(), suite.board(name).columns
     for task in tasks:
         columns += [task, f"{task} sd"]
     columns += [f"{task} n" for task in tasks]
-    if suite.is_compared:
+    if suite.baseline:
         columns += ["difference", "half_width", "verdict"]
     lines = []
     for row in judged.board_systems(name) if rows is None else rows:
@@ -206,24 +184,33 @@ def in_format(judged: Judged, board: BoardRow, rows: Sequence[SystemRow], form: 
         return markdown(shown_leaderboard(suite, board, rows), text)
     if form == "text":
         shown = shown_leaderboard(suite, board, rows, short=True, best_mark="*")
+        if len({row.backbone for row in rows}) == 1:
+            shown = shown.without("Backbone")
         lines = [{**line, "Method": fill(line["Method"], _NAME_WIDTH)} for line in shown.rows]
         return plain(replace(shown, rows=lines), text)
     # The words of symbols stand in the caption.
     shown = shown_leaderboard(suite, board, rows, short=True, has_words=False)
-    shown, label = shown.without("Backbone", IN_DEV, "Remark"), stem(f"{suite.suite}-{board.name}")
+    shown, label = shown.without(IN_DEV, "Remark"), stem(f"{suite.suite}-{board.name}")
+    text = text.replace(" (* in plain text)", "")
     notes = (f"{row.name}: {row.remark}." for row in rows if row.remark)
-    return latex(shown, text, label, " ".join(notes), groups_of(rows))
+    return latex(shown, text, label, " ".join(notes))
 
 
 def show_leaderboards(judged: Judged, form: str, rows: Iterable[SystemRow]) -> str:
     """The leaderboards of a suite in one of `LEADERBOARD_FORMATS`, with these rows in their order,
-    each once."""
+    each once. As CSV they are one table, with the name of the leaderboard in the column `board`."""
     chosen = dict.fromkeys(rows)
-    texts = []
+    texts, frames = [], {}
     for board in shown_boards(judged):
         on_board = [row for row in chosen if row.board == board.name]
         if on_board:
             texts.append(in_format(judged, board, on_board, form).rstrip())
+            frames[board.name] = frame(judged, board.name, on_board)
+    if form == "csv" and frames:
+        import pandas as pd
+
+        whole = pd.concat(frames, names=["board"]).reset_index(level="board").convert_dtypes()
+        return csv(whole).rstrip()
     return "\n\n".join(texts)
 
 

@@ -51,9 +51,14 @@ def find_paper(word: str) -> str:
     return names[stem(word)]
 
 
+def tables_of(source: str) -> list[str]:
+    """The names of a paper's tables, in the order of print."""
+    return list(dict.fromkeys(number.table for number in numbers() if number.source == source))
+
+
 def find_table(source: str, word: str) -> str:
     """The name of a paper's table, as printed, that a word means: its name, or its number."""
-    tables = {_key(number.table): number.table for number in numbers() if number.source == source}
+    tables = {_key(table): table for table in tables_of(source)}
     if _key(word) not in tables:
         raise UserError(f"{source} has no table '{word}'{did_you_mean(word, tables.values())}")
     return tables[_key(word)]

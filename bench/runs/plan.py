@@ -12,7 +12,7 @@ from pydantic import ConfigDict, model_validator
 from bench.datasets.tasks import expand_tasks
 from bench.runs.resolve import parse, resolve, suite_recipe
 from bench.runs.run import PlannedRun, Run
-from bench.utils.errors import UserError, did_you_mean
+from bench.utils.errors import UserError, did_you_mean, suggestion
 from bench.utils.files import write_json
 from bench.utils.validation import Document, read_document
 
@@ -116,10 +116,10 @@ def _grown(plan: Plan, earlier: Plan, scored: AbstractSet[str]) -> Plan:
 def read_plan(path: Path) -> Plan:
     """Read the `plan.json` of a suite."""
     if not path.exists():
-        raise UserError(
-            f"{path} does not exist; name another folder, or run the suite with: "
-            "python -m bench run FILE.yaml --cores N"
-        )
+        suites = (found.parent.name for found in path.parent.parent.glob("*/plan.json"))
+        hint = suggestion(path.parent.name, suites)
+        hint = hint or "; name another folder, or run the suite with: python -m bench run FILE.yaml"
+        raise UserError(f"{path} does not exist{hint}")
     return read_document(path, Plan, "a plan", f"write it again with: {plan_command(path)}")
 
 
@@ -131,7 +131,8 @@ def plan_command(path: Path) -> str:
 def named(text: str, runs: Sequence[PlannedRun]) -> list[PlannedRun]:
     """The runs whose method, and setting if the text has one, a text names.
 
-    An outside encoder is named by its label. Of other runs, spaces, the order of keys and
+    An outside encoder is named by its label. Any other run is named by its method, or by its label,
+    of which case makes no difference; of methods, spaces, the order of keys and
     ingredients, the spelling of numbers, and keys that change nothing make no difference. A run of
     a method or backbone that is not here any more is named as in the plan. `UserError` gives the
     nearest names.
@@ -139,9 +140,12 @@ def named(text: str, runs: Sequence[PlannedRun]) -> list[PlannedRun]:
     labels = {run.label for run in runs if run.outside}
     if text in labels:
         return [run for run in runs if run.outside and run.label == text]
+    labelled = [run for run in runs if run.label.lower() == text.strip().lower()]
     try:
         _, setting = parse(text)
     except UserError:
+        if labelled:
+            return labelled
         if labels:
             raise UserError(f"'{text}' is not planned{did_you_mean(text, labels)}") from None
         raise
@@ -156,8 +160,8 @@ def named(text: str, runs: Sequence[PlannedRun]) -> list[PlannedRun]:
                 same[name] = _would_be(method, run)
             if same[name]:
                 chosen.append(run)
-    if chosen:
-        return chosen
+    if chosen or labelled:
+        return chosen or labelled
     texts = {run.text if setting else run.method for run in runs}
     raise UserError(f"'{text}' is not planned{did_you_mean(text, texts | labels)}")
 

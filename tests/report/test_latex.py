@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 from bench.judge.judge import judge
 from bench.judge.numbers import planned_scores
 from bench.judge.stage import read_suite
-from bench.report.formats import latex, latex_text
-from bench.report.leaderboard import in_format, named_rows, show_leaderboards, shown_boards
+from bench.report.comparison_table import render_versus
+from bench.report.formats import TextTable, latex, latex_text
+from bench.report.leaderboard import in_format, show_leaderboards, shown_boards
 from bench.report.printed_table import captioned, in_lines, legend, printed_tables
+from bench.report.tables import summaries
 from bench.results.suite_results import RunResults, SuiteResults
 from bench.runs import config
 from bench.runs.plan import Plan
@@ -26,15 +28,16 @@ needs_latex = pytest.mark.skipif(
     shutil.which("pdflatex") is None, reason="pdflatex is not installed"
 )
 
-# An article whose text is as wide as that of a conference, with the packages that the tables need.
-HEAD = "\\documentclass{article}\\usepackage[textwidth=5.5in,textheight=9in]{geometry}"
-HEAD += "\\usepackage{booktabs,graphicx,tabularx}\n"
+# The smallest page of `article`; two columns, which the tables span; the environment without star.
+DOCUMENTS = [("{article}", "table*"), ("[twocolumn]{article}", "table*"), ("{article}", "table")]
 
 
-def compiled(folder, tables):
+def compiled(folder, tables, document="{article}", environment="table*"):
     """Compile tables in one article and return LaTeX's log."""
-    body = "\n\\clearpage\n".join(tables)
-    text = f"{HEAD}\\begin{{document}}\n{body}\n\\end{{document}}\n"
+    body = "\n\\clearpage\n".join(tables).replace("{table*}", f"{{{environment}}}")
+    packages = ", ".join(re.findall(r"% Packages: ([^.]*)", body))
+    head = f"\\documentclass{document}\n\\usepackage{{{packages}}}\n"
+    text = f"{head}\\begin{{document}}\n{body}\n\\end{{document}}\n"
     (folder / "all.tex").write_text(text, encoding="utf-8")
     ended = subprocess.run(
         ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "all.tex"],
@@ -54,9 +57,9 @@ def complaints(log):
     return [line for line in log.splitlines() if re.search(words, line)]
 
 
-@pytest.mark.slow
-@needs_latex
-def test_every_table_of_the_paper_suite_compiles_and_fits(tmp_path):
+@pytest.fixture(scope="module")
+def of_papers():
+    """All tables of the paper suites, with drawn scores."""
     draw = np.random.default_rng(7)
     runs = []
     for plan in (run for path in config.PAPERS for run in config.planned(config.load(path))):
@@ -74,31 +77,44 @@ def test_every_table_of_the_paper_suite_compiles_and_fits(tmp_path):
         latex(in_lines(table), captioned(suite, table), stem, legend(table))
         for stem, table in printed_tables(judged.numbers).items()
     ]
-    assert len(texts) > 25
-    log = compiled(tmp_path, texts)
-    assert complaints(log) == []
-    assert int(re.search(r"Output written on all.pdf \((\d+) pages", log)[1]) == len(texts)
+    texts += [latex(table.shown, table.caption, table.stem) for table in summaries(judged)]
+    assert len(texts) > 28
+    return texts
 
 
 @pytest.mark.slow
 @needs_latex
-def test_a_leaderboard_has_the_width_of_the_text_and_is_not_scaled(tmp_path):
+@pytest.mark.parametrize(("document", "environment"), DOCUMENTS)
+def test_every_table_of_the_paper_suite_fits_a_page(of_papers, tmp_path, document, environment):
+    assert complaints(compiled(tmp_path, of_papers, document, environment)) == []
+
+
+def in_paper(tmp_path):
+    """The leaderboards of wiki-mini, whole and of chosen rows, and its comparisons."""
     names = ["simcse", "gs-infonce", "diffcse[epochs=1]", "rankcse[teacher=run:simcse@official]",
              "untrained[pooler=avg_first_last]+whitening[sentences=16000,source=wiki1m_fallback]",
              "word-overlap"]  # fmt: skip
     suite = read_suite(Path("results/wiki-mini"))
-    rows = [row for name in names for row in named_rows(suite, name)]
+    rows = [row for name in names for row in suite.systems if row.method == name]
     assert {row.method for row in rows} == {*names}
-    text = show_leaderboards(suite, "latex", rows)
-    assert re.findall(r"\\label\{(.*)\}", text) == [
-        f"tab:wiki-mini-{name}" for name in ("sts", "transfer", "xprobe")
-    ]
-    assert "resizebox" not in text
-    assert complaints(compiled(tmp_path, text.split("\n\n"))) == []
+    texts = show_leaderboards(suite, "latex", rows).split("\n\n")
+    whole = show_leaderboards(suite, "latex", suite.systems).split("\n\n")
+    texts += [text.replace("\\label{tab:", "\\label{tab:whole-") for text in whole]
+    pair = render_versus(suite.suite, suite.pairs, tmp_path / "compared")
+    assert pair
+    return texts + [file.read_text() for file in sorted(tmp_path.glob("compared/*.tex"))]
+
+
+@needs_latex
+@pytest.mark.parametrize(("document", "environment"), DOCUMENTS)
+def test_the_tables_of_a_suite_fit_a_page(tmp_path, document, environment):
+    texts = in_paper(tmp_path)
+    assert len(texts) == 9
+    assert complaints(compiled(tmp_path, texts, document, environment)) == []
 
 
 MEANINGS = {
-    "allowbreak": "", "textbackslash": "\\", "textasciitilde": "~", "textasciicircum": "^",
+    "textbackslash": "\\", "textasciitilde": "~", "textasciicircum": "^",
     "textless": "<", "textgreater": ">", "textbar": "|", "textendash": "–", "char34": '"', "`": "`",
     "pm": "±", "approx": "≈", "neq": "≠", "downarrow": "↓", "uparrow": "↑", "times": "×",
     "dagger": "†",
@@ -106,7 +122,8 @@ MEANINGS = {
 PIECE = re.compile(
     r"""\\(?P<command>[a-z]+\d*|`)\{\} | \$\^?\\(?P<symbol>[a-z]+)\$ | \\(?P<escaped>[&%$\#_{}])
     | \{(?P<braced>[\[\]*])\}
-    | (?P<hyphen>-)\{\} | \{U\+(?P<code>[0-9A-F]{4,6})\} | (?P<plain>[^\\$&%\#_{}~^<>|"`\[\]*])""",
+    | (?P<hyphen>-)\{\} | \$(?P<minus>-)\$ | (?P<nothing>\\hspace\{0pt\})
+    | \{U\+(?P<code>[0-9A-F]{4,6})\} | (?P<plain>[^\\$&%\#_{}~^<>|"`\[\]*])""",
     re.VERBOSE,
 )
 
@@ -119,12 +136,14 @@ def read_back(text):
         assert found, f"{text[place:]!r} means something to LaTeX"
         kind = found.lastgroup
         piece = chr(int(found[kind], 16)) if kind == "code" else found[kind]
-        printed += MEANINGS[piece] if kind in ("command", "symbol") else piece
+        if kind in ("command", "symbol"):
+            piece = MEANINGS[piece]
+        printed += "" if kind == "nothing" else piece
         place = found.end()
     return printed
 
 
-@given(st.text(max_size=30) | st.text(alphabet='\\{}[]*-<>|~^`"&%$#_ ±≈≠↓↑×–†ab', max_size=30))
+@given(st.text(max_size=30) | st.text(alphabet='\\{}[]*-<>|~^`"&%$#_ ±≈≠↓↑×–†ab1', max_size=30))
 def test_texts_read_back(text):
     """An independent reader of the LaTeX subset recovers the text and finds no other command."""
     expected = "".join(sign for sign in " ".join(text.split()) if sign.isprintable())
@@ -132,3 +151,49 @@ def test_texts_read_back(text):
     assert written.isascii()
     assert "--" not in written
     assert read_back(written) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "source"),
+    [
+        ("-0.10", "$-$0.10"),
+        ("A - B", "A $-$ B"),
+        ("0.71 [-0.52, 0.86]", "0.71 {[}$-$0.52, 0.86{]}"),
+        ("2e-05", "2e-05"),
+        ("GS-InfoNCE", "GS-InfoNCE"),
+        ("0.005-0.05", "0.005-0.05"),
+    ],
+)
+def test_a_minus_is_no_hyphen(text, source):
+    assert latex_text(text) == source
+
+
+def rows_of(text):
+    return [line.split(" & ")[0] for line in text.splitlines() if line.startswith("m")]
+
+
+def test_a_long_table_is_continued():
+    columns = {"Backbone": False, "Method": False, "n": True}
+    rows = [{"Method": f"m{count}", "n": "1"} for count in range(100)]
+    rows[0]["Backbone"], rows[60]["Backbone"] = "bert", "roberta"
+    text = latex(TextTable(columns, rows), "One. Two.", "x", "Three.")
+    first, *others = text.split("\\end{table*}")[:-1]
+    assert rows_of(text) == [f"m{count}" for count in range(100)]
+    assert max(len(rows_of(part)) for part in (first, *others)) <= 40
+    assert text.count("\\label{tab:x}") == first.count("\\label{tab:x}") == 1
+    assert all("\\caption{One (continued).}" in part for part in others)
+    assert text.count("Two.") == others[-1].count("Two.") == 1
+    assert [re.findall(r"\\textit{(\w+)}", part) for part in (first, others[-1])] == [
+        ["bert"], ["roberta"],
+    ]  # fmt: skip
+
+
+def test_type_is_never_smaller_than_small(tmp_path):
+    text = "".join(in_paper(tmp_path))
+    sizes = r"\\(tiny|scriptsize|footnotesize|small|resizebox|scalebox)\b"
+    assert {*re.findall(sizes, text)} == {"small"}
+
+
+def test_many_columns_are_turned():
+    tasks = {f"T{count}": True for count in range(12)}
+    assert "sidewaystable*" in latex(TextTable({"Method": False} | tasks, [{}]), "A", "a")

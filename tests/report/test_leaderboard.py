@@ -3,20 +3,20 @@
 
 import re
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from bench.cli import main
-from bench.judge.stage import read_suite
+from bench.judge.stage import planned_names, read_suite
 from bench.judge.systems import system_rows
 from bench.report.formats import Bold
 from bench.report.leaderboard import (
     about,
     frame,
     in_format,
-    named_rows,
     show_leaderboards,
     shown_boards,
     shown_leaderboard,
@@ -256,18 +256,24 @@ def test_only_a_method_that_reads_labelled_triples_is_marked():
 # --- The command ---
 
 
-@pytest.mark.parametrize(
-    ("text", "labels"),
-    [
-        ("IS-CSE", ["IS-CSE"]),
-        ("simcse", ["SimCSE"]),  # a label in other letters
-        ("sup-simcse", ["With labels"]),
-        ("sup-simcse@official", ["With labels"]),
-        ("sup-simcse@paper", []),
-    ],
-)
-def test_a_text_names_rows_by_label_or_method(text, labels):
-    assert [row.label for row in named_rows(judged(ROWS), text)] == labels
+def test_columns_are_of_planned_tasks_and_of_a_named_baseline():
+    part = board(planned=["STS12", "STS-B"])
+    of_two = heading(part, baseline="simcse", uncompared="no scores")
+    columns = [*frame(judged([SIMCSE], of_two)).columns]
+    assert [name for name in columns if name.endswith(" sd")] == ["STS12 sd", "STS-B sd"]
+    assert columns[-3:] == ["difference", "half_width", "verdict"]
+
+
+@pytest.mark.parametrize("text", ["MixCSE", "mixcse", "MIXCSE", "mixcse@official"])
+def test_a_text_names_systems_by_label_or_method(text):
+    assert planned_names(Path("results/wiki-mini"), text) == {("mixcse", "official")}
+
+
+def test_leaderboards_are_one_table_of_csv():
+    mini = read_suite("results/wiki-mini")
+    table = pd.read_csv(StringIO(show_leaderboards(mini, "csv", mini.systems)))
+    assert table["board"].unique().tolist() == ["sts", "transfer", "xprobe"]
+    assert len(table) == len(mini.systems)
 
 
 def test_chosen_rows_keep_their_order_and_the_marks_of_the_whole_suite():
@@ -309,8 +315,12 @@ def test_chosen_rows_are_in_the_order_in_which_they_are_named(folder, capsys):
     assert "did you mean 'simcse'?" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [[], ["sscl"], ["sscl", "--suite", "s"]])
+@pytest.mark.parametrize("words", [[], ["sscl", "Table 2", "--format", "csv"]])
 def test_nothing_to_show_says_what_to_name(words, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["show", *words]) == 2
     assert "name a suite's folder" in capsys.readouterr().err
+
+
+def test_a_paper_alone_lists_its_tables(capsys):
+    assert said(capsys, "sscl").splitlines()[:2] == ["Table 1", "Table 2"]
