@@ -5,13 +5,21 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
-from tenacity import retry, retry_if_exception, stop_after_attempt, wait_exponential
+from tenacity import (
+    retry,
+    retry_if_exception,
+    stop_after_attempt,
+    stop_after_delay,
+    wait_exponential,
+    wait_fixed,
+)
 
 from bench.utils.errors import TransientError, UserError, warn
 from bench.utils.files import (
@@ -43,6 +51,7 @@ DESCRIPTION = [
 ]  # fmt: skip
 
 _TOKEN = "set HF_TOKEN to a token that may read it"  # noqa: S105 (not a password)
+_CONNECT = 4.0  # seconds to wait for a connection
 UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"  # in the error of a connection
 # Errors that another attempt meets again: class of an error of huggingface_hub, or a part of its
 # message -> the sentence.
@@ -131,6 +140,23 @@ retrying = retry(
     stop=stop_after_attempt(5),
     reraise=True,
 )
+
+
+@retry(
+    retry=retry_if_exception(_is_transient),
+    wait=wait_fixed(1),
+    stop=stop_after_attempt(3) | stop_after_delay(2),
+    reraise=True,
+)
+def _connect(endpoint: str) -> None:
+    """Raise the error of a connection that cannot be made; any answer will do. Without a network
+    the retries of a download, huggingface_hub's own among them, take minutes."""
+    from httpx2 import ReadError, ReadTimeout, RemoteProtocolError
+    from huggingface_hub.errors import OfflineModeIsEnabled
+    from huggingface_hub.utils import get_session
+
+    with suppress(OfflineModeIsEnabled, ReadError, ReadTimeout, RemoteProtocolError):
+        get_session().head(endpoint, timeout=_CONNECT, follow_redirects=False)
 
 
 @contextmanager
@@ -222,20 +248,26 @@ def local_model(key: str) -> Path | None:
 def _snapshot(key: str, patterns: Sequence[str], alternative: str) -> Path:
     """Return the hub's folder of a revision with all files of these patterns."""
     from huggingface_hub import constants, snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
 
     constants.HF_HUB_DISABLE_XET = True  # plain HTTP, whose errors `one_sentence` knows
     repository, _, revision = key.partition("@")
     name = repository.removeprefix("datasets/")
     wanted = f"{patterns[0]} of {key}" if len(patterns) == 1 else key
     with one_sentence(wanted, alternative), disk_errors(Path(constants.HF_HUB_CACHE)):
-        # A complete snapshot of a commit needs no connection.
-        snapshot = retrying(snapshot_download)(
+        download = partial(
+            snapshot_download,
             name,
             repo_type="model" if name == repository else "dataset",
             revision=pinned(key)[0] or revision or None,
             allow_patterns=list(patterns),
         )
-    return Path(snapshot)
+        # A complete snapshot of a commit needs no connection.
+        try:
+            download(local_files_only=True)
+        except LocalEntryNotFoundError:
+            _connect(constants.ENDPOINT)
+        return Path(retrying(download)())
 
 
 def _fetch(key: str, patterns: Sequence[str], alternative: str) -> Path:
@@ -320,6 +352,7 @@ def probing_file(path: Path) -> None:
         endpoint = os.environ.get("GITHUB_RAW_ENDPOINT") or "https://raw.githubusercontent.com"
         url = f"{endpoint}/facebookresearch/SentEval/{known['revision']}/{source}"
         with one_sentence(url, "set BENCH_DATA to a data folder that holds probing/"):
+            _connect(endpoint)
             content = _get(url)
         if git_blob(content) != expected:
             raise UserError(
