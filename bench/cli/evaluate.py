@@ -114,24 +114,29 @@ def evaluate(
     from tempfile import TemporaryDirectory
 
     from bench.evaluation import scoring
-    from bench.models.load import Model
+    from bench.models.load import Model, checked, files
     from bench.runs import paths
     from bench.stages import jobs
     from bench.stages.device import lease
 
     common = Model("", pooler, prompt, normalize, template, dims, dtype)
     models = [Model.read(word, common) for word in model]
-    if len(models) == 1:  # score_models checks each of several
+    task_names, passed, errors = parse_tasks(tasks), models, list[str]()
+    # Before data are downloaded, and before hours of encoding.
+    if len(models) == 1:
         models[0].check()
-    folder = paths.data_folder(data)  # after the check, since it may download
-    task_names, errors = parse_tasks(tasks), list[str]()
+    else:
+        files(models)  # refuses two models of one file
+        passed, errors = checked(models)
+    folder = paths.data_folder(data)
     with lease() as device, TemporaryDirectory(prefix="sentbench-") as temporary:
         out = out or Path(temporary, "scores.json" if len(models) == 1 else "")
         if out.suffix == ".json" and len(models) == 1:
             read = scoring.read_tasks(task_names, folder)
             by_label = {models[0].label: jobs.evaluate(models[0], read, mode, folder, out, device)}
         else:
-            by_label, errors = jobs.score_models(models, task_names, mode, folder, out, device)
+            by_label, failed = jobs.score_models(passed, task_names, mode, folder, out, device)
+            errors += failed
     if by_label:
         print(score_tables(by_label, form))
     for error in errors:

@@ -47,9 +47,7 @@ class Plan(Document):
         """A run or seed that is planned twice would count once or twice by where one looks."""
         known: dict[str, str] = {}
         for run in self.runs:
-            # Identities are not compared: two versions of a method are one experiment in tables.
-            changes = sorted(run.recipe_changes.items())
-            key = repr((run.text, run.backbone, run.corpus, changes, run.seed))
+            key = _experiment(run)
             if key in known:
                 raise ValueError(
                     f"'{known[key]}' and '{run.id}' are one experiment with one seed, {run.seed}"
@@ -83,6 +81,30 @@ class Plan(Document):
             )
         runs = [run for run in self.runs if not ids or run.id in ids]
         return sorted(runs, key=lambda run: run.seed or 0)
+
+
+def by_hand(plan: Plan, path: Path) -> Plan | None:
+    """A plan of runs that no configuration names, after the earlier ones of such a plan at `path`;
+    None if a configuration's is there. `UserError` if their scores belong in no common table."""
+    if not path.exists():
+        return plan
+    earlier = read_plan(path)
+    if earlier.tasks:  # which every configuration has
+        return None
+    if (earlier.data, earlier.mode) != (plan.data, plan.mode):
+        raise UserError(
+            f"the runs in {path.parent} are of data '{earlier.data}' and mode '{earlier.mode}'; "
+            "name another folder for this one"
+        )
+    new = {_experiment(run) for run in plan.runs}
+    kept = [run for run in earlier.runs if _experiment(run) not in new]
+    return plan.model_copy(update={"runs": [*kept, *plan.runs]})
+
+
+def _experiment(run: PlannedRun) -> str:
+    """What a run and its seed are in tables; two versions of a method are one experiment."""
+    changes = sorted(run.recipe_changes.items())
+    return repr((run.text, run.backbone, run.corpus, changes, run.seed))
 
 
 def _grown(plan: Plan, earlier: Plan, scored: AbstractSet[str]) -> Plan:

@@ -299,6 +299,17 @@ def test_a_failing_model_does_not_stop_the_others(several, evaluate, tmp_path, m
     assert [path.name for path in (tmp_path / "out").iterdir()] == [*files([Model(several[2])])]
 
 
+def test_every_model_is_checked_before_one_encodes(several, tiny_bert, evaluate, tmp_path, capsys):
+    """What its files say is a part of the check: this folder names no pooler, and no prompt."""
+    wrong = ["/nowhere/model", str(tiny_bert), f"{tiny_bert}[pooler=avg,prompt=query]"]
+    assert evaluate(tmp_path / "out", several[2], *wrong, f"{several[2]}[pooler=avg]") == 2
+    lines = capsys.readouterr().err.splitlines()
+    (begun,) = [number for number, line in enumerate(lines) if "sentences, on cpu" in line]
+    told = [line for line in lines[:begun] if line.startswith("error: ")]
+    assert len(told) == 4
+    assert lines[-4:] == told  # once more behind the progress of the others
+
+
 def test_existing_results_are_not_computed_again(several, evaluate, tmp_path, monkeypatch):
     assert evaluate(tmp_path / "out", *several[:2]) == 0
     first, second = sorted((tmp_path / "out").iterdir())
@@ -313,6 +324,7 @@ def test_existing_results_are_not_computed_again(several, evaluate, tmp_path, mo
         return original(encoder, *rest)
 
     monkeypatch.setattr("bench.stages.jobs.score_encoder", noted)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 77)
     assert evaluate(tmp_path / "out", *several[:2]) == 0
     assert scored == ["cls_before_pooler"]
     assert first.read_bytes() == before
