@@ -1,7 +1,8 @@
 """A configuration of its own for printed rows, with the runs that they are compared with.
 
 The runs are those that the papers' suites plan (`bench.runs.config.PAPERS`), so their results are
-equal whichever suite makes them.
+equal whichever suite makes them. Runs that none of them plans, as of a paper that was added, are
+planned with the data, corpus and seeds of the suite that has their backbone.
 """
 
 import hashlib
@@ -41,12 +42,15 @@ def row_config(
             backbones[text, number.our_backbone] = name
         backbones[number.checkpoint, NO_BACKBONE.name] = number.backbone
     # All runs of a table are of one suite: the first that plans any of them.
-    for path in config.PAPERS:
-        paper_suite = config.load(path)
+    suites = [config.load(path) for path in config.PAPERS]
+    for paper_suite in suites:
         planned = config.planned(paper_suite)
         runs = [run for run in planned if (run.text, run.backbone) in backbones]
         if runs:
             break
+    else:
+        ours = {name for _, name in backbones}
+        paper_suite = next((suite for suite in suites if ours & suite.backbones.keys()), suites[0])
     analyses = {number.our_metric.analysis for number in compared}
     entries: list[dict[str, Any]] = []
     all_seeds: dict[int, None] = {}
@@ -62,6 +66,15 @@ def row_config(
         measured = [name for name in first_run.analyses if name in analyses]
         if measured:
             entry["analyses"] = measured
+        entries.append(entry)
+    known = {("", name) for _, name in backbones} | {(run.text, run.backbone) for run in runs}
+    first_seed = paper_suite.seeds[0]
+    for key, name in backbones.items():
+        if key in known:
+            continue
+        entry = {"method": key[0], "backbones": [name]}
+        entry["seeds"] = [*range(first_seed, first_seed + seeds)] if seeds else paper_suite.seeds
+        all_seeds |= dict.fromkeys(entry["seeds"])
         entries.append(entry)
     return paper_suite.changed(
         suite=_name(numbers),
