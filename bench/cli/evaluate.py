@@ -18,7 +18,7 @@ from bench.cli.parameters import (
     parse_tasks,
 )
 from bench.datasets.tasks import AVERAGED, GROUPS
-from bench.utils.errors import UserError
+from bench.utils.errors import UserError, errors_of
 
 
 @command("check-method")
@@ -114,20 +114,17 @@ def evaluate(
     from tempfile import TemporaryDirectory
 
     from bench.evaluation import scoring
-    from bench.models.load import Model, checked, files
+    from bench.models.load import Model
     from bench.runs import paths
     from bench.stages import jobs
     from bench.stages.device import lease
 
     common = Model("", pooler, prompt, normalize, template, dims, dtype)
     models = [Model.read(word, common) for word in model]
-    task_names, passed, errors = parse_tasks(tasks), models, list[str]()
-    # Before data are downloaded, and before hours of encoding.
-    if len(models) == 1:
-        models[0].check()
-    else:
-        files(models)  # refuses two models of one file
-        passed, errors = checked(models)
+    for known in models:  # before data are downloaded, and before hours of encoding
+        with errors_of(known.label):
+            known.check()
+    task_names, errors = parse_tasks(tasks), list[str]()
     folder = paths.data_folder(data)
     with lease() as device, TemporaryDirectory(prefix="sentbench-") as temporary:
         out = out or Path(temporary, "scores.json" if len(models) == 1 else "")
@@ -135,8 +132,7 @@ def evaluate(
             read = scoring.read_tasks(task_names, folder)
             by_label = {models[0].label: jobs.evaluate(models[0], read, mode, folder, out, device)}
         else:
-            by_label, failed = jobs.score_models(passed, task_names, mode, folder, out, device)
-            errors += failed
+            by_label, errors = jobs.score_models(models, task_names, mode, folder, out, device)
     if by_label:
         print(score_tables(by_label, form))
     for error in errors:

@@ -178,8 +178,10 @@ def job(
     backbone makes impossible, is a result. With --run, the scores are printed, and show --suite
     has them beside those of earlier ones.
     """
+    from bench.cli.evaluate import score_tables
+    from bench.results.records import read_scores
     from bench.runs.paths import result_file
-    from bench.runs.plan import Plan, by_hand, read_plan
+    from bench.runs.plan import Plan, add_by_hand, read_plan
     from bench.runs.resolve import parse, resolve
     from bench.runs.run import PlannedRun
     from bench.stages.activity import check_retry
@@ -202,7 +204,6 @@ def job(
         runs = [PlannedRun.model_validate(dict(resolved) | work)]
         common = {"suite": suite.name, "data": data, "corpus": corpus, "mode": mode, "runs": runs}
         plan = Plan.model_validate(common)
-        table = by_hand(plan, suite / "plan.json")
     # The workflow has looked for changed inputs before it started a job.
     changed = renew(runs, suite) if runs and not ids else []
     if attempt > 1 and len(runs) == 1:  # before it waits for a device
@@ -218,26 +219,13 @@ def job(
                 _process(plan, trained, ["score", "analyse"], suite, attempt)
         raise
     if run and "score" in stages:
-        _print_scores(runs[0], suite)
-        if table:
-            table.write(suite / "plan.json")
+        file = result_file(suite, runs[0].id, "score")
+        records = read_scores(file).as_written()["records"]
+        if records:  # none of a training that diverged
+            print(score_tables({run: records}))
+        print(f"\nScores: {file}")
+        if add_by_hand(plan, suite / "plan.json"):
             print(f"Show them again: python -m bench show --suite {shlex.quote(str(suite))}")
-
-
-def _print_scores(run: PlannedRun, suite: Path) -> None:
-    """The table of a run's scores and their file, or why it has none."""
-    from bench.cli.evaluate import score_tables
-    from bench.results.records import read_scores
-    from bench.runs.paths import result_file
-
-    file = result_file(suite, run.id, "score")
-    scores = read_scores(file)
-    if scores.records:
-        print(score_tables({run.method: scores.as_written()["records"]}))
-    else:
-        outcome = scores.provenance.outcome
-        print(f"{run.method} {outcome.status}: {outcome.reason}")
-    print(f"\nScores: {file}")
 
 
 def _process(

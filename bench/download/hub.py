@@ -16,9 +16,7 @@ from tenacity import (
     retry,
     retry_if_exception,
     stop_after_attempt,
-    stop_after_delay,
     wait_exponential,
-    wait_fixed,
 )
 
 from bench.utils.errors import TransientError, UserError, warn
@@ -51,7 +49,7 @@ DESCRIPTION = [
 ]  # fmt: skip
 
 _TOKEN = "set HF_TOKEN to a token that may read it"  # noqa: S105 (not a password)
-_CONNECT = 4.0  # seconds to wait for a connection
+_CONNECT = 3.0  # seconds to wait for a connection
 UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"  # in the error of a connection
 # Errors that another attempt meets again: class of an error of huggingface_hub, or a part of its
 # message -> the sentence.
@@ -134,20 +132,16 @@ def _is_transient(error: BaseException) -> bool:
     return status == 429 or status >= 500 or isinstance(cause, broken)
 
 
-retrying = retry(
+_retry = partial(
+    retry,
     retry=retry_if_exception(_is_transient),
     wait=wait_exponential(max=8),  # 1, 2, 4 and 8 seconds
-    stop=stop_after_attempt(5),
     reraise=True,
 )
+retrying = _retry(stop=stop_after_attempt(5))
 
 
-@retry(
-    retry=retry_if_exception(_is_transient),
-    wait=wait_fixed(1),
-    stop=stop_after_attempt(3) | stop_after_delay(2),
-    reraise=True,
-)
+@_retry(stop=stop_after_attempt(2))
 def _connect(endpoint: str) -> None:
     """Raise the error of a connection that cannot be made; any answer will do. Without a network
     the retries of a download, huggingface_hub's own among them, take minutes."""

@@ -41,16 +41,14 @@ def row_config(
         for text in (number.run, number.minus):
             backbones[text, number.our_backbone] = name
         backbones[number.checkpoint, NO_BACKBONE.name] = number.backbone
-    # All runs of a table are of one suite: the first that plans any of them.
-    suites = [config.load(path) for path in config.PAPERS]
-    for paper_suite in suites:
-        planned = config.planned(paper_suite)
-        runs = [run for run in planned if (run.text, run.backbone) in backbones]
-        if runs:
+    # All runs of a table are of the suite that has their backbones, by default the first.
+    ours = {name for _, name in backbones}
+    for path in reversed(config.PAPERS):
+        paper_suite = config.load(path)
+        if ours & paper_suite.backbones.keys():
             break
-    else:
-        ours = {name for _, name in backbones}
-        paper_suite = next((suite for suite in suites if ours & suite.backbones.keys()), suites[0])
+    planned = config.planned(paper_suite)
+    runs = [run for run in planned if (run.text, run.backbone) in backbones]
     analyses = {number.our_metric.analysis for number in compared}
     entries: list[dict[str, Any]] = []
     all_seeds: dict[int, None] = {}
@@ -60,23 +58,16 @@ def row_config(
         entry: dict[str, Any] = {"method": first_run.text, "backbones": [name]}
         if first_run.seed is not None:
             entry["seeds"] = [run.seed for run in group]
-            if seeds:
-                entry["seeds"] = [*range(first_run.seed, first_run.seed + seeds)]
             all_seeds |= dict.fromkeys(entry["seeds"])
         measured = [name for name in first_run.analyses if name in analyses]
         if measured:
             entry["analyses"] = measured
         entries.append(entry)
-    known = {("", name) for _, name in backbones} | {(run.text, run.backbone) for run in runs}
-    first_seed = paper_suite.seeds[0]
-    for key, name in backbones.items():
-        if key in known:
-            continue
-        entry = {"method": key[0], "backbones": [name]}
-        entry["seeds"] = [*range(first_seed, first_seed + seeds)] if seeds else paper_suite.seeds
-        all_seeds |= dict.fromkeys(entry["seeds"])
-        entries.append(entry)
-    return paper_suite.changed(
+    known = {(run.text, run.backbone) for run in runs}
+    for key, name in backbones.items():  # of a paper that was added
+        if key[0] and key not in known:
+            entries.append({"method": key[0], "backbones": [name]})
+    content = paper_suite.changed(
         suite=_name(numbers),
         tasks=tasks or _tasks(compared) or paper_suite.tasks,
         seeds=[*all_seeds] or paper_suite.seeds,
@@ -84,6 +75,9 @@ def row_config(
         methods=entries,
         compare=None,
     )
+    if seeds:
+        content = config.reseeded(content, range(content.seeds[0], content.seeds[0] + seeds))
+    return content
 
 
 def _tasks(numbers: Iterable[Number]) -> list[str]:

@@ -111,7 +111,7 @@ def load_encoder(
         dims: how many first dimensions of the vectors are kept, before `normalize`; None: all.
         dtype: of weights and states, of `DTYPES`. The vectors are float32.
     """
-    folder, kind = _readable(model, pooler, prompt, template, dtype)
+    folder, kind = readable(model, pooler, prompt, template, dtype)
     if kind == TRANSFORMER:
         stored = {"pooler": pooler, "template": template, "dtype": dtype}
         encoder: Encoder = TransformerEncoder.load(folder, stored, device=device)
@@ -126,7 +126,7 @@ def load_encoder(
     return shaped(encoder, dims, normalize)
 
 
-def _readable(
+def readable(
     model: str | Path, pooler: str | None, prompt: str | None, template: str | None, dtype: str
 ) -> tuple[Path, str]:
     """The folder of a model, which is fetched from the hub if need be, and how it is read; refuse
@@ -455,7 +455,7 @@ class Model:
         """Refuse what shows before weights are loaded; a model of the hub is fetched."""
         if not self.is_function:
             source = str(self.source)
-            _readable(source, self.pooler, self.prompt, self.template, self.dtype)
+            readable(source, self.pooler, self.prompt, self.template, self.dtype)
             return
         unusable = replace(self, dims=None, normalize=False).options
         if unusable:
@@ -493,19 +493,6 @@ class Model:
             return load_encoder(str(self.source), **self._given, device=device)
         self.check()
         return shaped(FunctionEncoder(self._function(), self.name), self.dims, self.normalize)
-
-
-def checked(models: Sequence[Model]) -> tuple[list[Model], list[str]]:
-    """The models that pass their check, and the errors of the others, which are said at once."""
-    passed, errors = [], []
-    for model in models:
-        try:
-            model.check()
-            passed.append(model)
-        except UserError as error:
-            errors.append(f"{model.label}: {error}")
-            warn(f"error: {errors[-1]}")
-    return passed, errors
 
 
 def files(models: Sequence[Model]) -> dict[str, Model]:

@@ -15,7 +15,7 @@ from bench.datasets.corpora import check_name, check_structure
 from bench.datasets.labelled import check_dev, check_own
 from bench.datasets.manifest import listed_task
 from bench.datasets.tasks import GROUPS, OWN_PROBING, OWN_STS, expand_tasks
-from bench.registry.backbones import BACKBONE_KINDS, TRANSFORMER, backbone, encoder_folder
+from bench.registry.backbones import BACKBONE_KINDS, backbone, encoder_folder
 from bench.registry.methods import add_method_paths, method_class, method_classes, python_files
 from bench.runs import AnalysisName
 from bench.runs.paths import local_data
@@ -24,7 +24,6 @@ from bench.runs.resolve import parse, resolve, spell
 from bench.runs.run import PlannedRun, Recipe, Run, converted
 from bench.utils.errors import UserError, did_you_mean, errors_of
 from bench.utils.validation import StrictModel, validated
-from methods.base import POOLERS
 
 
 class EncoderEntry(StrictModel):
@@ -89,18 +88,13 @@ def _text_of(entry: EncoderEntry) -> str:
 
 def _check_model(entry: EncoderEntry) -> None:
     """Refuse a model that is not here, names no pooler or cannot be loaded."""
-    from bench.models.load import check_files, check_options  # imports torch's models
+    from bench.models.load import check_options, readable  # imports torch's models
 
     check_options(entry.pooler, entry.template, entry.dtype)
-    folder = encoder_folder(entry.model)
-    if folder is None:
-        if "/" not in entry.model:  # a model of the hub has an owner
-            backbone(entry.model)
-        return
-    kind = check_files(folder, entry.pooler, entry.prompt, entry.template, entry.dtype)
-    if kind == TRANSFORMER and not entry.pooler:
-        listed = ", ".join(POOLERS)
-        raise UserError(f"{entry.model} names no pooler; set 'pooler' to one of {listed}")
+    if encoder_folder(entry.model):
+        readable(entry.model, entry.pooler, entry.prompt, entry.template, entry.dtype)
+    elif "/" not in entry.model:  # a model of the hub has an owner
+        backbone(entry.model)
 
 
 # Links to Snakefile, rules/, config/ and profiles/, so that an installed package has the workflow.

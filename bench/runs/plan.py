@@ -45,9 +45,10 @@ class Plan(Document):
     @model_validator(mode="after")
     def _distinct_runs(self) -> "Plan":
         """A run or seed that is planned twice would count once or twice by where one looks."""
-        known: dict[str, str] = {}
+        known: dict[tuple[object, ...], str] = {}
         for run in self.runs:
-            key = _experiment(run)
+            # Identities are not compared: two versions of a method are one experiment in tables.
+            key = run.row, run.seed
             if key in known:
                 raise ValueError(
                     f"'{known[key]}' and '{run.id}' are one experiment with one seed, {run.seed}"
@@ -83,28 +84,18 @@ class Plan(Document):
         return sorted(runs, key=lambda run: run.seed or 0)
 
 
-def by_hand(plan: Plan, path: Path) -> Plan | None:
-    """A plan of runs that no configuration names, after the earlier ones of such a plan at `path`;
-    None if a configuration's is there. `UserError` if their scores belong in no common table."""
-    if not path.exists():
-        return plan
-    earlier = read_plan(path)
-    if earlier.tasks:  # which every configuration has
-        return None
-    if (earlier.data, earlier.mode) != (plan.data, plan.mode):
-        raise UserError(
-            f"the runs in {path.parent} are of data '{earlier.data}' and mode '{earlier.mode}'; "
-            "name another folder for this one"
-        )
-    new = {_experiment(run) for run in plan.runs}
-    kept = [run for run in earlier.runs if _experiment(run) not in new]
-    return plan.model_copy(update={"runs": [*kept, *plan.runs]})
-
-
-def _experiment(run: PlannedRun) -> str:
-    """What a run and its seed are in tables; two versions of a method are one experiment."""
-    changes = sorted(run.recipe_changes.items())
-    return repr((run.text, run.backbone, run.corpus, changes, run.seed))
+def add_by_hand(plan: Plan, path: Path) -> bool:
+    """Write a plan of runs that no configuration names, with the earlier ones at `path`; False if
+    the plan there is a configuration's, or of other data or another mode."""
+    if path.exists():
+        earlier = read_plan(path)
+        # A configuration has tasks.
+        if earlier.tasks or (earlier.data, earlier.mode) != (plan.data, plan.mode):
+            return False
+        runs = {(run.row, run.seed): run for run in (*earlier.runs, *plan.runs)}
+        plan = plan.model_copy(update={"runs": [*runs.values()]})
+    plan.write(path)
+    return True
 
 
 def _grown(plan: Plan, earlier: Plan, scored: AbstractSet[str]) -> Plan:
