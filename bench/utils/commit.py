@@ -1,5 +1,7 @@
-"""The commit of this code: of the checkout that it is in, or was built from. setup.py runs this file
-alone."""
+"""The commit of this code: of the checkout that it is in, or was built from.
+
+setup.py runs this file, where no library is installed.
+"""
 
 import json
 import subprocess

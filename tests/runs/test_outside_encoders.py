@@ -119,7 +119,7 @@ def test_the_folder_of_a_run_is_that_of_its_encoder(model, tmp_path):
     ("encoders", "message"),
     [
         ([{"model": "./none", "pooler": "avg"}], "'none': model folder ./none does not exist"),
-        (["{model}"], "names no pooler; set 'pooler' to one of cls,"),
+        (["{model}"], "stores no pooler; name one of cls,"),
         ([{"model": "{model}", "pooler": "avg"}] * 2, "'mine' is listed twice; give each"),
         ([{"model": "{model}", "pooler": "avg", "label": name} for name in ("a", "b")],
          "'b' is the same as 'a'; remove one"),
