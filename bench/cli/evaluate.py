@@ -18,7 +18,7 @@ from bench.cli.parameters import (
     parse_tasks,
 )
 from bench.datasets.tasks import AVERAGED, GROUPS
-from bench.utils.errors import UserError, errors_of
+from bench.utils.errors import UserError
 
 
 @command("check-method")
@@ -122,8 +122,7 @@ def evaluate(
     common = Model("", pooler, prompt, normalize, template, dims, dtype)
     models = [Model.read(word, common) for word in model]
     for known in models:  # before data are downloaded, and before hours of encoding
-        with errors_of(known.label):
-            known.check()
+        known.check()
     task_names, errors = parse_tasks(tasks), list[str]()
     folder = paths.data_folder(data)
     with lease() as device, TemporaryDirectory(prefix="sentbench-") as temporary:

@@ -3,7 +3,6 @@ transfers and caches files, but compares sizes only."""
 
 import hashlib
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -49,7 +48,6 @@ DESCRIPTION = [
 ]  # fmt: skip
 
 _TOKEN = "set HF_TOKEN to a token that may read it"  # noqa: S105 (not a password)
-_CONNECT = 3.0  # seconds to wait for a connection
 UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"  # in the error of a connection
 # Errors that another attempt meets again: class of an error of huggingface_hub, or a part of its
 # message -> the sentence.
@@ -58,7 +56,7 @@ _LASTING = {
     "to an http proxy",
     UNTRUSTED: "its certificate is not trusted; set SSL_CERT_FILE to one of your institute",
     "Consistency check failed": "the download has another size than announced; fetch it again",
-    "OfflineModeIsEnabled": "{cache} lacks {lacking}, and HF_HUB_OFFLINE is set; unset it",
+    "OfflineModeIsEnabled": "{cache} lacks it or a part of it, and HF_HUB_OFFLINE is set; unset it",
     "GatedRepoError": f"the repository is gated; accept its terms on its page and {_TOKEN}",
     "RepositoryNotFoundError": f"the repository does not exist or is private; check its name, "
     f"{_TOKEN}",
@@ -146,11 +144,10 @@ def _connect(endpoint: str) -> None:
     """Raise the error of a connection that cannot be made; any answer will do. Without a network
     the retries of a download, huggingface_hub's own among them, take minutes."""
     from httpx2 import ReadError, ReadTimeout, RemoteProtocolError
-    from huggingface_hub.errors import OfflineModeIsEnabled
     from huggingface_hub.utils import get_session
 
-    with suppress(OfflineModeIsEnabled, ReadError, ReadTimeout, RemoteProtocolError):
-        get_session().head(endpoint, timeout=_CONNECT, follow_redirects=False)
+    with suppress(ReadError, ReadTimeout, RemoteProtocolError):
+        get_session().head(endpoint, timeout=3, follow_redirects=False)  # in seconds
 
 
 @contextmanager
@@ -165,10 +162,7 @@ def one_sentence(wanted: str, alternative: str) -> Iterator[None]:
         cause, status, problem = _cause(error), _status(error), UserError
         names = {base.__name__ for base in type(cause).__mro__}
         marks = (mark for mark in _LASTING if mark in f"{names} {cause}")
-        reason = _LASTING.get(next(marks, ""), "")
-        # The hub's cache lacks everything, or a file, to whose address no connection was made.
-        lacking = re.findall(r"/resolve/[^/]+/(\S+):", str(cause)) or [wanted]
-        reason = reason.format(cache=constants.HF_HUB_CACHE, lacking=lacking[0])
+        reason = _LASTING.get(next(marks, ""), "").format(cache=constants.HF_HUB_CACHE)
         if _is_transient(error):
             reason = (
                 f"no answer from {constants.ENDPOINT} ({cause}); "

@@ -42,13 +42,11 @@ def row_config(
             backbones[text, number.our_backbone] = name
         backbones[number.checkpoint, NO_BACKBONE.name] = number.backbone
     # All runs of a table are of the suite that has their backbones, by default the first.
-    ours = {name for _, name in backbones}
     for path in reversed(config.PAPERS):
         paper_suite = config.load(path)
-        if ours & paper_suite.backbones.keys():
+        if {name for _, name in backbones} & paper_suite.backbones.keys():
             break
-    planned = config.planned(paper_suite)
-    runs = [run for run in planned if (run.text, run.backbone) in backbones]
+    runs = [run for run in config.planned(paper_suite) if (run.text, run.backbone) in backbones]
     analyses = {number.our_metric.analysis for number in compared}
     entries: list[dict[str, Any]] = []
     all_seeds: dict[int, None] = {}

@@ -454,8 +454,7 @@ class Model:
     def check(self) -> None:
         """Refuse what shows before weights are loaded; a model of the hub is fetched."""
         if not self.is_function:
-            source = str(self.source)
-            readable(source, self.pooler, self.prompt, self.template, self.dtype)
+            readable(str(self.source), self.pooler, self.prompt, self.template, self.dtype)
             return
         unusable = replace(self, dims=None, normalize=False).options
         if unusable:

@@ -22,8 +22,7 @@ def commit() -> dict[str, Any]:
         status = _git("status", "--porcelain", "--untracked-files=normal", "--", "bench", "methods")
         return {"commit": _git("rev-parse", "HEAD"), "dirty": bool(status)}
     if BUILT.is_file():
-        built: dict[str, Any] = json.loads(BUILT.read_text())
-        return built
+        return json.loads(BUILT.read_text())
     return {"commit": None, "dirty": None}
 
 
