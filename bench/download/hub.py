@@ -11,12 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
-from tenacity import (
-    retry,
-    retry_if_exception,
-    stop_after_attempt,
-    wait_exponential,
-)
+from tenacity import retry, retry_if_exception, stop_after_attempt, wait_exponential
 
 from bench.utils.errors import TransientError, UserError, warn
 from bench.utils.files import (
