@@ -150,15 +150,15 @@ def evaluate(
     common = Model("", pooler, prompt, normalize, template, dims, dtype)
     models, sets = list[Model](), dict[str, list[str]]()
     for word in model:
-        read_model = Model.read(word, common)
-        of_set = read_model.of_set
+        named = Model.read(word, common)
+        of_set = named.of_set
         if len(of_set) > 1:
-            sets[read_model.label] = [member.label for member in of_set]
+            sets[named.label] = [member.label for member in of_set]
         models += of_set
-    if len(models) == 1:  # score_models checks each of several
-        models[0].check()
-    folder = paths.data_folder(data)  # after the check, since it may download
+    for known in models:  # before data are downloaded, and before hours of encoding
+        known.check()
     task_names, errors = parse_tasks(tasks), list[str]()
+    folder = paths.data_folder(data)
     with lease() as device, TemporaryDirectory(prefix="sentbench-") as temporary:
         out = out or Path(temporary, "scores.json" if len(models) == 1 else "")
         if out.suffix == ".json" and len(models) == 1:

@@ -175,10 +175,13 @@ def job(
 
     Results of a plan's runs that exist are not repeated; --run scores and analyses again. An
     interrupted training continues from its checkpoint. A training that diverges, or that its
-    backbone makes impossible, is a result.
+    backbone makes impossible, is a result. With --run, the scores are printed, and show --suite
+    has them beside those of earlier ones.
     """
+    from bench.cli.evaluate import score_tables
+    from bench.results.records import read_scores
     from bench.runs.paths import result_file
-    from bench.runs.plan import Plan, read_plan
+    from bench.runs.plan import Plan, add_by_hand, read_plan
     from bench.runs.resolve import parse, resolve
     from bench.runs.run import PlannedRun
     from bench.stages.activity import check_retry
@@ -215,6 +218,14 @@ def job(
             with suppress(UserError):
                 _process(plan, trained, ["score", "analyse"], suite, attempt)
         raise
+    if run and "score" in stages:
+        file = result_file(suite, runs[0].id, "score")
+        records = read_scores(file).as_written()["records"]
+        if records:  # none of a training that diverged
+            print(score_tables({run: records}))
+        print(f"\nScores: {file}")
+        if add_by_hand(plan, suite / "plan.json"):
+            print(f"Show them again: python -m bench show --suite {shlex.quote(str(suite))}")
 
 
 def _process(

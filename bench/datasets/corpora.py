@@ -3,7 +3,7 @@
 import csv
 import re
 from collections.abc import Iterator, Sequence
-from itertools import chain, islice
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from bench.datasets.tasks import STS_TASKS
 from bench.download import CORPORA, corpus_name, corpus_path, fetch_corpus, local_corpus
 from bench.download.hub import DATASET, local_folder, pin, pinned
 from bench.download.sums import file_sum
-from bench.utils.errors import UserError
+from bench.utils.errors import UserError, warn
 from bench.utils.files import read_lines
 
 NLI_HEADER = "sent0,sent1,hard_neg"  # of nli_for_simcse.csv: premise, entailment, contradiction
@@ -122,10 +122,13 @@ WORLDS = {"world": "world.txt", "world-nli": "world-nli.csv"}
 
 def check_name(name: str) -> None:
     """Raise `UserError` if no corpus and no file in BENCH_DATA has this name, or the file is here
-    and has another format."""
+    and has another format or no sentence; warn of a file with copies of one sentence alone."""
     path = local_corpus(name, local_folder())
     if path:
-        next(_lines(path), None)
+        distinct = islice(groupby(filter(str.strip, _rows(path))), 2)
+        if len([*distinct]) < 2:
+            lines = read_sentences(path)  # refuses a file without a sentence
+            warn(f"warning: {path} has one sentence alone, on {len(lines)} of its lines")
     elif is_fetched(name) and name not in CORPORA and not pin(name, "corpora"):
         fetch_corpus(name)
 

@@ -17,7 +17,7 @@ from bench.datasets import sts
 from bench.datasets.manifest import EncodeSentences, bad, listed_task, look_up, manifest, read_parts
 from bench.datasets.sts import StsTask
 from bench.datasets.tasks import NESTED, OWN_PROBING, OWN_STS, PAIRS, SPLITS, task_of
-from bench.utils.errors import UserError, did_you_mean
+from bench.utils.errors import UserError, did_you_mean, warn
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,13 @@ def read_scored(name: str, data: Path) -> list[StsTask | LabelledTask]:
     pairs."""
     if task_of(name).protocol == PAIRS:
         splits = listed_task(name, data).splits
-        return [sts.read(name, data, split) for split in ("test", "dev") if split in splits]
+        tasks: list[StsTask | LabelledTask]
+        tasks = [sts.read(name, data, split) for split in ("test", "dev") if split in splits]
+        for task in tasks:
+            repeated = len(task.items()) - len({*task.items()})
+            if repeated and name.startswith(OWN_STS):
+                warn(f"warning: {repeated} pairs of {name} repeat another of their split")
+        return tasks
     return [read(name, data)]
 
 

@@ -48,15 +48,21 @@ def corpus_path(name: str, folder: Path) -> Path:
     path = local_corpus(name, folder)
     if path:
         return path
-    present = [
-        corpus
-        for corpus in {*CORPORA, *map(corpus_name, folder.iterdir())}
-        if local_corpus(corpus, folder)
-    ]
-    raise UserError(
-        f"corpus '{name}' is not in {folder} ({CORPORA.get(name, f'{name}.txt')}, plain or .gz)"
-        f"{did_you_mean(name, present)}; name another, or a text file by its path, as ./FILE.txt"
-    )
+    if name in CORPORA:
+        remedy = (
+            "; copy it there, or unset BENCH_DATA to download it; scores after training on another "
+            "corpus are not comparable with those of papers"
+        )
+    else:
+        present = [
+            corpus
+            for corpus in {*CORPORA, *map(corpus_name, folder.iterdir())}
+            if local_corpus(corpus, folder)
+        ]
+        hint = did_you_mean(name, present)
+        remedy = f"{hint}; name another, or a text file by its path, as ./FILE.txt"
+    file = CORPORA.get(name, f"{name}.txt")
+    raise UserError(f"corpus '{name}' is not in {folder} ({file}, plain or .gz){remedy}")
 
 
 def fetch_corpus(name: str) -> Path:

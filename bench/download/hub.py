@@ -3,9 +3,9 @@ transfers and caches files, but compares sizes only."""
 
 import hashlib
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -51,7 +51,7 @@ _LASTING = {
     "to an http proxy",
     UNTRUSTED: "its certificate is not trusted; set SSL_CERT_FILE to one of your institute",
     "Consistency check failed": "the download has another size than announced; fetch it again",
-    "OfflineModeIsEnabled": "{cache} lacks {lacking}, and HF_HUB_OFFLINE is set; unset it",
+    "OfflineModeIsEnabled": "{cache} lacks it or a part of it, and HF_HUB_OFFLINE is set; unset it",
     "GatedRepoError": f"the repository is gated; accept its terms on its page and {_TOKEN}",
     "RepositoryNotFoundError": f"the repository does not exist or is private; check its name, "
     f"{_TOKEN}",
@@ -125,12 +125,24 @@ def _is_transient(error: BaseException) -> bool:
     return status == 429 or status >= 500 or isinstance(cause, broken)
 
 
-retrying = retry(
+_retry = partial(
+    retry,
     retry=retry_if_exception(_is_transient),
     wait=wait_exponential(max=8),  # 1, 2, 4 and 8 seconds
-    stop=stop_after_attempt(5),
     reraise=True,
 )
+retrying = _retry(stop=stop_after_attempt(5))
+
+
+@_retry(stop=stop_after_attempt(2))
+def _connect(endpoint: str) -> None:
+    """Raise the error of a connection that cannot be made; any answer will do. Without a network
+    the retries of a download, huggingface_hub's own among them, take minutes."""
+    from httpx2 import ReadError, ReadTimeout, RemoteProtocolError
+    from huggingface_hub.utils import get_session
+
+    with suppress(ReadError, ReadTimeout, RemoteProtocolError):
+        get_session().head(endpoint, timeout=3, follow_redirects=False)  # in seconds
 
 
 @contextmanager
@@ -145,10 +157,7 @@ def one_sentence(wanted: str, alternative: str) -> Iterator[None]:
         cause, status, problem = _cause(error), _status(error), UserError
         names = {base.__name__ for base in type(cause).__mro__}
         marks = (mark for mark in _LASTING if mark in f"{names} {cause}")
-        reason = _LASTING.get(next(marks, ""), "")
-        # The hub's cache lacks everything, or a file, to whose address no connection was made.
-        lacking = re.findall(r"/resolve/[^/]+/(\S+):", str(cause)) or [wanted]
-        reason = reason.format(cache=constants.HF_HUB_CACHE, lacking=lacking[0])
+        reason = _LASTING.get(next(marks, ""), "").format(cache=constants.HF_HUB_CACHE)
         if _is_transient(error):
             reason = (
                 f"no answer from {constants.ENDPOINT} ({cause}); "
@@ -222,20 +231,26 @@ def local_model(key: str) -> Path | None:
 def _snapshot(key: str, patterns: Sequence[str], alternative: str) -> Path:
     """Return the hub's folder of a revision with all files of these patterns."""
     from huggingface_hub import constants, snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
 
     constants.HF_HUB_DISABLE_XET = True  # plain HTTP, whose errors `one_sentence` knows
     repository, _, revision = key.partition("@")
     name = repository.removeprefix("datasets/")
     wanted = f"{patterns[0]} of {key}" if len(patterns) == 1 else key
     with one_sentence(wanted, alternative), disk_errors(Path(constants.HF_HUB_CACHE)):
-        # A complete snapshot of a commit needs no connection.
-        snapshot = retrying(snapshot_download)(
+        download = partial(
+            snapshot_download,
             name,
             repo_type="model" if name == repository else "dataset",
             revision=pinned(key)[0] or revision or None,
             allow_patterns=list(patterns),
         )
-    return Path(snapshot)
+        # A complete snapshot of a commit needs no connection.
+        try:
+            download(local_files_only=True)
+        except LocalEntryNotFoundError:
+            _connect(constants.ENDPOINT)
+        return Path(retrying(download)())
 
 
 def _fetch(key: str, patterns: Sequence[str], alternative: str) -> Path:
@@ -320,6 +335,7 @@ def probing_file(path: Path) -> None:
         endpoint = os.environ.get("GITHUB_RAW_ENDPOINT") or "https://raw.githubusercontent.com"
         url = f"{endpoint}/facebookresearch/SentEval/{known['revision']}/{source}"
         with one_sentence(url, "set BENCH_DATA to a data folder that holds probing/"):
+            _connect(endpoint)
             content = _get(url)
         if git_blob(content) != expected:
             raise UserError(

@@ -1,7 +1,8 @@
 """A configuration of its own for printed rows, with the runs that they are compared with.
 
 The runs are those that the papers' suites plan (`bench.runs.config.PAPERS`), so their results are
-equal whichever suite makes them.
+equal whichever suite makes them. Runs that none of them plans, as of a paper that was added, are
+planned with the data, corpus and seeds of the suite that has their backbone.
 """
 
 import hashlib
@@ -40,13 +41,12 @@ def row_config(
         for text in (number.run, number.minus):
             backbones[text, number.our_backbone] = name
         backbones[number.checkpoint, NO_BACKBONE.name] = number.backbone
-    # All runs of a table are of one suite: the first that plans any of them.
-    for path in config.PAPERS:
+    # All runs of a table are of the suite that has their backbones, by default the first.
+    for path in reversed(config.PAPERS):
         paper_suite = config.load(path)
-        planned = config.planned(paper_suite)
-        runs = [run for run in planned if (run.text, run.backbone) in backbones]
-        if runs:
+        if {name for _, name in backbones} & paper_suite.backbones.keys():
             break
+    runs = [run for run in config.planned(paper_suite) if (run.text, run.backbone) in backbones]
     analyses = {number.our_metric.analysis for number in compared}
     entries: list[dict[str, Any]] = []
     all_seeds: dict[int, None] = {}
@@ -56,14 +56,16 @@ def row_config(
         entry: dict[str, Any] = {"method": first_run.text, "backbones": [name]}
         if first_run.seed is not None:
             entry["seeds"] = [run.seed for run in group]
-            if seeds:
-                entry["seeds"] = [*range(first_run.seed, first_run.seed + seeds)]
             all_seeds |= dict.fromkeys(entry["seeds"])
         measured = [name for name in first_run.analyses if name in analyses]
         if measured:
             entry["analyses"] = measured
         entries.append(entry)
-    return paper_suite.changed(
+    known = {(run.text, run.backbone) for run in runs}
+    for key, name in backbones.items():  # of a paper that was added
+        if key[0] and key not in known:
+            entries.append({"method": key[0], "backbones": [name]})
+    content = paper_suite.changed(
         suite=_name(numbers),
         tasks=tasks or _tasks(compared) or paper_suite.tasks,
         seeds=[*all_seeds] or paper_suite.seeds,
@@ -71,6 +73,9 @@ def row_config(
         methods=entries,
         compare=None,
     )
+    if seeds:
+        content = config.reseeded(content, range(content.seeds[0], content.seeds[0] + seeds))
+    return content
 
 
 def _tasks(numbers: Iterable[Number]) -> list[str]:

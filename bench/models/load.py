@@ -54,7 +54,6 @@ from bench.registry.backbones import (
     MODULES,
     SAVED,
     TRANSFORMER,
-    encoder_folder,
     encoder_sum,
     folder_kind,
     refuse_adapter,
@@ -113,9 +112,7 @@ def load_encoder(
         dims: how many first dimensions of the vectors are kept, before `normalize`; None: all.
         dtype: of weights and states, of `DTYPES`. The vectors are float32.
     """
-    check_options(pooler, template, dtype)
-    folder = find_model(model)
-    kind = check_files(folder, pooler, prompt, template, dtype)
+    folder, kind = readable(model, pooler, prompt, template, dtype)
     if kind == TRANSFORMER:
         stored = {"pooler": pooler, "template": template, "dtype": dtype}
         encoder: Encoder = TransformerEncoder.load(folder, stored, device=device)
@@ -128,6 +125,16 @@ def load_encoder(
                 encoder = _load_saved(folder, device)
             encoder.encode(["a"])  # whether its parts fit together
     return shaped(encoder, dims, normalize)
+
+
+def readable(
+    model: str | Path, pooler: str | None, prompt: str | None, template: str | None, dtype: str
+) -> tuple[Path, str]:
+    """The folder of a model, which is fetched from the hub if need be, and how it is read; refuse
+    what shows without its weights."""
+    check_options(pooler, template, dtype)
+    folder = find_model(model)
+    return folder, check_files(folder, pooler, prompt, template, dtype)
 
 
 def shaped(encoder: Encoder, dims: int | None, normalize: bool) -> Encoder:
@@ -449,12 +456,16 @@ class Model:
         return {"model": self.name, **self._given, "function": self.is_function}
 
     def check(self) -> None:
-        """Refuse mistakes that are visible before anything is loaded."""
-        if self.is_function:
-            self._function()
-        else:
-            encoder_folder(str(self.source))
-        check_options(self.pooler, self.template, self.dtype)
+        """Refuse what shows before weights are loaded; a model of the hub is fetched."""
+        if not self.is_function:
+            readable(str(self.source), self.pooler, self.prompt, self.template, self.dtype)
+            return
+        unusable = replace(self, dims=None, normalize=False).options
+        if unusable:
+            raise UserError(
+                f"'{self.name}' is a function; it takes only dims and normalize, omit {unusable[0]}"
+            )
+        self._function()
 
     def _function(self) -> Any:
         """The function, or the method `encode` of an object, as of a SentenceTransformer. What is
@@ -483,11 +494,7 @@ class Model:
     def load(self, device: str) -> Encoder:
         if not self.is_function:
             return load_encoder(str(self.source), **self._given, device=device)
-        unusable = replace(self, dims=None, normalize=False).options
-        if unusable:
-            raise UserError(
-                f"'{self.name}' is a function; it takes only dims and normalize, omit {unusable[0]}"
-            )
+        self.check()
         return shaped(FunctionEncoder(self._function(), self.name), self.dims, self.normalize)
 
 

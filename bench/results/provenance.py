@@ -5,7 +5,6 @@ import importlib.metadata
 import os
 import platform
 import re
-import subprocess
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,35 +12,17 @@ from typing import Any
 import torch
 
 from bench.models.float32 import ELSEWHERE, SELECTION, TRAINING
+from bench.utils.commit import commit
 from bench.utils.errors import UserError
 from bench.utils.version import __version__
 
-_ROOT = Path(__file__).parents[2]
 _LIBRARIES = ("transformers", "tokenizers", "safetensors", "numpy", "scipy", "scikit-learn")
-
-
-def _git(*arguments: str) -> str | None:
-    # Of a checkout that somebody else owns, too.
-    command = ["git", "-c", f"safe.directory={_ROOT}", "-C", str(_ROOT), *arguments]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip()
 
 
 @cache
 def code() -> dict[str, Any]:
-    """Version of the suite; in a git checkout also its commit, and whether the code differs.
-
-    Untracked files count as differences: a method is registered by the presence of its file.
-    """
-    described: dict[str, Any] = {"version": __version__, "commit": None, "dirty": None}
-    # An installed package may lie within a checkout of another project, which does not track it.
-    if _git("ls-files", "--error-unmatch", "--", __file__) is not None:
-        status = _git("status", "--porcelain", "--untracked-files=normal", "--", "bench", "methods")
-        described |= {"commit": _git("rev-parse", "HEAD"), "dirty": bool(status)}
-    return described
+    """Version of the suite, its commit, and whether the code differs."""
+    return {"version": __version__, **commit()}
 
 
 def _processor() -> str:

@@ -113,15 +113,13 @@ def _text_of(entry: EncoderEntry, template: str | None) -> str:
 
 def _check_model(entry: EncoderEntry, template: str | None) -> None:
     """Refuse a model that is not here, names no pooler or cannot be loaded."""
-    from bench.models.load import check_files, check_options  # imports torch's models
+    from bench.models.load import check_options, readable  # imports torch's models
 
     check_options(entry.pooler, template, entry.dtype)
-    folder = encoder_folder(entry.model)
-    if folder is None:
-        if "/" not in entry.model:  # a model of the hub has an owner
-            backbone(entry.model)
-        return
-    check_files(folder, entry.pooler, entry.prompt, template, entry.dtype)
+    if encoder_folder(entry.model):
+        readable(entry.model, entry.pooler, entry.prompt, template, entry.dtype)
+    elif "/" not in entry.model:  # a model of the hub has an owner
+        backbone(entry.model)
 
 
 # Links to Snakefile, rules/, config/ and profiles/, so that an installed package has the workflow.

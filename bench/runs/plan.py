@@ -45,11 +45,10 @@ class Plan(Document):
     @model_validator(mode="after")
     def _distinct_runs(self) -> "Plan":
         """A run or seed that is planned twice would count once or twice by where one looks."""
-        known: dict[str, str] = {}
+        known: dict[tuple[object, ...], str] = {}
         for run in self.runs:
             # Identities are not compared: two versions of a method are one experiment in tables.
-            changes = sorted(run.recipe_changes.items())
-            key = repr((run.text, run.backbone, run.corpus, changes, run.draw))
+            key = run.row, run.draw
             if key in known:
                 raise ValueError(
                     f"'{known[key]}' and '{run.id}' are one experiment with one seed, {run.draw}"
@@ -83,6 +82,20 @@ class Plan(Document):
             )
         runs = [run for run in self.runs if not ids or run.id in ids]
         return sorted(runs, key=lambda run: run.seed or 0)
+
+
+def add_by_hand(plan: Plan, path: Path) -> bool:
+    """Write a plan of runs that no configuration names, with the earlier ones at `path`; False if
+    the plan there is a configuration's, or of other data or another mode."""
+    if path.exists():
+        earlier = read_plan(path)
+        # A configuration has tasks.
+        if earlier.tasks or (earlier.data, earlier.mode) != (plan.data, plan.mode):
+            return False
+        runs = {(run.row, run.draw): run for run in (*earlier.runs, *plan.runs)}
+        plan = plan.model_copy(update={"runs": [*runs.values()]})
+    plan.write(path)
+    return True
 
 
 def _grown(plan: Plan, earlier: Plan, scored: AbstractSet[str]) -> Plan:

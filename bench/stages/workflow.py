@@ -7,21 +7,27 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from bench.runs.config import SNAKEFILE
+from bench.utils.interrupts import defer_signals
 
 
 def run_workflow(config: Path, options: Iterable[str]) -> int:
     """Let Snakemake run a configuration in the working folder, with options and targets; its exit
-    status."""
+    status. A signal does not end this process before Snakemake, which would go on alone."""
     words = ["--snakefile", str(SNAKEFILE), *options, "--configfile", str(config)]
-    # Folders `bench` and `methods` in the working folder are not those of the suite.
-    process = subprocess.Popen(
-        [sys.executable, "-m", "snakemake", *words], env=os.environ | {"PYTHONSAFEPATH": "1"}
-    )
+    process = None
     try:
+        # A signal while the process starts is raised when it has started, and is known here.
+        with defer_signals():
+            # Folders `bench` and `methods` in the working folder are not those of the suite.
+            process = subprocess.Popen(
+                [sys.executable, "-m", "snakemake", *words],
+                env=os.environ | {"PYTHONSAFEPATH": "1"},
+            )
         return process.wait()
     except BaseException as stop:
-        # Snakemake has had an interrupt, too, and lets its jobs save their state.
-        if not isinstance(stop, KeyboardInterrupt):
-            process.terminate()
-        process.wait()
+        if process:
+            # Snakemake has had an interrupt, too, and lets its jobs save their state.
+            if not isinstance(stop, KeyboardInterrupt):
+                process.terminate()
+            process.wait()
         raise

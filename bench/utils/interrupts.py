@@ -33,7 +33,8 @@ def _receive(number: int, frame: FrameType | None) -> None:
     # A second Ctrl-C does not wait for the end of a step.
     if number == signal.SIGINT and (before == _pending or not _deferred):
         raise KeyboardInterrupt
-    if not _deferred:
+    # What the first one stops may have to end something, which a second one would cut short.
+    if not (_deferred or before):
         raise Stopped(_pending)
 
 

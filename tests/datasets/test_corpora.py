@@ -149,6 +149,22 @@ def test_a_corpus_is_found_by_name_or_path(tmp_path, monkeypatch):
         download.corpus_path("nli", tmp_path)
 
 
+@pytest.mark.parametrize("text", ["", "\n \n"])
+def test_a_corpus_without_a_sentence_is_refused_in_the_plan(text, tmp_path):
+    with pytest.raises(UserError, match="contains no sentence"):
+        corpora.check_name(str(put(tmp_path, "c.txt", text)))
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [("it rains\n", 1), ("a\n" * 7, 7), ("\na\nb\n", None), ("a\na\nb\n" * 3, None)],
+)
+def test_copies_of_one_sentence_are_counted(text, lines, tmp_path, capsys):
+    corpora.check_name(str(put(tmp_path, "c.txt", text)))
+    told = re.findall(r"has one sentence alone, on (\d+)", capsys.readouterr().err)
+    assert told == ([str(lines)] if lines else [])
+
+
 @pytest.fixture
 def pins(monkeypatch, tmp_path):
     path = tmp_path / "pins.json"

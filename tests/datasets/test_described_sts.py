@@ -1,6 +1,7 @@
 """STS sets that a data folder's manifest describes: Chinese STS-B and a user's own, in any
 language."""
 
+import json
 import os
 import re
 from pathlib import Path
@@ -52,6 +53,18 @@ def test_a_described_set_is_read_as_it_is_described(folder):
     path = paths.corpus_file("cnsd", folder / "suite", str(folder))
     assert corpora.read_sentences(path) == ["一只猫", "一只狗", "一条河", "一条 路", "男人", "女人"]
     assert corpora.corpus_identity(path)["name"] == "cnsd"
+
+
+def test_repeated_pairs_are_counted(folder, capsys):
+    """A pair of another order is another pair; sets that are published stay as they are."""
+    pairs = ["1\ta\tb", "2\ta\tb", "2\ta\tb", "0\tb\ta", "3\tc\td"]
+    put_rows(folder, "german/test/pairs.tsv", [GERMAN_ROWS[0], *pairs])
+    put_rows(folder, "CNSD-STS-B/cnsd-sts-test.txt", ROWS[:1] * 3)
+    listed = json.loads((folder / "manifest.json").read_text())
+    listed["sts"]["sts:german"]["test"] = len(pairs)
+    write_json(folder / "manifest.json", listed)
+    read_tasks(["CNSD-STS-B", "sts:german"], folder)
+    assert re.findall(r"(\d+) pairs of (\S+) ", capsys.readouterr().err) == [("2", "sts:german")]
 
 
 def test_it_is_in_no_other_group_and_in_no_average(folder):

@@ -40,8 +40,12 @@ def wheel(tmp_path_factory):
     for name in ("bench", "methods", "config", "rules", "profiles"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=ignored)
-    for name in ("pyproject.toml", "README.md", "LICENSE", "Snakefile", "sentbench.py"):
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "Snakefile", "sentbench.py"):
         shutil.copy(ROOT / name, source)
+    done("git", "init", "--quiet", cwd=source)
+    done("git", "add", ".", cwd=source)
+    who = ["-c", "user.name=nobody", "-c", "user.email=nobody@localhost"]
+    done("git", *who, "commit", "--quiet", "--message", "all of it", cwd=source)
     done(sys.executable, "-c", BUILD.format("sdist"), out, cwd=source)
     (archive,) = out.glob("*.tar.gz")
     shutil.unpack_archive(archive, folder, filter="data")
@@ -102,6 +106,20 @@ def test_the_environment_holds_the_wheel_and_no_tool_of_development(programs):
     assert Path(file).is_relative_to(programs.parent)
     assert development == "None"
     assert done(programs / "sentbench", "--version", cwd=programs) == f"{__version__}\n"
+
+
+def test_it_names_the_commit_of_its_checkout(wheel, programs, tmp_path):
+    source = wheel.parents[1] / "source"
+    head = done("git", "rev-parse", "HEAD", cwd=source).strip()
+    code = "import json, bench.results.provenance as p; print(json.dumps(p.code()))"
+    told = json.loads(done(programs / "python", "-c", code, cwd=tmp_path))
+    assert told == {"version": __version__, "commit": head, "dirty": False}
+    (source / "methods" / "another.py").touch()
+    done(sys.executable, "-c", BUILD.format("wheel"), tmp_path, cwd=source)
+    (changed,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(changed) as content:
+        told = json.loads(content.read("bench/utils/commit.json"))
+    assert told == {"commit": head, "dirty": True}
 
 
 def test_it_scores_as_the_checkout_does(programs, tiny_bert, tiny_data, tmp_path):

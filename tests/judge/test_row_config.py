@@ -1,5 +1,6 @@
 """The configuration of a printed row plans its runs, as the papers' suites have them."""
 
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -62,3 +63,22 @@ def test_a_row_that_quotes_a_checkpoint_plans_it():
     rows = find_rows("is-cse", "Table 8", "SimCSE", "roberta-base")
     checkpoint = "published[model=princeton-nlp/unsup-simcse-roberta-base]@paper"
     assert {run.text for run in expand(row_config(rows))} == {"simcse@official", checkpoint}
+
+
+@pytest.mark.parametrize(
+    ("run", "minus", "seeds", "planned"),
+    [
+        ("mixcse[share=0.3]@official", "simcse@official", None, [*range(42, 50)] * 2),
+        ("mixcse[share=0.3]@official", "", 2, [42, 43]),
+        ("untrained[pooler=avg]@paper", "", None, [None]),
+    ],
+)
+def test_a_row_of_an_added_paper_plans_what_its_recipe_names(run, minus, seeds, planned):
+    """No suite has its backbone."""
+    rows = find_rows("gs-infonce-v2", "Table 2", "SimCSE", "bert-base-uncased")
+    own = {"source": "added", "our_backbone": "toy-bert", "checkpoint": "", "minus": minus}
+    runs = expand(row_config([replace(number, **own, run=run) for number in rows], seeds))
+    assert {(run.text, run.backbone) for run in runs} == {
+        (text, "toy-bert") for text in (run, minus) if text
+    }
+    assert [run.seed for run in runs] == planned

@@ -284,19 +284,36 @@ def test_several_models_in_one_table(several, tiny_bert, evaluate, tmp_path, cap
 
 
 def test_a_failing_model_does_not_stop_the_others(several, evaluate, tmp_path, monkeypatch, capsys):
-    """Neither one that is not there nor one that fails as nobody foresaw."""
     plain = bench.stages.jobs.score_encoder
 
     def score(encoder, *rest):
         return plain(encoder, *rest) if isinstance(encoder, FunctionEncoder) else 1 / 0
 
     monkeypatch.setattr("bench.stages.jobs.score_encoder", score)
-    assert evaluate(tmp_path / "out", "/nowhere/model", several[0], several[2]) == 2
+    assert evaluate(tmp_path / "out", several[0], several[2]) == 2
     printed = capsys.readouterr()
     assert printed.out.splitlines()[0].split() == [several[2], "STS12", "STS-B"]  # as of one model
-    assert "error: /nowhere/model: model folder /nowhere/model does not exist" in printed.err
     assert f"{several[0]}: ZeroDivisionError" in printed.err
     assert [path.name for path in (tmp_path / "out").iterdir()] == [*files([Model(several[2])])]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ("/nowhere/model", "does not exist"),
+        ("{bert}", "stores no pooler"),
+        ("{bert}[pooler=avg,prompt=query]", "has no prompts"),
+        ("{mine}:letters[pooler=avg]", "is a function"),
+    ],
+)
+def test_every_model_is_checked_before_one_encodes(
+    wrong, told, several, tiny_bert, mine, evaluate, tmp_path, capsys
+):
+    wrong = wrong.format(bert=tiny_bert, mine=mine)
+    assert evaluate(tmp_path / "out", *several, wrong) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert told in line
+    assert not (tmp_path / "out").exists()
 
 
 def test_existing_results_are_not_computed_again(several, evaluate, tmp_path, monkeypatch):
@@ -313,6 +330,7 @@ def test_existing_results_are_not_computed_again(several, evaluate, tmp_path, mo
         return original(encoder, *rest)
 
     monkeypatch.setattr("bench.stages.jobs.score_encoder", noted)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 77)
     assert evaluate(tmp_path / "out", *several[:2]) == 0
     assert scored == ["cls_before_pooler"]
     assert first.read_bytes() == before

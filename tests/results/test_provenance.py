@@ -1,25 +1,33 @@
 """Where results come from."""
 
+import json
 import subprocess
 
 import pytest
 
 from bench.results import provenance
+from bench.utils import commit
+
+UNKNOWN = {"commit": None, "dirty": None}
+BUILT = {"commit": "0" * 40, "dirty": True}
 
 
-def test_the_commit_is_this_projects(monkeypatch, tmp_path):
-    """A package that is installed within a checkout of another project has none."""
+@pytest.mark.parametrize("known", [UNKNOWN, BUILT])
+def test_the_commit_is_this_projects(known, monkeypatch, tmp_path):
+    """A package that is installed within a checkout of another project has that of its build."""
     commands = [["init", "-q"], ["-c", "user.name=a", "-c", "user.email=b", "commit", "-q"]]
     commands[1] += ["--allow-empty", "-m", "theirs"]
     for command in commands:
         subprocess.run(["git", "-C", tmp_path, *command], check=True)
-    installed = tmp_path / ".venv" / "bench" / "results" / "provenance.py"
+    installed = tmp_path / ".venv" / "bench" / "utils" / "commit.py"
     installed.parent.mkdir(parents=True)
     installed.touch()
-    monkeypatch.setattr(provenance, "_ROOT", installed.parents[2])
-    monkeypatch.setattr(provenance, "__file__", str(installed))
-    code = provenance.code.__wrapped__()
-    assert (code["commit"], code["dirty"]) == (None, None)
+    monkeypatch.setattr(commit, "_ROOT", installed.parents[2])
+    monkeypatch.setattr(commit, "BUILT", installed.with_name("commit.json"))
+    monkeypatch.setattr(commit, "__file__", str(installed))
+    if known["commit"]:
+        commit.BUILT.write_text(json.dumps(known))
+    assert commit.commit() == known
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,67 @@
+"""Runs that `job --run` makes: their scores are printed, and one folder's runs form a table."""
+
+import csv
+import json
+
+import pytest
+import yaml
+
+from bench.__main__ import main
+from bench.runs.plan import read_plan
+from tests.support.tiny_suite import job_words, tiny_configuration
+
+
+@pytest.fixture
+def by_hand(tiny_bert, tiny_data, tiny_corpus, tmp_path, capsys):
+    """Make a run in a folder; the exit status and what is printed."""
+
+    def make(method, *more):
+        words = job_words(method, tiny_bert, tiny_data, tiny_corpus)
+        status = main([*words, "--suite", str(tmp_path), "--tasks", "STS-B", *more])
+        return status, capsys.readouterr()
+
+    return make
+
+
+def test_the_score_is_printed_and_shown_beside_earlier_ones(by_hand, tmp_path, capsys):
+    shown = {}
+    for method in "word-overlap", "untrained[pooler=avg]":
+        status, said = by_hand(method)
+        (run,) = [run for run in read_plan(tmp_path / "plan.json").runs if run.method == method]
+        file = tmp_path / "scores" / f"{run.id}.json"
+        test, *_ = json.loads(file.read_text())["records"]
+        assert (status, test["split"]) == (0, "test")
+        assert f"{test['value']:.2f}" in said.out
+        assert str(file) in said.out
+        shown[method] = test["value"]
+    assert main(["show", "--suite", str(tmp_path), "--format", "csv"]) == 0
+    rows = csv.DictReader(capsys.readouterr().out.splitlines())
+    assert {row["method"]: float(row["STS-B"]) for row in rows} == shown
+
+
+def test_another_version_of_a_run_takes_its_place(by_hand, tmp_path):
+    by_hand("word-overlap")
+    plan = tmp_path / "plan.json"
+    plan.write_text(plan.read_text().replace(read_plan(plan).runs[0].id, "word-overlap_older"))
+    by_hand("word-overlap")
+    assert len(read_plan(plan).runs) == 1
+
+
+@pytest.mark.parametrize("other", [["--mode", "dev"], ["--data", "world"]])
+def test_runs_of_another_mode_or_other_data_are_in_no_table(other, by_hand, tmp_path):
+    by_hand("word-overlap")
+    before = (tmp_path / "plan.json").read_text()
+    status, said = by_hand("untrained[pooler=avg]", *other)
+    assert (status, "spearman test" in said.out, "show" in said.out) == (0, True, False)
+    assert (tmp_path / "plan.json").read_text() == before
+
+
+def test_a_configurations_plan_stays(by_hand, tiny_bert, tiny_data, tiny_corpus, tmp_path):
+    config, plan = tmp_path / "config.yaml", tmp_path / "plan.json"
+    content = tiny_configuration(tiny_bert, tiny_data, tiny_corpus, methods=["simcse"])
+    config.write_text(yaml.safe_dump(content))
+    assert main(["plan", "--config", str(config), "--out", str(plan)]) == 0
+    before = plan.read_text()
+    status, said = by_hand("word-overlap")
+    assert (status, "spearman test" in said.out) == (0, True)
+    assert plan.read_text() == before
