@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -37,7 +37,7 @@ class Plan(Document):
     tasks: list[str] = []  # tasks and groups of the suite
     mode: Literal["test", "dev"] = "test"  # of the classifiers
     # Their further seeds. Absent from the file where there are none.
-    probe_seeds: list[int] = Field([], exclude_if=lambda seeds: not seeds)
+    probe_seeds: Annotated[list[int], Field(exclude_if=lambda seeds: not seeds)] = []
     stand_ins: dict[str, str] = {}  # the suite's backbones by the printed ones that they stand for
     baseline: str = ""  # the method that others are compared with; empty if they are not
     runs: list[PlannedRun]  # in the order in which they are made
