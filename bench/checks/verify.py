@@ -135,9 +135,8 @@ def verify(
         tasks = read_tasks(list(names), folder)
         encoder = _encoder(described, result, suite, Path(work) / "suite", device)
         scored, _ = score_encoder(
-            encoder, tasks, described.mode, device, Path(work) / "scoring",
-            probe_seeds=described.probe_seeds,
-        )  # fmt: skip
+            encoder, tasks, described.mode, device, Path(work) / "scoring", described.probe_seeds
+        )
         now = provenance(device, torch.get_num_threads())
     then = described.as_written()
     differences = []

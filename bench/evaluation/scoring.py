@@ -175,9 +175,9 @@ def score_encoder(
     mode: str,
     device: str,
     work: Path,
+    probe_seeds: Sequence[int] = (),
     tokens: Path | None = None,
     known: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None,
-    probe_seeds: Sequence[int] = (),
 ) -> EncoderScores:
     """Score an encoder on tasks, as `score_tasks`; an interrupted call is resumed by the next
     one with the same `work`, of vectors and finished tasks. Scorings of a suite share `tokens`."""

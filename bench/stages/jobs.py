@@ -107,7 +107,7 @@ def score_run(
     read = read_tasks(tasks, paths.data_folder(run.data))
     known = known_items(run, suite, read)
     work, tokens = paths.run_folder(suite, run.id) / "scoring", paths.tokens_folder(suite)
-    records, items = score_encoder(encoder, read, mode, device, work, tokens, known, probe_seeds)
+    records, items = score_encoder(encoder, read, mode, device, work, probe_seeds, tokens, known)
     described |= _commits(run) | {
         "encoder": encoder.identity,
         "loaded": getattr(encoder, "loaded", {}),  # pooler and maximum length
@@ -377,7 +377,7 @@ def evaluate(
         "setting": None, "seed": None,
     }  # fmt: skip
     try:
-        scored, _ = score_encoder(encoder, tasks, mode, device, work, probe_seeds=probe_seeds)
+        scored, _ = score_encoder(encoder, tasks, mode, device, work, probe_seeds)
     except BaseException:
         if not getattr(encoder, "lasting", True):  # no later evaluation could reuse these vectors
             shutil.rmtree(work, ignore_errors=True)
