@@ -21,6 +21,7 @@ def score(
     dims: int | None = None,
     dtype: str = "float32",
     mode: str = "test",
+    probe_seeds: Sequence[int] = (),
     out: Path | None = None,
 ) -> list[dict[str, Any]]:
     """Score an encoder as `python -m bench evaluate` does, on a free GPU where there is one.
@@ -42,6 +43,8 @@ def score(
         dims: how many first dimensions of the vectors are kept; by default all.
         dtype: of weights and states, "float32" or "bfloat16".
         mode: how classifiers are trained: "test", as papers report, or "dev", fast.
+        probe_seeds: further seeds of the classifiers, which score the same vectors again on the
+            test split; the records have the aggregation "probe seed N".
         out: a file for the records with their provenance; with one, an interrupted evaluation can
             go on.
 
@@ -58,6 +61,7 @@ def score(
     """
     import tempfile
 
+    from bench.datasets.metrics import check_probe_seeds
     from bench.evaluation.scoring import read_tasks
     from bench.models.load import Model
     from bench.runs import paths
@@ -65,6 +69,7 @@ def score(
     from bench.stages.jobs import evaluate
 
     names = [tasks] if isinstance(tasks, str) else tasks
+    probe_seeds = check_probe_seeds(list(probe_seeds))
     folder = paths.data_folder(data)
     known = Model(model, pooler, prompt, normalize, template, dims, dtype)
     with (
@@ -72,4 +77,4 @@ def score(
         tempfile.TemporaryDirectory(prefix="sentbench-score-") as temporary,
     ):
         file = Path(temporary) / "scores.json" if out is None else Path(out)
-        return evaluate(known, read_tasks(names, folder), mode, folder, file, device)
+        return evaluate(known, read_tasks(names, folder), mode, folder, file, device, probe_seeds)

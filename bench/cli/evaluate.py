@@ -17,6 +17,7 @@ from bench.cli.parameters import (
     opt,
     parse_tasks,
 )
+from bench.datasets.metrics import PROBE_SEED, check_probe_seeds
 from bench.datasets.tasks import AVERAGED, GROUPS
 from bench.utils.errors import UserError
 from bench.utils.files import stem
@@ -46,7 +47,8 @@ def score_tables(by_label: Mapping[str, Sequence[dict[str, Any]]], form: str = "
     """Tables by group of tasks (STS, transfer, probing, ...), as in the papers.
 
     One encoder has a table per group, with a row per metric and split; several have one per group
-    and metric on the test split, with a row each. CSV has a line per score, with all digits.
+    and metric on the test split, with a row each. Another table says how scores vary over the
+    seeds of the classifiers, if there are several. CSV has a line per score, with all digits.
     `by_label` has the records of each encoder; `form` is one of `FORMATS`.
     """
     import pandas as pd
@@ -60,7 +62,12 @@ def score_tables(by_label: Mapping[str, Sequence[dict[str, Any]]], form: str = "
         return scores.to_csv(columns=columns, index=False).strip()
     titles = scores["metric"] + " " + scores["split"] + " " + scores["aggregation"]
     scores["title"] = titles.str.removesuffix(" all")
-    by, row = "model", "title"
+    whole = scores["title"].str.replace(f" {PROBE_SEED}.*", "", regex=True)
+    spread = scores.groupby(["model", "task", whole], sort=False)["value"].agg(
+        classifier_seeds="size", mean="mean", sd="std", min="min", max="max"
+    )
+    spread = spread.query("classifier_seeds > 1")
+    by, row, scores = "model", "title", scores[scores["title"] == whole]
     if len(by_label) > 1:
         # Each test score, not the mean of its parts.
         by, row, scores = row, by, scores[scores["title"].str.endswith("test")]
@@ -87,6 +94,9 @@ def score_tables(by_label: Mapping[str, Sequence[dict[str, Any]]], form: str = "
                 colalign=["left", *["right"] * len(table.columns)],
             )
             tables.append(text)
+    if len(spread):
+        spread = spread.reset_index()
+        tables.append(spread.to_markdown(tablefmt=FORMATS[form], index=False, floatfmt=".2f"))
     return "\n\n".join(tables)
 
 
@@ -133,6 +143,9 @@ def evaluate(
     ] = "float32",
     tasks: Tasks = ["sts"],
     mode: Mode = "test",
+    probe_seeds: Annotated[
+        list[int], opt("Score again with classifiers of these seeds.", "N ...")
+    ] = [],
     data: Annotated[str, opt(f"{DATA_HELP}.", "NAME")] = "senteval",
 ) -> int:
     """Score one or more encoders, print a table and write records.
@@ -147,6 +160,7 @@ def evaluate(
     from bench.stages import jobs
     from bench.stages.device import lease
 
+    check_probe_seeds(probe_seeds)
     common = Model("", pooler, prompt, normalize, template, dims, dtype)
     models, sets = list[Model](), dict[str, list[str]]()
     for word in model:
@@ -163,9 +177,12 @@ def evaluate(
         out = out or Path(temporary, "scores.json" if len(models) == 1 else "")
         if out.suffix == ".json" and len(models) == 1:
             read = scoring.read_tasks(task_names, folder)
-            by_label = {models[0].label: jobs.evaluate(models[0], read, mode, folder, out, device)}
+            records = jobs.evaluate(models[0], read, mode, folder, out, device, probe_seeds)
+            by_label = {models[0].label: records}
         else:
-            by_label, errors = jobs.score_models(models, task_names, mode, folder, out, device)
+            by_label, errors = jobs.score_models(
+                models, task_names, mode, folder, out, device, probe_seeds
+            )
     if by_label:
         print(score_tables(by_label | over_templates(by_label, sets), form))
     for error in errors:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 from statistics import fmean, pvariance
 from typing import TYPE_CHECKING, Any
+
+from bench.utils.errors import UserError
 
 if TYPE_CHECKING:  # help and completion read names of tasks, and numpy takes longer to load
     import numpy as np
@@ -269,10 +271,32 @@ AGGREGATIONS = {
 # (docs/protocol.md#contamination).
 UNSEEN, REST = "unseen", "rest"
 
+CLASSIFIER_SEED = 1111  # SentEval's, for weights, permutations, dropout and folds
+# Scores with classifiers of a further seed have this and the seed as their aggregation
+# (docs/protocol.md#further-seeds).
+PROBE_SEED = "probe seed"
+
 
 def aggregated(metric: str, aggregation: str) -> str:
     """The name of a metric with an aggregation; with "all" or none the metric itself."""
     return metric if aggregation in ("all", "") else f"{metric}_{aggregation}"
+
+
+def probe_seed(seed: int) -> str:
+    """The aggregation of scores with classifiers of a further seed."""
+    return f"{PROBE_SEED} {seed}"
+
+
+def check_probe_seeds(seeds: Sequence[int]) -> Sequence[int]:
+    """Refuse further seeds of classifiers that are no seeds, SentEval's own or given twice."""
+    for seed in seeds:
+        is_seed = isinstance(seed, int) and seed in range(2**32)  # as numpy takes them
+        if not is_seed or seed == CLASSIFIER_SEED or seeds.count(seed) > 1:
+            raise UserError(
+                f"'probe_seeds' has {seed!r}; give distinct whole numbers from 0 to below 2**32, "
+                f"without {CLASSIFIER_SEED}, SentEval's seed, which is always used"
+            )
+    return seeds
 
 
 def score_record(

@@ -20,10 +20,10 @@ from torch import Tensor, nn
 from torch.optim.adam import adam
 from torch.optim.rmsprop import rmsprop
 
+from bench.datasets.metrics import CLASSIFIER_SEED
 from bench.models.side_by_side import side_by_side
 from methods.base import seed_torch
 
-CLASSIFIER_SEED = 1111  # SentEval's, for weights, permutations, dropout and folds
 # The bias of padding. Its sigmoid and its share of a softmax are exactly 0, and so are its
 # gradients. Weight decay moves it by about the learning rate a step, which is at most 1,600 in 200
 # passes over 100,000 rows.
@@ -48,11 +48,11 @@ def _shapes(width: int, classes: int, hidden: int) -> list[tuple[int, int]]:
     return [(width, hidden), (hidden, classes)] if hidden else [(width, classes)]
 
 
-def _initial(shapes: Sequence[tuple[int, int]]) -> tuple[list[Tensor], torch.Generator]:
+def _initial(shapes: Sequence[tuple[int, int]], seed: int) -> tuple[list[Tensor], torch.Generator]:
     """SentEval's initial weights of layers, (units, inputs + 1), and its random generator after
     them."""
     with torch.random.fork_rng(devices=[]):
-        seed_torch(CLASSIFIER_SEED)
+        seed_torch(seed)
         layers = [nn.Linear(*shape) for shape in shapes]
         generator = torch.Generator().set_state(torch.get_rng_state())
     weights = []
@@ -107,6 +107,7 @@ class _Dropout:
         like: Tensor,
         heads: Sequence[ClassifierHead],
         generators: dict[int, list[torch.Generator]],
+        seed: int,
     ) -> None:
         """Take device and dtype of `like`, and by number of labels a generator for each head."""
         self.like, self.heads, self.generators = like, heads, generators
@@ -115,7 +116,7 @@ class _Dropout:
         for rate, head in zip(rates, heads, strict=True):
             rate[: head.hidden] = head.dropout
         self.rates, self.keep = rates.to(like), (1 - rates).to(like)
-        self.on_device = torch.Generator(like.device).manual_seed(CLASSIFIER_SEED)
+        self.on_device = torch.Generator(like.device).manual_seed(seed)
 
     def masks(self, count: int, classes: Sequence[int]) -> Tensor:
         """Masks of `count` samples, (folds or 1, heads of a fold, hidden, count). Folds with the
@@ -189,6 +190,7 @@ class Settings:
     tenacity: int  # checks without improvement that are allowed, over the whole training
     epoch_size: int  # passes between two checks
     max_epoch: int = 200  # training ends after more passes
+    seed: int = CLASSIFIER_SEED
 
 
 # SimCSE's evaluation.
@@ -291,7 +293,7 @@ class _Cohort:
         self.inputs, self.labels, self.settings = inputs, labels, settings
         self.parts, folds = list(parts), [part.fold for part in parts]
         self.heads = folds[0].heads  # of every fold, but for the decay
-        self.shuffle = np.random.RandomState(CLASSIFIER_SEED)
+        self.shuffle = np.random.RandomState(settings.seed)
         rows = torch.from_numpy(np.stack([fold.train for fold in folds], axis=1)).to(inputs.device)
         if folds[0].dev is None:
             order = self.shuffle.permutation(len(rows))
@@ -318,18 +320,19 @@ class _Cohort:
             layer[..., -1] = ABSENT
             self.weights.append(layer.flatten(0, 1))
         generators: dict[int, list[torch.Generator]] = {}
-        place = 0
+        place, seed = 0, self.settings.seed
         for fold in folds:
             generators[fold.classes] = []
             for head in self.heads:
-                drawn, generator = _initial(_shapes(self.width, fold.classes, head.hidden))
+                shapes = _shapes(self.width, fold.classes, head.hidden)
+                drawn, generator = _initial(shapes, seed)
                 generators[fold.classes].append(generator)
                 for layer, own in zip(self.weights, drawn, strict=True):
                     units, inputs = own.shape
                     layer[place, :units, : inputs - 1] = own[:, :-1]
                     layer[place, :units, -1] = own[:, -1]
                 place += 1
-        self.dropout = _Dropout(self.inputs, self.heads, generators) if hidden else None
+        self.dropout = _Dropout(self.inputs, self.heads, generators, seed) if hidden else None
 
     def train(self, is_stopped: Callable[[], bool]) -> Iterator[tuple[_Part, list[Fitted]]]:
         """Yield the heads of each fold as it finishes; end early once `is_stopped`."""

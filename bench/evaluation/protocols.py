@@ -11,7 +11,6 @@ from torch import Tensor
 
 from bench.evaluation.classifier import (
     BLOCK,
-    CLASSIFIER_SEED,
     ClassifierHead,
     Fitted,
     Fold,
@@ -70,10 +69,10 @@ def nested(data: SplitPart, classes: int, settings: Settings) -> ProtocolResult:
     """Nested k-fold cross-validation: the weight decay is selected inside each outer training
     part."""
     labels = data.labels.cpu().numpy()
-    outer = _folds(labels, settings.folds)
+    outer = _folds(labels, settings)
     inner = []
     for train, _ in outer:
-        for inner_train, inner_dev in _folds(labels[train], settings.folds):
+        for inner_train, inner_dev in _folds(labels[train], settings):
             inner.append(Fold(train[inner_train], train[inner_dev], GRID, classes))
     fitted = iter(fit(data.features, data.labels, inner, settings))
     scores, refit = [], []
@@ -95,7 +94,7 @@ def nested(data: SplitPart, classes: int, settings: Settings) -> ProtocolResult:
 def kfold(train: SplitPart, test: SplitPart, classes: int, settings: Settings) -> ProtocolResult:
     """Select the weight decay by k-fold cross-validation on the training part."""
     labels = train.labels.cpu().numpy()
-    folds = [Fold(rows, dev, GRID, classes) for rows, dev in _folds(labels, settings.folds)]
+    folds = [Fold(rows, dev, GRID, classes) for rows, dev in _folds(labels, settings)]
     scores = _means(fit(train.features, train.labels, folds, settings))
     last = Fold(np.arange(len(labels)), None, _best(scores), classes)
     ((head,),) = fit(train.features, train.labels, [last], settings)
@@ -142,10 +141,10 @@ def _best(scores: Sequence[float]) -> tuple[ClassifierHead, ...]:
     return (GRID[int(np.argmax(scores))],)
 
 
-def _folds(labels: np.ndarray, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
+def _folds(labels: np.ndarray, settings: Settings) -> list[tuple[np.ndarray, np.ndarray]]:
     from sklearn.model_selection import StratifiedKFold  # needs a second, and only some tasks it
 
-    splitter = StratifiedKFold(count, shuffle=True, random_state=CLASSIFIER_SEED)
+    splitter = StratifiedKFold(settings.folds, shuffle=True, random_state=settings.seed)
     return list(splitter.split(np.zeros((len(labels), 1)), labels))
 
 

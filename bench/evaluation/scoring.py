@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +16,15 @@ from bench.datasets import sts
 from bench.datasets.contamination import item_keys
 from bench.datasets.labelled import LabelledTask, read_scored, task_sums
 from bench.datasets.manifest import EncodeSentences, check_vectors
-from bench.datasets.metrics import REST, UNSEEN, metrics_of, score_record, spearman
+from bench.datasets.metrics import (
+    CLASSIFIER_SEED,
+    REST,
+    UNSEEN,
+    metrics_of,
+    probe_seed,
+    score_record,
+    spearman,
+)
 from bench.datasets.tasks import (
     GROUPS,
     KFOLD,
@@ -166,6 +175,7 @@ def score_encoder(
     mode: str,
     device: str,
     work: Path,
+    probe_seeds: Sequence[int] = (),
     tokens: Path | None = None,
     known: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None,
 ) -> EncoderScores:
@@ -175,8 +185,9 @@ def score_encoder(
         adapt, finished = adaptation(encoder), work / encoder.identity
         store.add(sentences(tasks, adapt), device, tokens)
         return score_vectors(
-            tasks, store, adapt=adapt, mode=mode, device=device, finished=finished, known=known
-        )
+            tasks, store, adapt=adapt, mode=mode, device=device, finished=finished, known=known,
+            probe_seeds=probe_seeds,
+        )  # fmt: skip
 
 
 @torch_defaults()
@@ -189,12 +200,14 @@ def score_vectors(
     device: str = "cpu",
     finished: Path | None = None,
     known: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None,
+    probe_seeds: Sequence[int] = (),
 ) -> EncoderScores:
     """Score tasks from vectors, a lookup of their sentences, float32 (n, d).
 
     `adapt` is the encoder's last step, fitted on each task; `mode`, of `MODES`, and `device` are
     those of classifiers; `finished` is a folder of the results of classifications. Test items
-    that are not `known`, a result of `contamination`, have records of their own.
+    that are not `known`, a result of `contamination`, have records of their own, and so have
+    classifiers of each of `probe_seeds` on the test split.
 
     Returns records of each task, and the averages of complete groups, in points: correlations and
     averages unrounded, accuracies and F1 with two decimals (docs/protocol.md).
@@ -211,11 +224,17 @@ def score_vectors(
         return mapped(tuple(task.target())) if adapt else vectors
 
     labelled = [task for task in tasks if isinstance(task, LabelledTask)]
-    classified = _classified(labelled, final, mode, device, finished)
+    seeds = (CLASSIFIER_SEED, *probe_seeds)
+    classified = [_classified(labelled, final, mode, seed, device, finished) for seed in seeds]
     for task in tasks:
         if isinstance(task, LabelledTask):
-            of_task, right = next(classified)
+            # Task by task, since one map serves all seeds.
+            (of_task, right), *further = map(next, classified)
             records += of_task
+            for seed, (of_seed, _) in zip(probe_seeds, further, strict=True):
+                for record in of_seed:
+                    if record["split"] == "test":
+                        records.append(record | {"aggregation": probe_seed(seed)})
             items[task.name] = {"right": np.array(right, dtype=bool)}
         else:
             similarities = sts.similarities(task, final(task))
@@ -227,12 +246,13 @@ def score_vectors(
             seen, in_dev = known[task.name]
             records += _on_others(task, items[task.name], seen, UNSEEN)
             records += _on_others(task, items[task.name], seen | in_dev, REST)
-    scores = {}
-    for record in records:
-        if (record["split"], record["aggregation"]) == ("test", "all"):
-            scores[record["task"], "test", record["metric"]] = record["value"]
-    for cell, value in averages(scores).items():
-        records.append(score_record(*cell, value))
+    for aggregation in ("all", *map(probe_seed, probe_seeds)):
+        scores = {}
+        for record in records:
+            if (record["split"], record["aggregation"]) == ("test", aggregation):
+                scores[record["task"], "test", record["metric"]] = record["value"]
+        for cell, value in averages(scores).items():
+            records.append(score_record(*cell, value, aggregation))
     return EncoderScores(records, items)
 
 
@@ -274,6 +294,7 @@ def _classified(
     tasks: Sequence[LabelledTask],
     final: Callable[[ReadTask], EncodeSentences],
     mode: str,
+    seed: int,
     device: str,
     finished: Path | None,
 ) -> Iterator[Classified]:
@@ -282,7 +303,7 @@ def _classified(
     for task in tasks:
         if finished:
             digest = sha256_text(str(task_sums([task])))[:16]
-            files[task.name] = file = finished / f"{task.name}-{mode}-{digest}.json"
+            files[task.name] = file = finished / f"{task.name}-{mode}-{seed}-{digest}.json"
             if file.is_file():
                 known[task.name] = read_json(file)
     progress = Progress(len(tasks), f"classify {counted(len(tasks), 'task')}", len(known))
@@ -290,7 +311,8 @@ def _classified(
         if task.name not in known:
             waiting = [item for item in tasks if item.name not in known]
             together = _trained_together(task, waiting, device)
-            scored = _score_labelled(together, final, MODES[mode], device)
+            settings = replace(MODES[mode], seed=seed)
+            scored = _score_labelled(together, final, settings, device)
             for item, result in zip(together, scored, strict=True):
                 known[item.name] = result
                 if item.name in files:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import inf
 from statistics import fmean
 
-from bench.datasets.metrics import REST, UNSEEN
+from bench.datasets.metrics import REST, UNSEEN, probe_seed
 from bench.datasets.tasks import Board, boards_of, expand_tasks
 from bench.judged.rows import (
     NO_BACKBONE,
@@ -14,6 +14,7 @@ from bench.judged.rows import (
     BoardRow,
     PairRow,
     Score,
+    ScoreColumns,
     SystemRow,
     grouped,
     known,
@@ -96,6 +97,10 @@ def _system(
         compared = []
     unfinished = Counter(result.fate for result in results if result.status != "finished")
     scored = min(results, key=lambda result: result.status != "finished")
+    remarks = _remarks(board, results, scored, unfinished)
+    probed = _over_probe_seeds(results, board.planned, scored.provenance.probe_seeds)
+    if probed.n > 1:
+        remarks.append(f"sd {probed.sd:.2f} over {probed.n} classifier seeds")
     return SystemRow.of(
         first,
         *compared,
@@ -106,20 +111,22 @@ def _system(
         own=is_own(first),
         n=len(results) - unfinished.total(),
         diverged=bool(diverged(results)),
-        remark=_remark(board, results, scored, unfinished),
+        remark="; ".join(remarks),
         seen=100 * scored.share("seen", board.planned.tasks),
         on_unseen=_mean_points(results, board.planned, board.planned.overall, UNSEEN),
         in_dev=100 * scored.share("in_dev", board.planned.tasks),
         on_rest=_mean_points(results, board.planned, board.planned.overall, REST),
+        probe_sd=probed.sd,
+        probe_n=probed.n,
         runs=[result.run.id for result in results],
         run_averages=[result.points(board.planned, "Avg") for result in results],
         scores=scores_of(results, board.whole),
     )
 
 
-def _remark(
+def _remarks(
     board: BoardRow, results: Sequence[RunResults], scored: RunResults, unfinished: Counter[str]
-) -> str:
+) -> list[str]:
     """Why runs have no scores, and how many test items have a sentence in the corpus."""
     remarks = [f"{count} {fate}" for fate, count in sorted(unfinished.items())]
     overall = known(result.points(board.planned, board.planned.overall) for result in results)
@@ -135,7 +142,7 @@ def _remark(
         seen.append(text)
     if seen:
         remarks.append(f"test items in its corpus: {', '.join(seen)}")
-    return "; ".join(remarks)
+    return remarks
 
 
 def scores_of(results: Sequence[RunResults], board: Board) -> list[Score]:
@@ -145,6 +152,18 @@ def scores_of(results: Sequence[RunResults], board: Board) -> list[Score]:
         points = known(result.points(board, task) for result in results)
         scores.append(Score(task=task, scores=points))
     return scores
+
+
+def _over_probe_seeds(
+    results: Iterable[RunResults], board: Board, seeds: Sequence[int]
+) -> ScoreColumns:
+    """The means over runs of what sums up a board, by seed of the classifiers; runs that were
+    scored with other seeds are left out."""
+    same = [result for result in results if result.provenance.probe_seeds == seeds]
+    points = known(
+        _mean_points(same, board, board.overall, name) for name in ("all", *map(probe_seed, seeds))
+    )
+    return ScoreColumns(scores=points)
 
 
 def _mean_points(

@@ -263,6 +263,8 @@ class SystemRow(JudgedRow):
     on_unseen: Known  # mean of the averages on the other items
     in_dev: Known  # percent of the test items of all tasks in the dev set
     on_rest: Known  # mean of the averages on items neither there nor in the corpus
+    probe_sd: Known = None  # of the mean average, over the seeds of the classifiers
+    probe_n: int = 0  # these seeds, SentEval's among them
     runs: tuple[str, ...]  # ids
     run_averages: tuple[float | None, ...]  # of each, over the planned tasks; None without them
     scores: tuple[Score, ...]  # of each task of the board, and their average

@@ -142,14 +142,16 @@ def frame(judged: Judged, name: str = "sts", rows: Sequence[SystemRow] | None = 
     Returns:
         A DataFrame with `backbone`, `label`, `method`, `setting`, `corpus`, `name` (label and
         setting), `labelled` (whether it is trained with labels), `n` (finished seeds), `remark`
-        (why others have no scores, and how many test items have a sentence in the corpus), `seen`
+        (why others have no scores, how many test items have a sentence in the corpus, and how
+        scores vary over the seeds of the classifiers), `seen`
         (that share in percent, of all tasks), `on_unseen` (the mean of `averages`, on the other
         items), `in_dev` (the percentage of test items that stand in the dev set), `on_rest` (the
         mean of `averages`, on the items neither there nor in the corpus), `averages` (tuple, one
         per seed: over the planned tasks); for each planned task, and `Avg` if all are planned,
         `<task>`, the mean in points, `<task> sd`, `<task> n`; and if the suite names a baseline,
         `difference` from it, `half_width` of its 95 % interval, `verdict`, which are empty as long
-        as the baseline has no scores.
+        as the baseline has no scores; and if classifiers had several seeds, `probe_sd`, the
+        standard deviation of the mean of `averages` over these seeds, and `probe_n`, their number.
 
     Raises:
         UserError: the suite has no such leaderboard.
@@ -163,8 +165,11 @@ def frame(judged: Judged, name: str = "sts", rows: Sequence[SystemRow] | None = 
     columns += [f"{task} n" for task in tasks]
     if suite.baseline:
         columns += ["difference", "half_width", "verdict"]
+    rows = judged.board_systems(name) if rows is None else rows
+    if any(row.probe_sd is not None for row in rows):
+        columns += ["probe_sd", "probe_n"]
     lines = []
-    for row in judged.board_systems(name) if rows is None else rows:
+    for row in rows:
         verdict = "baseline" if row.is_baseline else row.word or ""
         line = dict(row, label=row.plain_label, averages=row.averages, verdict=verdict)
         for score in row.scores:

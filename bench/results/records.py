@@ -122,6 +122,7 @@ class Provenance(_Written):
     date: str = ""
     data: Data = Data()
     mode: Literal["test", "dev"] = "test"  # of the classifiers of scores
+    probe_seeds: list[int] = []  # their further seeds
     tasks: dict[str, dict[str, str]] = {}  # sums by task and split
     corpora: list[Corpus] = []
     files: dict[str, str] = {}  # sums of files that a name does not identify

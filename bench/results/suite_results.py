@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.datasets.metrics import METRICS, REST, SHARE, aggregated, quantities
+from bench.datasets.metrics import METRICS, REST, SHARE, UNSEEN, aggregated, quantities
 from bench.datasets.tasks import Board, Key, average_of_all, averages
 from bench.results.records import (
     FAILURE,
@@ -66,11 +66,12 @@ class RunResults:
         return "missing" if self.status == "missing" else f"{self.status}: {self.reason}"
 
     def points(self, board: Board, task: str, aggregation: str = "all") -> float | None:
-        """Points on a task of a board or on its `Avg`: on all test items, or on those that were not
-        read before, `UNSEEN` in a corpus or the `REST`; None if that is not known."""
+        """Points on a task of a board or on its `Avg`: on all test items, also with classifiers of
+        a further seed (`probe_seed`), or on those that were not read before, `UNSEEN` in a corpus
+        or the `REST`; None if that is not known."""
         if task == "Avg":
             return average_of_all([self.points(board, name, aggregation) for name in board.tasks])
-        if aggregation != "all":
+        if aggregation in (UNSEEN, REST):
             counted = self.provenance.contamination.get(task)
             if counted is None:
                 return None

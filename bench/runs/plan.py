@@ -5,9 +5,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import ConfigDict, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from bench.datasets.tasks import expand_tasks
 from bench.runs.resolve import parse, resolve, suite_recipe
@@ -36,6 +36,8 @@ class Plan(Document):
     corpus: str = ""  # training corpus of the methods that have none of their own
     tasks: list[str] = []  # tasks and groups of the suite
     mode: Literal["test", "dev"] = "test"  # of the classifiers
+    # Their further seeds. Absent from the file where there are none.
+    probe_seeds: Annotated[list[int], Field(exclude_if=lambda seeds: not seeds)] = []
     stand_ins: dict[str, str] = {}  # the suite's backbones by the printed ones that they stand for
     baseline: str = ""  # the method that others are compared with; empty if they are not
     runs: list[PlannedRun]  # in the order in which they are made

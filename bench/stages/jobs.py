@@ -83,11 +83,17 @@ def _after_needs(run: Run, suite: Path) -> Run:
 
 
 def score_run(
-    run: Run, suite: Path, tasks: Sequence[str], mode: str, out: Path, device: str
+    run: Run,
+    suite: Path,
+    tasks: Sequence[str],
+    mode: str,
+    out: Path,
+    device: str,
+    probe_seeds: Sequence[int] = (),
 ) -> None:
     """Score a run on tasks and groups and write the records to `out` with their provenance; no
     records of a run that was skipped or diverged. `mode` is one of
-    `bench.evaluation.classifier.MODES`.
+    `bench.evaluation.classifier.MODES`, and `probe_seeds` are further seeds of the classifiers.
 
     `UserError`: the run is not trained yet, or its encoder, a task or a data file is invalid.
     """
@@ -101,7 +107,7 @@ def score_run(
     read = read_tasks(tasks, paths.data_folder(run.data))
     known = known_items(run, suite, read)
     work, tokens = paths.run_folder(suite, run.id) / "scoring", paths.tokens_folder(suite)
-    records, items = score_encoder(encoder, read, mode, device, work, tokens, known)
+    records, items = score_encoder(encoder, read, mode, device, work, probe_seeds, tokens, known)
     described |= _commits(run) | {
         "encoder": encoder.identity,
         "loaded": getattr(encoder, "loaded", {}),  # pooler and maximum length
@@ -112,6 +118,8 @@ def score_run(
         },
         **timing(round(time.monotonic() - started, 2), device),
     }
+    if probe_seeds:
+        described["probe_seeds"] = probe_seeds
     common: Record = {
         "source": "sentbench", "method": run.method, "backbone": run.backbone,
         "setting": run.setting, "seed": run.seed,
@@ -277,7 +285,7 @@ def _run_stages(
             if stage == "train":
                 write_json(out, train_run(run, suite, device))
             elif stage == "score":
-                score_run(run, suite, run.tasks, plan.mode, out, device)
+                score_run(run, suite, run.tasks, plan.mode, out, device, plan.probe_seeds)
             else:
                 analyse_run(run, suite, run.analyses, plan.corpus, out, device)
 
@@ -297,7 +305,13 @@ def _ended(run: Run, suite: Path) -> Trained:
 
 
 def score_models(
-    models: Sequence[Model], tasks: Sequence[str], mode: str, data: Path, folder: Path, device: str
+    models: Sequence[Model],
+    tasks: Sequence[str],
+    mode: str,
+    data: Path,
+    folder: Path,
+    device: str,
+    probe_seeds: Sequence[int] = (),
 ) -> tuple[dict[str, list[Record]], list[str]]:
     """Score several encoders on tasks and write the records of each to a file in `folder`; those
     that exist for the same encoder, data, code and versions are reused. Returns records by the
@@ -308,7 +322,7 @@ def score_models(
     for file, model in files(models).items():
         try:
             records[model.label] = evaluate(
-                model, read, mode, data, folder / file, device, again=False
+                model, read, mode, data, folder / file, device, probe_seeds, again=False
             )
         except UserError as error:  # the other models are scored nevertheless
             errors.append(f"{model.label}: {error}")
@@ -324,6 +338,7 @@ def evaluate(
     data: Path,
     out: Path,
     device: str,
+    probe_seeds: Sequence[int] = (),
     again: bool = True,
 ) -> list[Record]:
     """Score an encoder on tasks, write the records to `out` with their provenance, and return them.
@@ -349,6 +364,8 @@ def evaluate(
         "loaded": loaded,
         **provenance(device, torch.get_num_threads()),
     }
+    if probe_seeds:
+        described["probe_seeds"] = probe_seeds
     if not again and out.is_file():
         earlier = read_scores(out).as_written()
         written = earlier["provenance"]
@@ -362,7 +379,7 @@ def evaluate(
         "setting": None, "seed": None,
     }  # fmt: skip
     try:
-        scored, _ = score_encoder(encoder, tasks, mode, device, work)
+        scored, _ = score_encoder(encoder, tasks, mode, device, work, probe_seeds)
     except BaseException:
         if not getattr(encoder, "lasting", True):  # no later evaluation could reuse these vectors
             shutil.rmtree(work, ignore_errors=True)

@@ -1,0 +1,207 @@
+"""Further seeds of the classifiers: the literal classifier with the same seed, the averages of each
+seed, interrupted scorings, and a suite from its configuration to its table."""
+
+from collections import defaultdict
+from dataclasses import replace
+from statistics import fmean, stdev
+
+import numpy as np
+import pytest
+
+import sentbench
+from bench.checks.verify import verify
+from bench.cli.evaluate import score_tables
+from bench.datasets.tasks import TRANSFER_TASKS
+from bench.evaluation.classifier import MODES, ClassifierHead, fit
+from bench.evaluation.scoring import read_tasks, score_vectors
+from bench.judge.stage import read_suite
+from bench.report.leaderboard import frame
+from bench.results.records import read_scores
+from bench.runs import config
+from bench.runs.paths import result_file
+from bench.runs.plan import read_plan
+from bench.stages.jobs import run_plan
+from bench.utils.errors import UserError
+from tests.evaluation.test_classifier import (
+    LITERAL,
+    SMALL,
+    cut,
+    data,
+    doubles,
+    literal,
+    literal_values,
+    same,
+    small_modes_in_double,  # noqa: F401
+    task,
+    vectors,
+)
+from tests.evaluation.test_scoring import classified, quick  # noqa: F401
+from tests.support.tiny_tasks import Words, look_up, write_tasks
+
+HEADS = (ClassifierHead(1e-3), ClassifierHead(1e-9, hidden=5, dropout=0.2))
+
+
+@pytest.fixture(scope="module")
+def folder(tiny_data, tmp_path_factory):
+    return write_tasks(tiny_data, tmp_path_factory.mktemp("all") / "data")
+
+
+def values(records):
+    """Values by aggregation, and in each by task, split and metric."""
+    found = defaultdict(dict)
+    for record in records:
+        cell = record["task"], record["split"], record["metric"]
+        found[record["aggregation"]][cell] = record["value"]
+    return found
+
+
+# One seed
+
+
+def test_the_seed_of_senteval_is_the_default_to_the_bit():
+    given = doubles(*data(3, 60, 5, 3))
+    fitted = [
+        fit(*given, [cut(1, 3, HEADS)], settings)
+        for settings in (MODES["test"], replace(MODES["test"], seed=1111))
+    ]
+    same(*fitted, rtol=0, atol=0)
+
+
+def test_another_seed_is_another_training():
+    given = doubles(*data(3, 60, 5, 3))
+    first, second = (
+        fit(*given, [cut(1, 3, HEADS)], replace(MODES["test"], seed=seed))[0] for seed in (1, 2)
+    )
+    for left, right in zip(first, second, strict=True):
+        assert not left.weights[0].equal(right.weights[0])
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        task("MR", "nested", 2, all=90),
+        task("TREC", "kfold", 6, train=120, test=50),
+        task("Length", "probing", 5, train=130, dev=42, test=50),
+    ],
+    ids=lambda task: task.name,
+)
+@pytest.mark.usefixtures("small_modes_in_double")
+def test_scores_of_a_seed_are_those_of_the_literal_classifier(task, monkeypatch):
+    records = score_vectors([task], vectors, probe_seeds=[7]).records
+    monkeypatch.setattr(literal, "SEED", 7)
+    expected = literal_values(task, replace(LITERAL["test"], **SMALL))
+    found = values(records)["probe seed 7"]
+    assert found == {
+        (task.name, split, metric): value
+        for (metric, split), value in expected.items()
+        if split == "test"
+    }
+
+
+# Several
+
+
+@pytest.mark.usefixtures("quick")
+def test_plain_records_stay_and_each_seed_has_its_average(folder):
+    tasks = read_tasks(["STS-B", "transfer"], folder)
+    plain = score_vectors(tasks, look_up).records
+    found = values(score_vectors(tasks, look_up, probe_seeds=[5, 6]).records)
+    assert found.pop("all") == values(plain).pop("all")
+    assert sorted(found) == ["probe seed 5", "probe seed 6"]
+    averages = set()
+    for scores in found.values():
+        averages.add(scores["Avg", "test", "accuracy"])
+        single = [scores[name, "test", "accuracy"] for name in TRANSFER_TASKS]
+        assert scores["Avg", "test", "accuracy"] == pytest.approx(fmean(single), abs=1e-12)
+    assert len(averages) == 2
+
+
+@pytest.mark.usefixtures("quick")
+def test_no_sentence_is_encoded_twice(folder):
+    words = Words()
+    found = sentbench.score(words, tasks=["CR", "TREC"], data=str(folder), probe_seeds=[5, 6])
+    asked_again = 8  # functions are asked twice for some texts
+    assert len(words.encoded) <= len(set(words.encoded)) + asked_again
+    assert {"probe seed 5", "probe seed 6"} < set(values(found))
+
+
+@pytest.mark.usefixtures("quick")
+def test_finished_classifications_are_kept_by_seed(folder, tmp_path, classified):  # noqa: F811
+    tasks = read_tasks(["MR", "TREC"], folder)
+    whole = score_vectors(tasks, look_up, probe_seeds=[5, 6]).records
+    score_vectors(tasks, look_up, probe_seeds=[6], finished=tmp_path)
+    classified.clear()
+    assert score_vectors(tasks, look_up, probe_seeds=[5, 6], finished=tmp_path).records == whole
+    assert classified == ["MR", "TREC"]
+
+
+@pytest.mark.parametrize("wrong", [[1111], [3, 3], [-1], [2**32], [1.5], ["1"]])
+def test_seeds_that_are_none_are_refused(wrong):
+    with pytest.raises(UserError, match=r"give distinct whole numbers .* without 1111"):
+        sentbench.score(Words(), probe_seeds=wrong)
+
+
+# Tables
+
+
+def test_the_table_has_mean_spread_and_range():
+    common = {"task": "Avg", "split": "test", "metric": "accuracy"}
+    points = {"all": 70.0, "probe seed 1": 71.0, "probe seed 2": 73.5}
+    records = [common | {"aggregation": name, "value": value} for name, value in points.items()]
+    other = common | {"task": "MR", "aggregation": "all", "value": 70.0}
+    *_, last = score_tables({"a": [*records, other]}).splitlines()
+    mean, spread = np.mean([*points.values()]), np.std([*points.values()], ddof=1)
+    expected = ["3", f"{mean:.2f}", f"{spread:.2f}", "70.00", "73.50"]
+    assert last.split() == ["a", "Avg", "accuracy", "test", *expected]
+
+
+@pytest.fixture(scope="module")
+def suite(tmp_path_factory):
+    """A suite of the embedded world, scored with three seeds of the classifiers."""
+    path = tmp_path_factory.mktemp("world") / "suite"
+    content = {
+        "suite": "probed", "data": "world", "tasks": ["STS-B", "TREC", "MRPC"], "mode": "dev",
+        "probe_seeds": [1, 2], "encoders": [{"model": "toy-bert", "pooler": "avg"}],
+    }  # fmt: skip
+    plan = config.plan(config.validate(content))
+    plan.write(path / "plan.json")
+    plan = read_plan(path / "plan.json")
+    assert list(run_plan(path, plan, plan.runs, "cpu")) == plan.runs
+    return path
+
+
+def test_a_suite_has_the_spread_over_seeds_in_its_tables(suite):
+    (run,) = read_plan(suite / "plan.json").runs
+    read = read_scores(result_file(suite, run.id, "score"))
+    assert read.provenance.probe_seeds == [1, 2]
+    found = values(record.as_written() for record in read.records)
+    averages = [
+        fmean(scores[name, "test", "accuracy"] for name in ("TREC", "MRPC"))
+        for name, scores in found.items()
+        if name == "all" or name.startswith("probe seed")
+    ]
+    judged = read_suite(suite)
+    (row,) = frame(judged, "transfer").to_dict("records")
+    assert row["probe_n"] == len(averages) == 3
+    assert row["probe_sd"] == pytest.approx(stdev(averages), abs=1e-9)
+    assert f"sd {stdev(averages):.2f} over 3 classifier seeds" in row["remark"]
+    assert "probe_sd" not in frame(judged, "sts")
+
+
+def test_a_result_with_several_seeds_is_verified(suite):
+    (run,) = read_plan(suite / "plan.json").runs
+    verified = verify(result_file(suite, run.id, "score"))
+    assert verified.confirmed
+    assert sum("probe seed" in cell[3] for cell in verified.scores.index) == 2 * 3
+
+
+def test_a_plan_without_seeds_is_written_as_before(tmp_path):
+    content = {"suite": "s", "data": "world", "tasks": ["sts"]}
+    content |= {"encoders": [{"model": "toy-bert", "pooler": "avg"}]}
+    ids = set()
+    for more in ({}, {"probe_seeds": [3]}):
+        plan = config.plan(config.validate(content | more))
+        plan.write(tmp_path / "plan.json")
+        ids.add(plan.runs[0].id)
+        assert ("probe_seeds" in (tmp_path / "plan.json").read_text()) == bool(more)
+    assert len(ids) == 1
