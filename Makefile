@@ -147,9 +147,9 @@ kill-test: $(READY)
 slurm: $(EXTRAS)
 	SENTBENCH_SLURM=1 $(BIN)/python -m pytest -m slow tests/integration/test_slurm.py -q
 
-# The files of the embedded world: only after a change of its language, and before toy-backbones.
+# The files of the embedded world, of the sizes in its manifest: only after a change of its language, and before toy-backbones.
 world-data: $(READY)
-	rm -rf bench/world/data
+	find bench/world/data -type f -not -name manifest.json -delete
 	$(BIN)/python -m tools.world data bench/world/data
 
 # bench/world/backbones is created once and shipped, because pre-training on another processor gives other weights.

@@ -108,7 +108,7 @@ class PromptEncoder:
 
     @classmethod
     def load(cls, folder: Any, stored: Any, *, base: Any, **_: Any) -> Self:
-        return cls(base, **{name: value for name, value in stored.items() if name != "kind"})
+        return cls(base, **stored)
 
     def encode(self, sentences: Sequence[str], **_: Any) -> np.ndarray:
         if self.period:

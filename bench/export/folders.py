@@ -252,7 +252,8 @@ A sentence encoder trained without labels by sentbench.
 def card(run: PlannedRun, trained: Trained, width: int, longest: int) -> str:
     """The README.md of the exported folder of a run, in Markdown with the hub's metadata.
 
-    `trained` is how its training ended, `width` the dimension of the vectors, `longest` the maximum input length in tokens.
+    `trained` is how its training ended, `width` the dimension of the vectors, `longest` the maximum
+    input length in tokens.
     """
     environment = Environment(trim_blocks=True, keep_trailing_newline=True)  # noqa: S701 (no HTML)
     environment.filters["text"] = _escaped

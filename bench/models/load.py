@@ -54,6 +54,7 @@ from bench.registry.backbones import (
     MODULES,
     SAVED,
     TRANSFORMER,
+    backbone,
     encoder_folder,
     encoder_sum,
     folder_kind,
@@ -115,8 +116,6 @@ def load_encoder(
     check_options(pooler, template, dtype)
     folder = find_model(model)
     kind = check_files(folder, pooler, prompt, template, dtype)
-    if kind == TRANSFORMER and pooler is None:
-        raise UserError(f"{model} stores no pooler; name one of {', '.join(POOLER_NAMES)}")
     if kind == TRANSFORMER:
         stored = {"pooler": pooler, "template": template, "dtype": dtype}
         encoder: Encoder = TransformerEncoder.load(folder, stored, device=device)
@@ -140,6 +139,22 @@ def shaped(encoder: Encoder, dims: int | None, normalize: bool) -> Encoder:
     return Normalised(encoder) if normalize else encoder
 
 
+def check_model(
+    model: str,
+    pooler: str | None,
+    prompt: str | None,
+    template: str | None,
+    dtype: str,
+) -> None:
+    """Refuse mistakes that are visible before anything is downloaded, or weights are read."""
+    check_options(pooler, template, dtype)
+    folder = encoder_folder(model)
+    if folder is not None:
+        check_files(folder, pooler, prompt, template, dtype)
+    elif "/" not in model:  # a model of the hub has an owner
+        backbone(model)
+
+
 def check_options(pooler: str | None, template: str | None, dtype: str) -> None:
     """Refuse options that no model has."""
     if pooler is not None:
@@ -156,8 +171,8 @@ def check_files(
     folder: Path,
     pooler: str | None,
     prompt: str | None,
-    template: str | None = None,
-    dtype: str = FLOAT32,
+    template: str | None,
+    dtype: str,
 ) -> str:
     """Return how `load_encoder` reads a folder with these options, of `KINDS`; refuse what shows
     without its weights."""
@@ -184,6 +199,8 @@ def check_files(
     else:
         check_folder(folder)
         kind = TRANSFORMER
+        if pooler is None:
+            raise UserError(f"{folder} stores no pooler; name one of {', '.join(POOLER_NAMES)}")
     if prompt:
         raise UserError(f"{folder} has no prompts, or the pooler leaves them out; omit the prompt")
     return kind
@@ -192,19 +209,19 @@ def check_files(
 def _load_saved(folder: Path, device: str) -> Encoder:
     """Load a folder that `save_encoder` wrote; its encoder is one of ours, or of a method's."""
     stored = read_json(folder / SAVED)
-    parts: dict[str, Any] = {}
+    kind, parts = stored.pop("kind"), dict[str, Any]()
     if (folder / "base").is_dir():
         parts["base"] = load_encoder(folder / "base", device=device)
     if (folder / ARRAYS).is_file():
         parts["arrays"] = load_file(folder / ARRAYS)
     for name in (__name__, *(cls.__module__ for cls in method_classes().values())):
         for value in vars(importlib.import_module(name)).values():
-            if isinstance(value, type) and getattr(value, "kind", None) == stored["kind"]:
+            if isinstance(value, type) and getattr(value, "kind", None) == kind:
                 encoder_class: Any = value
                 encoder: Encoder = encoder_class.load(folder, stored, device=device, **parts)
                 return encoder
     raise UserError(
-        f"{folder / SAVED} names an encoder of kind '{stored['kind']}', which no installed method "
+        f"{folder / SAVED} names an encoder of kind '{kind}', which no installed method "
         "defines; load it with the version that saved it"
     )
 
@@ -448,8 +465,7 @@ class Model:
         if self.is_function:
             self._function()
         else:
-            encoder_folder(str(self.source))
-        check_options(self.pooler, self.template, self.dtype)
+            check_model(str(self.source), self.pooler, self.prompt, self.template, self.dtype)
 
     def _function(self) -> Any:
         """The function, or the method `encode` of an object, as of a SentenceTransformer. What is

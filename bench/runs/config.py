@@ -3,7 +3,6 @@
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
@@ -15,16 +14,15 @@ from bench.datasets.corpora import check_name, check_structure
 from bench.datasets.labelled import check_dev, check_own
 from bench.datasets.manifest import listed_task
 from bench.datasets.tasks import GROUPS, OWN_PROBING, OWN_STS, expand_tasks
-from bench.registry.backbones import BACKBONE_KINDS, TRANSFORMER, backbone, encoder_folder
+from bench.registry.backbones import BACKBONE_KINDS, backbone
 from bench.registry.methods import add_method_paths, method_class, method_classes, python_files
 from bench.runs import AnalysisName
 from bench.runs.paths import local_data
 from bench.runs.plan import Plan, in_order, named
-from bench.runs.resolve import parse, resolve, spell
+from bench.runs.resolve import parse, resolve
 from bench.runs.run import PlannedRun, Recipe, Run, converted
 from bench.utils.errors import UserError, did_you_mean, errors_of
 from bench.utils.validation import StrictModel, validated
-from methods.base import POOLERS
 
 
 class EncoderEntry(StrictModel):
@@ -51,8 +49,10 @@ class EncoderEntry(StrictModel):
 
 def encoder_runs(encoders: Sequence[EncoderEntry], data: str) -> Iterator[Run]:
     """The runs of a configuration's `encoders`, in order, labelled as outside encoders; `UserError`
-    if a model is missing or cannot be written in the text of a run, its pooler is missing, or a
-    label is given twice or is the name of a method."""
+    if a model or its pooler is missing, or a label is given twice or is the name of a method."""
+    if encoders:
+        from bench.models.load import check_model  # imports torch's models
+
     # Tables and comparisons name an encoder by its label, beside methods.
     taken = {text.lower() for cls in method_classes().values() for text in (cls.name, cls.title)}
     labels: set[str] = set()
@@ -65,42 +65,12 @@ def encoder_runs(encoders: Sequence[EncoderEntry], data: str) -> Iterator[Run]:
             raise UserError(f"{subject} is listed twice; give each a 'label' of its own")
         labels.add(label.lower())
         with errors_of(subject):
-            _check_model(entry)
-            text = _text_of(entry)
-            run = resolve(text, backbone_name="none", corpus="", data=data, seed=None)
+            check_model(entry.model, entry.pooler, entry.prompt, entry.template, entry.dtype)
+            keys = entry.model_dump(exclude={"label"})
+            run = resolve(
+                "published@paper", backbone_name="none", corpus="", data=data, seed=None, keys=keys
+            )
         yield run.model_copy(update={"label": label, "outside": True})
-
-
-def _text_of(entry: EncoderEntry) -> str:
-    """The text of an encoder's run; `UserError` if its template is not read back from it."""
-    keys = {"pooler": None} | entry.model_dump(exclude={"label"}, exclude_none=True)
-    text = f"{spell('published', keys)}@paper"
-    template = ""
-    with suppress(UserError):
-        ((_, read), *_), _ = parse(text)
-        template = read.get("template", "")
-    if entry.template and template != entry.template:
-        raise UserError(
-            "'template' cannot be written in the text of a run; leave out unpaired brackets, "
-            "commas before 'word=', and spaces at its ends"
-        )
-    return text
-
-
-def _check_model(entry: EncoderEntry) -> None:
-    """Refuse a model that is not here, names no pooler or cannot be loaded."""
-    from bench.models.load import check_files, check_options  # imports torch's models
-
-    check_options(entry.pooler, entry.template, entry.dtype)
-    folder = encoder_folder(entry.model)
-    if folder is None:
-        if "/" not in entry.model:  # a model of the hub has an owner
-            backbone(entry.model)
-        return
-    kind = check_files(folder, entry.pooler, entry.prompt, entry.template, entry.dtype)
-    if kind == TRANSFORMER and not entry.pooler:
-        listed = ", ".join(POOLERS)
-        raise UserError(f"{entry.model} names no pooler; set 'pooler' to one of {listed}")
 
 
 # Links to Snakefile, rules/, config/ and profiles/, so that an installed package has the workflow.

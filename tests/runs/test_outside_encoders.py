@@ -64,7 +64,7 @@ def test_every_prompt_can_be_named(content, model):
 
 
 def test_a_template_is_written_in_the_text_of_the_run(content, model):
-    """With commas, brackets and quotes; what the text would change is refused."""
+    """With commas, brackets and quotes; it is read as given also where the text would change it."""
     entry = {"model": str(model), "pooler": "last", "dims": 8, "dtype": "bfloat16"}
     for template in ('Is it, briefly, "<sentence>"?', "[INST] <sentence>, <sentence>\n[/INST]"):
         run = planned(content({**entry, "template": template}))[1]
@@ -74,8 +74,8 @@ def test_a_template_is_written_in_the_text_of_the_run(content, model):
         assert resolve(run.text, **places).id == run.id
         assert run.id != planned(content(entry))[1].id
     for template in ("<sentence> ", "<sentence>, dims=2", "[<sentence>"):
-        with pytest.raises(UserError, match="cannot be written in the text of a run"):
-            planned(content({**entry, "template": template}))
+        run = planned(content({**entry, "template": template}))[1]
+        assert run.parts[0][2] == hyper | {"template": template}
     with pytest.raises(UserError, match="'<name>' lacks <sentence>"):
         planned(content({"model": "owner/none", "pooler": "last", "template": "<name>"}))
 
@@ -119,7 +119,7 @@ def test_the_folder_of_a_run_is_that_of_its_encoder(model, tmp_path):
     ("encoders", "message"),
     [
         ([{"model": "./none", "pooler": "avg"}], "'none': model folder ./none does not exist"),
-        (["{model}"], "names no pooler; set 'pooler' to one of cls,"),
+        (["{model}"], "stores no pooler; name one of cls,"),
         ([{"model": "{model}", "pooler": "avg"}] * 2, "'mine' is listed twice; give each"),
         ([{"model": "{model}", "pooler": "avg", "label": name} for name in ("a", "b")],
          "'b' is the same as 'a'; remove one"),
