@@ -325,12 +325,9 @@ def planned(suite: Suite) -> list[PlannedRun]:
     for entry, run in _entry_runs(suite):
         tasks = entry.tasks or suite.tasks_of(run.backbone)
         merged = by_id.get(run.id) or PlannedRun(**dict(run))
-        added = tasks if entry.added else ()
-        more = {
-            "tasks": tuple(dict.fromkeys((*merged.tasks, *tasks))),
-            "analyses": tuple(dict.fromkeys((*merged.analyses, *entry.analyses))),
-            "added": tuple(dict.fromkeys((*merged.added, *added))),
-        }
+        more = {"tasks": tasks, "analyses": entry.analyses, "added": tasks if entry.added else ()}
+        for name, new in more.items():
+            more[name] = tuple(dict.fromkeys((*getattr(merged, name), *new)))
         by_id[run.id] = merged.model_copy(update=more)
     for run in encoder_runs(suite.encoders, suite.data):
         if run.id in by_id:
