@@ -7,6 +7,7 @@ With a path, the figure of printed gains is drawn there.
 import inspect
 import re
 import sys
+import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,8 +31,6 @@ from bench.judge.pairs import seeds_to_show
 from bench.judge.statistics import (
     degrees_of_freedom,
     expected_best,
-    pooled_sd,
-    standard_deviation,
     t_quantile,
 )
 from bench.judge.world import SCORES, SEEDS
@@ -42,7 +41,6 @@ from bench.report.figures.compared import write_gains
 from bench.report.formats import difference_text, score_text
 from bench.reported import FOLDER, prior_sd
 from bench.reported.address import find_rows
-from bench.reported.number import numbers
 from bench.results.records import Counts
 from bench.results.suite_results import read_results
 from bench.runs.config import EncoderEntry, MethodEntry, Suite
@@ -70,50 +68,8 @@ BEYOND = NORMAL * sqrt(2)
 WORDS = {"better": ", **better**", "worse": ", **worse**", "undecided": ", undecided"}
 CORPUS_ROWS = 1_000_001  # docs/methods.md#batches
 
-# Each paper's own method: the table that prints it beside SimCSE, and its name in the suite.
-OWN = {
-    "GS-InfoNCE": ("gs-infonce-v2", "Table 2", "gs-infonce"),
-    "IS-CSE": ("is-cse", "Table 1", "is-cse"),
-    "SSCL-SimCSE": ("sscl", "Table 2", "sscl"),
-}
-# Pairs of rows of IS-CSE's Table 1.
-OTHER_PAIRS = (
-    ("DCLR", "SimCSE"),
-    ("CARDS (ours)", "SimCSE"),
-    ("IS-CSE+DCLR", "DCLR (ours)"),
-    ("IS-CSE+CARDS", "CARDS (ours)"),
-)
-# Printed sweeps: source, table, method, and the setting that is left out.
-SWEEPS = {
-    "GS-InfoNCE, M (Table 3)": ("gs-infonce-v2", "Table 3", "GS-InfoNCE", ""),
-    "the same without M = 16x": ("gs-infonce-v2", "Table 3", "GS-InfoNCE", "M=16x"),
-    "IS-CSE, grouping (Table 3)": ("is-cse", "Table 3", "IS-CSE", ""),
-    "IS-CSE, memory (Table 4)": ("is-cse", "Table 4", "IS-CSE", ""),
-    "IS-CSE, neighbours (Table 5)": ("is-cse", "Table 5", "IS-CSE", ""),
-    "IS-CSE, alpha (Table 6)": ("is-cse", "Table 6", "IS-CSE", ""),
-    "IS-CSE, beta (Table 7)": ("is-cse", "Table 7", "IS-CSE", ""),
-    "SSCL, temperature (Table 6)": ("sscl", "Table 6", "SSCL-SimCSE", ""),
-}
-# Pairs of methods of wiki-mini that are compared by themselves, without correction for others.
-PAIRS = (
-    ("STS", "gs-infonce", "simcse[dropout=0.2]"),
-    ("transfer", "gs-infonce", "simcse[dropout=0.2]"),
-    ("STS", "consert[epochs=1]", "consert[corpus=wiki1m_fallback,epochs=1]"),
-    ("STS", "dclr[epochs=1]+is-cse", "dclr[epochs=1]"),
-    ("STS", "dclr[epochs=1]+is-cse", "is-cse"),
-)
-# Systems of wiki-mini in README.md: the papers' own, those that are better on transfer, controls.
-FRONT = {
-    "simcse": "SimCSE",
-    "gs-infonce": "GS-InfoNCE",
-    "is-cse": "IS-CSE",
-    "sscl": "SSCL",
-    "mixcse": "MixCSE",
-    "diffcse[epochs=1]": "DiffCSE",
-    "simcse[dropout=0.2]": "control: SimCSE, dropout 0.2",
-    "untrained[pooler=cls_before_pooler]": "control: no training",
-    "untrained[pooler=avg]": "the same, mean of tokens",
-}
+_SHOWN = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+OTHER_PAIRS, PAIRS, OWN, SWEEPS, FRONT = _SHOWN.values()
 
 
 # Printed numbers and public runs
@@ -230,26 +186,24 @@ def gains_frame() -> pd.DataFrame:
     return frame.assign(together=together(average_gains()))
 
 
-def recipe_of(text: str, backbone: str) -> dict[str, Any]:
-    """The recipe of a run; dropout is 0.1 where it is the backbone's own."""
-    run = resolve(
-        text, backbone_name=backbone, corpus="wiki1m", data="senteval", seed=42, recipe={}
-    )
-    return run.recipe.model_dump() | {"dropout": run.recipe.dropout or 0.1}
-
-
 def control_of(backbone: str) -> tuple[str, list[str]]:
     """SimCSE with the recipe of GS-InfoNCE's released run, and what differs from SimCSE's own."""
-    own, usual = (recipe_of(f"{text}@official", backbone) for text in ("gs-infonce", "simcse"))
-    keys, differences = [], []
-    for key, value in own.items():
-        if value != usual[key]:
-            keys.append(f"{key}={value:g}")
-            differences.append(f"{key.replace('_', ' ')} {value:g}, not {usual[key]:g}")
-    steps = [ceil(CORPUS_ROWS / recipe["batch_size"]) for recipe in (own, usual)]
+    official = partial(
+        resolve, backbone_name=backbone, corpus="wiki1m", data="senteval", seed=42, recipe={}
+    )
+    own, usual = official("gs-infonce@official").recipe, official("simcse@official").recipe
+    # The text of a run leaves out keys that change nothing.
+    control = official("simcse@official", keys=own.model_dump(exclude_none=True)).method
+    differences = []
+    for key, value in own:
+        before = getattr(usual, key)
+        if value != before:
+            before = 0.1 if before is None else before  # dropout is the backbone's own
+            differences.append(f"{key.replace('_', ' ')} {value:g}, not {before:g}")
+    steps = [ceil(CORPUS_ROWS / recipe.batch_size) for recipe in (own, usual)]
     if steps[0] != steps[1]:
         differences.append("{:,} steps, not {:,}".format(*steps))
-    return f"simcse[{','.join(keys)}]", differences
+    return control, differences
 
 
 # Tables
@@ -294,7 +248,7 @@ def sweeps_table() -> pd.DataFrame:
     table = []
     for name, (source, label, method, without) in SWEEPS.items():
         task, split = ("STS-B", "dev") if source == "is-cse" else ("Avg", "test")
-        rows = [row for row in numbers() if row.label[:3] == (source, label, method)]
+        rows = find_rows(source, label, method)
         values = [row.value for row in rows if row.task == task and row.variant != without]
         backbone, count, width = rows[0].backbone, len(values), np.ptp(values)
         runs = public(backbone, task, split)
@@ -369,8 +323,7 @@ def power(pair: PairRow, points: float, family: int) -> float:
     """How often a comparison with the spread and seeds of this one finds a difference of so many
     points, at the strictest level of its family."""
     df = degrees_of_freedom(pair.n, pair.prior_sd, pair.prior_df)
-    spread = standard_deviation(pair.differences)
-    error = pooled_sd(spread, pair.n, pair.prior_sd, pair.prior_df) / sqrt(pair.n)
+    error = -pair.half_width / t_quantile(df, LEVEL / 2)
     return float(nct.sf(-t_quantile(df, LEVEL / family / 2), df, points / error))
 
 
@@ -482,11 +435,6 @@ def recipe_lines() -> str:
     return "\n".join(["```text", *lines, "```"])
 
 
-def built_in() -> list[type[Method]]:
-    classes = sorted(method_classes().items())
-    return [cls for _, cls in classes if cls.__module__.startswith("methods.")]
-
-
 def listed(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} or {names[-1]}"
 
@@ -532,9 +480,11 @@ def other_values(cls: type[Method], key: str, default: Any) -> list[str]:
 def hyper_parameter_lines() -> str:
     """Each hyper-parameter under the class that declares it."""
     lines = ["```text"]
-    for cls in (Contrastive, Transform, *built_in()):
-        names = {Contrastive: "all of the formula", Transform: "all maps"}
-        title = names.get(cls) or cls.name
+    classes: dict[str, type[Method]] = {"all of the formula": Contrastive, "all maps": Transform}
+    for name, method in sorted(method_classes().items()):
+        if method.__module__.startswith("methods."):
+            classes[name] = method
+    for title, cls in classes.items():
         if hasattr(cls.__base__, "name"):
             title += f", besides those of {cls.__base__.name}"
         lines.append(title)

@@ -40,7 +40,7 @@ LONGEST = 48  # tokens of a training sentence; longer ones are truncated
 
 
 def pretrain(
-    kind: str, seed: int, out: Path, lines: Sequence[str] = (), steps: int = STEPS
+    kind: str, seed: int | str, out: Path, lines: Sequence[str] = (), steps: int = STEPS
 ) -> None:
     """Train a tokenizer and an encoder, and write them in Hugging Face format.
 
@@ -59,7 +59,7 @@ def pretrain(
         kind, lines = "bert", [in_chinese(line) for line in lines]
     tokenizer = _train_wordpiece(lines) if kind == "bert" else _train_byte_bpe(lines)
     rows = tokenizer(list(lines), truncation=True, max_length=LONGEST)["input_ids"]
-    torch.manual_seed(seed)
+    torch.manual_seed(int(seed))
     model = _new_model(kind, len(tokenizer))
     words = model.get_input_embeddings().weight
     words.data.copy_(_cooccurrence_vectors(rows, *words.shape) * INITIAL)
