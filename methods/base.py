@@ -410,7 +410,9 @@ def fingerprint(kind: str, described: str, arrays: Mapping[str, Tensor]) -> str:
     """Return an Encoder's identity: its kind and a hash of its description and arrays."""
     digest = hashlib.sha256(described.encode())
     for name, array in sorted(arrays.items()):
-        digest.update(name.encode() + array.cpu().numpy().tobytes())
+        # As bytes, because numpy has no bfloat16.
+        content = array.cpu().reshape(-1).view(torch.uint8).numpy().tobytes()
+        digest.update(name.encode() + content)
     return f"{kind}-{digest.hexdigest()[:16]}"
 
 

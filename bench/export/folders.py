@@ -23,7 +23,6 @@ from bench.models.encoder import TransformerEncoder
 from bench.models.load import load_encoder
 from bench.models.packed_forward import FIRST_ONLY, LAYERS, POSITIONS, layer_weights
 from bench.models.transformer import longest_input, without_pooler
-from bench.registry.backbones import BUILT_IN, NO_BACKBONE
 from bench.results.records import Trained, read_scores, read_trained
 from bench.runs import paths
 from bench.runs.plan import read_plan
@@ -257,23 +256,16 @@ def card(run: PlannedRun, trained: Trained, width: int, longest: int) -> str:
     """
     environment = Environment(trim_blocks=True, keep_trailing_newline=True)  # noqa: S701 (no HTML)
     environment.filters["text"] = _escaped
+    identified = run.identity.get("backbone", "")  # of the hub: by its name there
     return environment.from_string(CARD).render(
         run=run,
         trained=trained,
-        hub_id=hub_id(run),
+        hub_id=identified.partition("@")[0] if "/" in identified else "",
         corpora={corpus.name: corpus.sha256 for corpus in trained.provenance.corpora},
         recipe=run.recipe.model_dump(include=RECIPE_FIELDS, exclude_none=True),
         width=width,
         longest=longest,
     )
-
-
-def hub_id(run: PlannedRun) -> str:
-    """The name of a run's backbone on the hub; empty if it is not from there."""
-    known = BUILT_IN.get(run.backbone, NO_BACKBONE)
-    identified = run.identity.get("backbone", "")
-    location = known.location if known.source == "hub" else identified
-    return location.partition("@")[0] if "/" in location else ""
 
 
 def _escaped(text: object) -> str:

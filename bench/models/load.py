@@ -37,7 +37,7 @@ from bench.download.hub import retrying
 from bench.models.defaults import torch_defaults
 from bench.models.encoder import Encoder, TransformerEncoder
 from bench.models.float32 import ELSEWHERE, float32_products
-from bench.models.packed_forward import POOLER_NAMES, POSITIONS, SYNONYMS, check_pooler
+from bench.models.packed_forward import POSITIONS, SYNONYMS
 from bench.models.transformer import (
     DTYPES,
     FLOAT32,
@@ -65,7 +65,7 @@ from bench.registry.methods import FAILURES, describe_error, method_classes
 from bench.utils.brackets import read_keys
 from bench.utils.errors import UserError, did_you_mean, warn
 from bench.utils.files import atomic_folder, read_json, read_settings, sha256_text, slug, write_json
-from methods.base import Mapped, in_chunks
+from methods.base import POOLERS, Mapped, in_chunks
 
 ARRAYS = "arrays.safetensors"
 PROMPTS = "config_sentence_transformers.json"
@@ -157,8 +157,9 @@ def check_model(
 
 def check_options(pooler: str | None, template: str | None, dtype: str) -> None:
     """Refuse options that no model has."""
-    if pooler is not None:
-        check_pooler(pooler)
+    if pooler is not None and pooler not in POOLERS:
+        hint = did_you_mean(SYNONYMS.get(pooler.lower(), pooler), POOLERS)
+        raise UserError(f"unknown pooler '{pooler}'{hint}")
     if dtype not in DTYPES:
         raise UserError(f"unknown dtype '{dtype}'{did_you_mean(dtype, DTYPES)}")
     if template is not None and SENTENCE not in template:
@@ -200,7 +201,7 @@ def check_files(
         check_folder(folder)
         kind = TRANSFORMER
         if pooler is None:
-            raise UserError(f"{folder} stores no pooler; name one of {', '.join(POOLER_NAMES)}")
+            raise UserError(f"{folder} stores no pooler; name one of {', '.join(POOLERS)}")
     if prompt:
         raise UserError(f"{folder} has no prompts, or the pooler leaves them out; omit the prompt")
     return kind

@@ -23,8 +23,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from bench.utils.errors import UserError, did_you_mean
-from methods.base import POOLERS as POOLER_NAMES
 from methods.base import Tokens, masked_mean, to_device
 
 PACKED = ("bert", "roberta", "xlm-roberta")  # model types with the same layer structure
@@ -333,12 +331,6 @@ SYNONYMS = {
     "cls": "cls_before_pooler", "cls_token": "cls_before_pooler", "first": "cls_before_pooler",
     "lasttoken": "last", "last_token": "last", "weightedmean": "weighted_mean",
 }  # fmt: skip
-
-
-def check_pooler(name: str) -> None:
-    if name not in POOLER_NAMES:
-        hint = did_you_mean(SYNONYMS.get(name.lower(), name), POOLER_NAMES)
-        raise UserError(f"unknown pooler '{name}'{hint}")
 
 
 def layer_weights(pooler: str, depth: int) -> Tensor:

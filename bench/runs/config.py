@@ -325,7 +325,11 @@ def planned(suite: Suite) -> list[PlannedRun]:
     for entry, run in _entry_runs(suite):
         tasks = entry.tasks or suite.tasks_of(run.backbone)
         merged = by_id.get(run.id) or PlannedRun(**dict(run))
-        more = {"tasks": tasks, "analyses": entry.analyses, "added": tasks if entry.added else ()}
+        more: dict[str, Any] = {
+            "tasks": tasks,
+            "analyses": entry.analyses,
+            "added": tasks if entry.added else (),
+        }
         for name, new in more.items():
             more[name] = tuple(dict.fromkeys((*getattr(merged, name), *new)))
         by_id[run.id] = merged.model_copy(update=more)

@@ -40,7 +40,7 @@ from bench.registry.methods import (
     method_classes,
     method_origin,
 )
-from bench.runs.run import Recipe, Run, converted, cut_shape, identified, model_fields
+from bench.runs.run import Recipe, Run, converted, cut_shape, identified
 from bench.utils.brackets import read_keys, split
 from bench.utils.errors import UserError, did_you_mean, suggestion
 from bench.utils.validation import explain
@@ -445,7 +445,7 @@ class _Needs:
     def spelled(self, cls: type[Method], values: Values) -> Values:
         """Hyper-parameters of a part with the only spelling of each run that they name."""
         spelled = dict(values)
-        for key in model_fields(cls):
+        for key in cls.Hyper.marked("model"):
             name = str(values.get(key))
             if name.startswith(RUN):
                 spelled[key] = self._spelling(name)

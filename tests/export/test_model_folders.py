@@ -11,12 +11,13 @@ from bench.export import folders
 from bench.export.folders import PROBE_SENTENCES, card, export
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import Normalised, load_encoder, save_encoder
-from bench.models.packed_forward import POOLER_NAMES, POSITIONS
+from bench.models.packed_forward import POSITIONS
 from bench.results.records import Outcome, Trained, write_scores
 from bench.runs import paths
 from bench.runs.run import PlannedRun
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
+from methods.base import POOLERS
 from methods.whitening import Whitened
 from methods.word_overlap import BagOfWords
 from tests.conftest import CLOSE
@@ -72,7 +73,7 @@ def encoder(name, tiny_bert, tiny_roberta, tmp_path):
 
 
 # A mean over a fixed number of positions is refused, below.
-NAMES = [f"bert {pooler}" for pooler in POOLER_NAMES if pooler not in POSITIONS]
+NAMES = [f"bert {pooler}" for pooler in POOLERS if pooler not in POSITIONS]
 NAMES += ["roberta avg", "roberta avg_first_last"]
 NAMES += ["tanh", "normalised, affine", "whitened"]
 QUICK = ("bert avg_first_last", "whitened")
@@ -213,7 +214,7 @@ def test_a_card_escapes_what_stands_in_it_and_names_a_model_of_the_hub():
     run = PlannedRun(
         id="simcse_s1", method="simcse", setting="official", label="<script>|x|\n# Title",
         backbone="bert-base-uncased", reference="bert-base-uncased", corpus="wiki1m", seed=1,
-        trained=True,
+        trained=True, identity={"backbone": "google-bert/bert-base-uncased"},
     )  # fmt: skip
     text = card(run, Trained(outcome=Outcome(status="finished")), 768, 512)
     assert 'base_model: "google-bert/bert-base-uncased"' in text

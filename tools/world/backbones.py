@@ -26,7 +26,7 @@ from bench.utils.progress import Progress
 from bench.world import world_data_folder
 from tools.world.data import in_chinese
 
-# Shape and schedule of a toy backbone; pre-training takes about ten minutes on one core. With a
+# Shape and schedule of a toy backbone; pre-training takes about half an hour on one core. With a
 # tenth of the steps, it learns the topics of the world but little of their events.
 LAYERS, WIDTH, HEADS, POSITIONS = 4, 64, 4, 128
 VOCABULARY = 1500
