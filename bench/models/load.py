@@ -265,7 +265,7 @@ def read_prompt(folder: Path, name: str | None) -> str:
     return prompts[name] or ""
 
 
-def load_modular(folder: Path, prompt: str | None, device: str, dtype: str = FLOAT32) -> Any:
+def load_modular(folder: Path, prompt: str | None, device: str, dtype: str) -> Any:
     """Load the encoder of a folder, with a prompt as `read_prompt` takes it."""
     entries, text = read_modules(folder), read_prompt(folder, prompt)
     model: Any = None
@@ -314,9 +314,7 @@ class ModularEncoder:
 
     kind = "sentence-transformers"
 
-    def __init__(
-        self, folder: Path, prompt: str, library: Any, blank: str, dtype: str = FLOAT32
-    ) -> None:
+    def __init__(self, folder: Path, prompt: str, library: Any, blank: str, dtype: str) -> None:
         self._prompt, self._library, self._blank = prompt, library, blank
         modes = [str(module.pooling_mode) for module in library if hasattr(module, "pooling_mode")]
         self.loaded = {"pooler": ", ".join(modes), "max_length": library.max_seq_length}

@@ -11,7 +11,7 @@ import yaml
 from pydantic import AfterValidator, BeforeValidator, Field, PositiveInt, model_validator
 
 from bench.datasets.corpora import check_name, check_structure
-from bench.datasets.labelled import check_dev, check_own
+from bench.datasets.labelled import check_dev, read_scored
 from bench.datasets.manifest import listed_task
 from bench.datasets.tasks import GROUPS, OWN_PROBING, OWN_STS, expand_tasks
 from bench.registry.backbones import BACKBONE_KINDS, backbone
@@ -390,9 +390,9 @@ def _check_sets(suite: Suite, runs: Sequence[PlannedRun]) -> None:
     if folder:
         for task in tasks:
             listed_task(task, folder)
-        if in_own_folder:
-            check_own(tasks, folder)
-        check_dev(list(selected), folder, present=in_own_folder)
+        check_dev(list(selected), folder, in_own_folder)
+        for name in described:  # a mistake in them shows before a training
+            read_scored(name, folder)
 
 
 def reseeded(suite: Suite, seeds: Iterable[int]) -> Suite:
