@@ -53,7 +53,7 @@ help:
 	@echo "make kill-test    a hundred kills of real trainings, which must resume to the same bits"
 	@echo "make slurm        the workflow through a real SLURM on this machine (root; Debian's slurm-wlm and munge)"
 	@echo "make world-data   generate the files of the embedded world again (tools/world)"
-	@echo "make toy-backbones  pre-train the toy backbones again (half an hour); their numbers change with the processor"
+	@echo "make toy-backbones  pre-train the toy backbones again (an hour); their numbers change with the processor"
 	@echo "make documents    write the generated tables of documents again"
 	@echo "make extras       install all extras and groups of pyproject.toml (requirements-extras.lock)"
 	@echo "make lock         update the locks to the newest versions"
@@ -147,9 +147,9 @@ kill-test: $(READY)
 slurm: $(EXTRAS)
 	SENTBENCH_SLURM=1 $(BIN)/python -m pytest -m slow tests/integration/test_slurm.py -q
 
-# The files of the embedded world: only after a change of its language, and before toy-backbones.
+# The files of the embedded world, of the sizes in its manifest: only after a change of its language, and before toy-backbones.
 world-data: $(READY)
-	rm -rf bench/world/data
+	find bench/world/data -type f -not -name manifest.json -delete
 	$(BIN)/python -m tools.world data bench/world/data
 
 # bench/world/backbones is created once and shipped, because pre-training on another processor gives other weights.

@@ -59,7 +59,7 @@ class Prompt:
         return states[torch.arange(len(states), device=states.device), mask.sum(1) + self.mask]
 
     def alone(
-        self, lengths: Tensor, config: Any, from_zero: bool = False
+        self, lengths: Tensor, config: Any, from_zero: bool
     ) -> tuple[list[list[int]], Tensor]:
         """Return tokens and positions of the template, as around sentences of each length."""
         # On the host: `PromptBERT._alone` moves the positions.
@@ -108,7 +108,7 @@ class PromptEncoder:
 
     @classmethod
     def load(cls, folder: Any, stored: Any, *, base: Any, **_: Any) -> Self:
-        return cls(base, **{name: value for name, value in stored.items() if name != "kind"})
+        return cls(base, **stored)
 
     def encode(self, sentences: Sequence[str], **_: Any) -> np.ndarray:
         if self.period:

@@ -152,7 +152,7 @@ def list_net(student: Tensor, teacher: Tensor) -> Tensor:
     return -(teacher.softmax(dim=1) * student.log_softmax(dim=1)).sum(dim=1).mean()
 
 
-def list_mle(student: Tensor, teacher: Tensor, epsilon: float = 0.0) -> Tensor:
+def list_mle(student: Tensor, teacher: Tensor, epsilon: float) -> Tensor:
     """Return the mean over rows of -log of the likelihood, under Plackett and Luce with logits
     `student` (n, m), of the order of `teacher`, largest first; `epsilon` is added to sums of
     e^(logit - largest logit)."""

@@ -7,11 +7,13 @@ With a path, the figure of printed gains is drawn there.
 import inspect
 import re
 import sys
+import tomllib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from math import ceil, comb, sqrt
+from operator import itemgetter
 from pathlib import Path
 from statistics import fmean
 from types import MappingProxyType, NoneType
@@ -29,24 +31,22 @@ from bench.judge.pairs import seeds_to_show
 from bench.judge.statistics import (
     degrees_of_freedom,
     expected_best,
-    pooled_sd,
-    standard_deviation,
     t_quantile,
 )
-from bench.judge.world import BACKBONE_RUN, SCORES, SEEDS
+from bench.judge.world import SCORES, SEEDS
 from bench.judged.rows import Judged, PairRow, SystemRow
 from bench.judged.words import LEVEL
 from bench.registry.methods import format_value, method_classes
 from bench.report.figures.compared import write_gains
 from bench.report.formats import difference_text, score_text
 from bench.reported import FOLDER, prior_sd
-from bench.reported.number import numbers
+from bench.reported.address import find_rows
 from bench.results.records import Counts
 from bench.results.suite_results import read_results
 from bench.runs.config import EncoderEntry, MethodEntry, Suite
 from bench.runs.resolve import resolve
 from bench.runs.run import Recipe
-from methods.base import Contrastive, Method
+from methods.base import Contrastive, Method, Transform
 
 ROOT = Path(__file__).parents[1]
 NAMES = ("README.md", "config/README.md", "docs/findings.md", "docs/world.md")
@@ -68,50 +68,8 @@ BEYOND = NORMAL * sqrt(2)
 WORDS = {"better": ", **better**", "worse": ", **worse**", "undecided": ", undecided"}
 CORPUS_ROWS = 1_000_001  # docs/methods.md#batches
 
-# Each paper's own method: the table that prints it beside SimCSE, and its name in the suite.
-OWN = {
-    "GS-InfoNCE": ("gs-infonce-v2", "Table 2", "gs-infonce"),
-    "IS-CSE": ("is-cse", "Table 1", "is-cse"),
-    "SSCL-SimCSE": ("sscl", "Table 2", "sscl"),
-}
-# Pairs of rows of IS-CSE's Table 1, by method and, where a method has several rows, variant.
-OTHER_PAIRS = (
-    (("DCLR", ""), ("SimCSE",)),
-    (("CARDS", "(ours)"), ("SimCSE",)),
-    (("IS-CSE+DCLR",), ("DCLR", "(ours)")),
-    (("IS-CSE+CARDS",), ("CARDS", "(ours)")),
-)
-# Printed sweeps: source, table, method, and the setting that is left out.
-SWEEPS = {
-    "GS-InfoNCE, M (Table 3)": ("gs-infonce-v2", "Table 3", "GS-InfoNCE", ""),
-    "the same without M = 16x": ("gs-infonce-v2", "Table 3", "GS-InfoNCE", "M=16x"),
-    "IS-CSE, grouping (Table 3)": ("is-cse", "Table 3", "IS-CSE", ""),
-    "IS-CSE, memory (Table 4)": ("is-cse", "Table 4", "IS-CSE", ""),
-    "IS-CSE, neighbours (Table 5)": ("is-cse", "Table 5", "IS-CSE", ""),
-    "IS-CSE, alpha (Table 6)": ("is-cse", "Table 6", "IS-CSE", ""),
-    "IS-CSE, beta (Table 7)": ("is-cse", "Table 7", "IS-CSE", ""),
-    "SSCL, temperature (Table 6)": ("sscl", "Table 6", "SSCL-SimCSE", ""),
-}
-# Pairs of methods of wiki-mini that are compared by themselves, without correction for others.
-PAIRS = (
-    ("STS", "gs-infonce", "simcse[dropout=0.2]"),
-    ("transfer", "gs-infonce", "simcse[dropout=0.2]"),
-    ("STS", "consert[epochs=1]", "consert[corpus=wiki1m_fallback,epochs=1]"),
-    ("STS", "dclr[epochs=1]+is-cse", "dclr[epochs=1]"),
-    ("STS", "dclr[epochs=1]+is-cse", "is-cse"),
-)
-# Systems of wiki-mini in README.md: the papers' own, those that are better on transfer, controls.
-FRONT = {
-    "simcse": "SimCSE",
-    "gs-infonce": "GS-InfoNCE",
-    "is-cse": "IS-CSE",
-    "sscl": "SSCL",
-    "mixcse": "MixCSE",
-    "diffcse[epochs=1]": "DiffCSE",
-    "simcse[dropout=0.2]": "control: SimCSE, dropout 0.2",
-    "untrained[pooler=cls_before_pooler]": "control: no training",
-    "untrained[pooler=avg]": "the same, mean of tokens",
-}
+_SHOWN = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+OTHER_PAIRS, PAIRS, OWN, SWEEPS, FRONT = _SHOWN.values()
 
 
 # Printed numbers and public runs
@@ -195,19 +153,18 @@ class Gain:
         }
 
 
-def gains(name: str, source: str, table: str, pair: Iterable[tuple[str, ...]]) -> list[Gain]:
+def gains(name: str, source: str, table: str, *pair: str) -> list[Gain]:
     """The gains of the first row of a pair over the second, on each backbone of both."""
-    averages = {}
-    for number in numbers():
-        if number.task == "Avg":
-            averages[number.label] = averages[number.label[:4]] = number.value
-    found = []
-    for backbone in BACKBONES:
-        labels = [(source, table, method, backbone, *variant) for method, *variant in pair]
-        if averages.keys() >= {*labels}:
-            own, compared = (averages[label] for label in labels)
-            found.append(Gain(name, backbone, round(own - compared, 2)))
-    return found
+    own, compared = (
+        {number.backbone: number.value for number in find_rows(source, table, row)
+         if number.task == "Avg"}
+        for row in pair
+    )  # fmt: skip
+    return [
+        Gain(name, backbone, round(own[backbone] - compared[backbone], 2))
+        for backbone in BACKBONES
+        if backbone in own and backbone in compared
+    ]
 
 
 @cache
@@ -215,7 +172,7 @@ def average_gains() -> list[Gain]:
     """The papers' own gains over SimCSE."""
     found = []
     for method, (source, table, _) in OWN.items():
-        found += gains(method, source, table, [(method,), ("SimCSE",)])
+        found += gains(method, source, table, method, "SimCSE")
     return found
 
 
@@ -229,26 +186,24 @@ def gains_frame() -> pd.DataFrame:
     return frame.assign(together=together(average_gains()))
 
 
-def recipe_of(text: str, backbone: str) -> dict[str, Any]:
-    """The recipe of a run; dropout is 0.1 where it is the backbone's own."""
-    run = resolve(
-        text, backbone_name=backbone, corpus="wiki1m", data="senteval", seed=42, recipe={}
-    )
-    return run.recipe.model_dump() | {"dropout": run.recipe.dropout or 0.1}
-
-
 def control_of(backbone: str) -> tuple[str, list[str]]:
     """SimCSE with the recipe of GS-InfoNCE's released run, and what differs from SimCSE's own."""
-    own, usual = (recipe_of(f"{text}@official", backbone) for text in ("gs-infonce", "simcse"))
-    keys, differences = [], []
-    for key, value in own.items():
-        if value != usual[key]:
-            keys.append(f"{key}={value:g}")
-            differences.append(f"{key.replace('_', ' ')} {value:g}, not {usual[key]:g}")
-    steps = [ceil(CORPUS_ROWS / recipe["batch_size"]) for recipe in (own, usual)]
+    official = partial(
+        resolve, backbone_name=backbone, corpus="wiki1m", data="senteval", seed=42, recipe={}
+    )
+    own, usual = official("gs-infonce@official").recipe, official("simcse@official").recipe
+    # The text of a run leaves out keys that change nothing.
+    control = official("simcse@official", keys=own.model_dump(exclude_none=True)).method
+    differences = []
+    for key, value in own:
+        before = getattr(usual, key)
+        if value != before:
+            before = 0.1 if before is None else before  # dropout is the backbone's own
+            differences.append(f"{key.replace('_', ' ')} {value:g}, not {before:g}")
+    steps = [ceil(CORPUS_ROWS / recipe.batch_size) for recipe in (own, usual)]
     if steps[0] != steps[1]:
         differences.append("{:,} steps, not {:,}".format(*steps))
-    return f"simcse[{','.join(keys)}]", differences
+    return control, differences
 
 
 # Tables
@@ -272,8 +227,8 @@ def gains_table() -> pd.DataFrame:
 def other_gains_table() -> pd.DataFrame:
     rows = []
     for pair in OTHER_PAIRS:
-        name = " minus ".join(" ".join(side).strip() for side in pair)
-        for gain in gains(name, "is-cse", "Table 1", pair):
+        name = " minus ".join(pair)
+        for gain in gains(name, "is-cse", "Table 1", *pair):
             rows.append({"A minus B": name} | gain.cells())
     return pd.DataFrame(rows)
 
@@ -293,7 +248,7 @@ def sweeps_table() -> pd.DataFrame:
     table = []
     for name, (source, label, method, without) in SWEEPS.items():
         task, split = ("STS-B", "dev") if source == "is-cse" else ("Avg", "test")
-        rows = [row for row in numbers() if row.label[:3] == (source, label, method)]
+        rows = find_rows(source, label, method)
         values = [row.value for row in rows if row.task == task and row.variant != without]
         backbone, count, width = rows[0].backbone, len(values), np.ptp(values)
         runs = public(backbone, task, split)
@@ -369,8 +324,7 @@ def power(pair: PairRow, points: float, family: int) -> float:
     """How often a comparison with the spread and seeds of this one finds a difference of so many
     points, at the strictest level of its family."""
     df = degrees_of_freedom(pair.n, pair.prior_sd, pair.prior_df)
-    spread = standard_deviation(pair.differences)
-    error = pooled_sd(spread, pair.n, pair.prior_sd, pair.prior_df) / sqrt(pair.n)
+    error = -pair.half_width / t_quantile(df, LEVEL / 2)
     return float(nct.sf(-t_quantile(df, LEVEL / family / 2), df, points / error))
 
 
@@ -435,18 +389,19 @@ def dev_table() -> pd.DataFrame:
 def world_table() -> pd.DataFrame:
     """The world's numbers: averages of the runs with both, best first on each backbone."""
     places = ["none", "toy-glove", "toy-bert", "toy-roberta", "toy-chinese"]
-    averages = pd.read_csv(SCORES).query("task == 'Avg'").set_index(BACKBONE_RUN)
-    averages["mean"] = averages[SEEDS].mean(axis=1)
-    spreads = averages[SEEDS].std(axis=1).astype(object)
-    spreads = spreads.where(spreads.notna(), None)  # runs without a seed have one score
-    averages["text"] = [*map(score_text, averages["mean"], spreads)]
-    sts, transfer = (averages[averages["metric"] == name] for name in ("spearman", "accuracy"))
-    rows = sts.join(transfer["text"].rename("transfer"), how="inner").reset_index()
-    rows["place"] = rows["backbone"].map(places.index)
-    rows = rows.sort_values(["place", "mean"], ascending=[True, False])
-    run = "`" + rows["run"].str.replace(r"\[.{50,}\]", "[...]", regex=True) + "`"
-    table = rows.assign(run=run).rename(columns={"text": "STS"})
-    return table[["backbone", "run", "STS", "transfer"]]
+    averages = pd.read_csv(SCORES).query("task == 'Avg'")
+    rows = []
+    for (backbone, run), of_run in averages.groupby(["backbone", "run"], sort=False):
+        scores = of_run.set_index("metric")[SEEDS]
+        if {"spearman", "accuracy"} <= {*scores.index}:
+            name = re.sub(r"\[.{50,}\]", "[...]", run)
+            row = {"backbone": backbone, "run": f"`{name}`"}
+            for title, metric in (("STS", "spearman"), ("transfer", "accuracy")):
+                seeds = scores.loc[metric].dropna()  # a run without a seed has one score
+                row[title] = score_text(seeds.mean(), seeds.std() if len(seeds) > 1 else None)
+            rows.append((places.index(backbone), -scores.loc["spearman"].mean(), row))
+    rows.sort(key=itemgetter(0, 1))
+    return pd.DataFrame(row for _, _, row in rows)
 
 
 def default_text(value: Any) -> str:
@@ -485,11 +440,6 @@ def recipe_lines() -> str:
     return "\n".join(["```text", *lines, "```"])
 
 
-def built_in() -> list[type[Method]]:
-    classes = sorted(method_classes().items())
-    return [cls for _, cls in classes if cls.__module__.startswith("methods.")]
-
-
 def listed(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} or {names[-1]}"
 
@@ -516,49 +466,39 @@ def meaning(cls: type[Method], field: FieldInfo) -> str:
 
 def other_values(cls: type[Method], key: str, default: Any) -> list[str]:
     """Values in the method's tables that differ from a default: `1.5: roberta-large official`."""
-    found: dict[tuple[Any, ...], list[str]] = defaultdict(list)  # settings by value and backbones
+    backbones: dict[tuple[Any, str], list[str]] = defaultdict(list)  # by value and setting
     official = cls.paper if cls.official is None else cls.official
     for setting, table in (("paper", cls.paper), ("official", official)):
-        backbones = defaultdict(list)
         for name in BACKBONES:
-            row = table.get("*", {}) | table.get(name, {})
-            backbones[row.get(key, default)].append(name)
-        backbones.pop(default, None)
-        for value, names in backbones.items():
-            if " " not in default_text(value):  # not a template
-                found[value, *names].append(setting)
-    texts = []
-    for (value, *names), settings in found.items():
+            value = (table.get("*", {}) | table.get(name, {})).get(key, default)
+            if value != default and " " not in default_text(value):  # not a template
+                backbones[value, setting].append(name)
+    texts = set()
+    for (value, setting), names in backbones.items():
         words = [GROUPS.get((*names,), ", ".join(names).replace("-uncased", ""))]
-        if len(settings) == 1:
-            words += settings
-        texts.append(f"{default_text(value)}: {' '.join(filter(None, words))}")
-    return texts
+        if backbones.get((value, "paper")) != backbones.get((value, "official")):
+            words.append(setting)
+        texts.add(f"{default_text(value)}: {' '.join(filter(None, words))}")
+    return sorted(texts)
 
 
 def hyper_parameter_lines() -> str:
-    """Each hyper-parameter once, under all methods that inherit it from the same class."""
-    users: dict[tuple[type, str], list[type[Method]]] = defaultdict(list)
-    for cls in built_in():
-        for key in cls.Hyper.model_fields:
-            owner = next(base for base in cls.Hyper.__mro__ if key in inspect.get_annotations(base))
-            users[owner, key].append(cls)
-    blocks: dict[str, list[str]] = defaultdict(list)
-    for (owner, key), classes in users.items():
-        # The class that declares it, where that is a method.
-        classes.sort(key=lambda cls: cls.Hyper is not owner)
-        field = classes[0].Hyper.model_fields[key]
-        names = ", ".join(cls.name for cls in classes)
-        if owner is Contrastive.Hyper:
-            names = "all of the formula"
-        values = sorted({text for cls in classes for text in other_values(cls, key, field.default)})
-        text = meaning(classes[0], field)
-        if values:
-            text += f" ({'; '.join(values)})"
-        blocks[names].append(value_line(key, field.default, text))
+    """Each hyper-parameter under the class that declares it."""
     lines = ["```text"]
-    for names in sorted(blocks):
-        lines += [names, *blocks[names]]
+    classes: dict[str, type[Method]] = {"all of the formula": Contrastive, "all maps": Transform}
+    for name, method in sorted(method_classes().items()):
+        if method.__module__.startswith("methods."):
+            classes[name] = method
+    for title, cls in classes.items():
+        if hasattr(cls.__base__, "name"):
+            title += f", besides those of {cls.__base__.name}"
+        lines.append(title)
+        for key in inspect.get_annotations(cls.Hyper):
+            field = cls.Hyper.model_fields[key]
+            text, values = meaning(cls, field), other_values(cls, key, field.default)
+            if values:
+                text += f" ({'; '.join(values)})"
+            lines.append(value_line(key, field.default, text))
     return "\n".join([*lines, "```"])
 
 

@@ -1,4 +1,4 @@
-"""The contract of methods (methods/contract.py), as tests of the methods of a file:
+"""The contract of methods (methods/base.py), as tests of the methods of a file:
 
     pytest -p bench.checks.pytest_option --pyargs bench.checks.method_contract --method FILE.py
 
@@ -8,7 +8,6 @@ downloaded.
 """
 
 import difflib
-import hashlib
 import os
 import random
 import tempfile
@@ -158,16 +157,16 @@ def advance(training: Training, count: int) -> list[dict[str, Any]]:
         fail(f"in step {diverged.step}, {diverged}; correct the loss or lower its scale")
 
 
-def sums(training: Training) -> dict[str, str]:
-    """The SHA-256 of each tensor of the state of a training, by name."""
+def state_bytes(training: Training) -> dict[str, bytes]:
+    """The bytes of each tensor of the state of a training, by name."""
     return {
-        name: hashlib.sha256(tensor.numpy().tobytes()).hexdigest()
+        name: tensor.numpy().tobytes()
         for name, tensor in training.state.state_dict().items()
         if isinstance(tensor, Tensor)
     }
 
 
-def different(first: Mapping[str, str], second: Mapping[str, str]) -> str:
+def different(first: Mapping[str, bytes], second: Mapping[str, bytes]) -> str:
     """The name of a tensor that differs in any bit; empty if all are equal."""
     return next((name for name in {**first, **second} if first.get(name) != second.get(name)), "")
 
@@ -260,13 +259,13 @@ def test_single_item_batch(trained: Trial) -> None:
         )
 
 
-def _weights(name: str, suite: Path, noise: int) -> dict[str, str]:
-    """The sums of a method's training; `noise` seeds the global generators."""
+def _weights(name: str, suite: Path, noise: int) -> dict[str, bytes]:
+    """The state of a method's training; `noise` seeds the global generators."""
     with computing(1, "error"):
         seed_torch(noise)
         np.random.seed(noise)
         random.seed(noise)
-        return sums(Trial(method_class(name), suite).training(steps=STEPS))
+        return state_bytes(Trial(method_class(name), suite).training(steps=STEPS))
 
 
 def test_same_seed(trained: Trial) -> None:
@@ -307,7 +306,7 @@ def test_resume(trained: Trial) -> None:
     assert checkpoint is not None
     resumed.load(*checkpoint)
     resumed_rows = advance(resumed, STEPS - HALF)
-    name = different(sums(whole), sums(resumed))
+    name = different(state_bytes(whole), state_bytes(resumed))
     require(
         not name and resumed_rows == rows[HALF:],
         f"{name or 'the loss'} differs; keep state in buffers (register_buffer), not in plain "
@@ -396,23 +395,19 @@ def test_joins(trained: Trial) -> None:
 
 def test_encoder(trial: Trial) -> None:
     """its encoder, saved and loaded, gives equal vectors and finite scores"""
-    with tempfile.TemporaryDirectory() as folder:
-        stored = Path(folder) / "encoder"
-        if trial.cls.trained:
-            training = trial.training(steps=STEPS)
-            training.finish(stored)
-            context, method = training.context, training.method
-            encoder = method.encoders(context)[training.state.best["place"]]
-            encoder = method.finish(encoder, context)
-        else:
-            run = trial.run()
-            context, method = _Context(run, trial.suite, "cpu"), run.build()
-            method.begin(context)
-            encoder = method.finish(method.encoder(context), context)
-            save_encoder(encoder, stored)
-        tasks = read_tasks(["STS-B"], world.world_data_folder())
+    if trial.cls.trained:
+        training = trial.training(steps=STEPS)
+        context, method = training.context, training.method
+    else:
+        run = trial.run()
+        context, method = _Context(run, trial.suite, "cpu"), run.build()
+        method.begin(context)
+    tasks = read_tasks(["STS-B"], world.world_data_folder())
+    texts = [text for task in tasks for text in task.sentences()]
+    for candidate in method.encoders(context):
+        encoder, stored = method.finish(candidate, context), trial.suite / "encoder"
+        save_encoder(encoder, stored)
         vectors, loaded = encoded(encoder, tasks), load_encoder(stored)
-        texts = [text for task in tasks for text in task.sentences()]
         require(
             np.array_equal(vectors(texts), encoded(loaded, tasks)(texts)),
             "its vectors differ; store everything that encode() uses in save(), 'arrays' or 'base'",

@@ -16,7 +16,7 @@ import numpy as np
 from bench.datasets import sts
 from bench.datasets.manifest import EncodeSentences, bad, listed_task, look_up, manifest, read_parts
 from bench.datasets.sts import StsTask
-from bench.datasets.tasks import NESTED, OWN_PROBING, OWN_STS, PAIRS, SPLITS, task_of
+from bench.datasets.tasks import NESTED, OWN_STS, PAIRS, SPLITS, task_of
 from bench.utils.errors import UserError, did_you_mean, warn
 
 
@@ -128,14 +128,7 @@ def task_sums(tasks: Iterable[StsTask | LabelledTask]) -> dict[str, dict[str, st
     return dict(sums)
 
 
-def check_own(tasks: Iterable[str], data: Path) -> None:
-    """Read the described sets among some tasks: a mistake in them shows before a training."""
-    for task in tasks:
-        if task.startswith((OWN_STS, OWN_PROBING)):
-            read_scored(task, data)
-
-
-def check_dev(tasks: Iterable[str], data: Path, present: bool = True) -> None:
+def check_dev(tasks: Iterable[str], data: Path, present: bool) -> None:
     """Check the dev sets on which trainings select their weights, and read them if `present`."""
     listed = manifest(data)
     with_dev = [task for task, parts in listed.sts.items() if "dev" in parts]

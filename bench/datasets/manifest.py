@@ -158,66 +158,66 @@ def read_parts(task: Task, data: Path, parts: Iterable[str]) -> dict[str, list[L
 
     The parts of an STS set with subsets are these, without the pairs that have no gold score.
     """
-    lines: dict[str, list[Line]] = {part: [] for part in parts}
-    for part, texts, answer, path, number in _lines(task, data, list(lines)):
-        line = Line(tuple(map(clean, texts)), answer.strip(), path, number)
-        if not line.answer:
-            raise bad(path, number, "no gold score or label")
-        if task.reader != "classes" and not all(line.texts):
-            raise bad(path, number, "no sentence")
-        lines[part].append(line)
-    # Folds are drawn by position, so a line too few or too many changes every score.
-    for part, read in lines.items():
-        count, expected = len(read), task.sizes.get(part, 0)
-        if count != expected:
-            unit = "pairs with a gold score" if task.protocol == PAIRS else f"{part} samples"
-            raise UserError(
-                f"{data / task.file(part)}: {count} {unit}, the manifest expects {expected}; fetch "
-                "the file again, or, for other data, name its counts in manifest.json beside "
-                "downstream/"
-            )
-    return lines
-
-
-_RawLine = tuple[str, Sequence[str], str, Path, int]  # a part, and a `Line` of it as it stands
-
-
-def _lines(task: Task, data: Path, parts: Sequence[str]) -> Iterator[_RawLine]:
+    read: dict[str, list[Line]] = {}
     for part in parts:
-        path = data / task.file(part)
+        path, lines = data / task.file(part), list[Line]()
         if task.group == "probing":
             probing_file(path)
-        if task.reader == "table":
-            *columns, answer = task.columns
-            least = max(task.columns) + 1
-            table = rows(path, least, task.separator, task.header, task.even, task.quoted)
-            for number, row in table:
-                yield part, [row[column] for column in columns], row[answer], path, number
-        elif task.reader == "parts":  # one file has all of them
-            for number, row in rows(path, 3, even=task.even):
-                if row[0] not in _CODES:
-                    raise bad(path, number, f"split {row[0][:20]!r} is not tr, va or te")
-                if _CODES[row[0]] == part:
-                    yield part, row[-1:], row[1], path, number
-        elif task.reader == "subsets":
-            golds = path.with_name(path.name.replace("input", "gs"))
-            pairs, scores = list(rows(path, 2)), list(read_lines(golds))
-            if len(pairs) != len(scores):
-                raise UserError(
-                    f"{path} has {len(pairs)} lines but {golds.name} has {len(scores)}; "
-                    "fix them or fetch both again"
-                )
-            for (number, row), score in zip(pairs, scores, strict=True):
-                # Only some pairs of 2015 and 2016 were annotated; the others have a blank line.
-                if score.strip():
-                    yield part, row[:2], score, golds, number
-        else:
-            label = "1" if part == parts[0] else "0"  # of a file of "classes"
-            for number, text in enumerate(read_lines(path, "latin-1"), start=1):
-                if task.reader == "trec":
-                    label, _, rest = text.strip().partition(":")
-                    text = rest.partition(" ")[2]
-                yield part, [text], label, path, number
+        # The first file of "classes" has label 1.
+        for texts, answer, file, number in _lines(task, path, part, "0" if read else "1"):
+            line = Line(tuple(map(clean, texts)), answer.strip(), file, number)
+            if not line.answer:
+                raise bad(file, number, "no gold score or label")
+            if task.reader != "classes" and not all(line.texts):
+                raise bad(file, number, "no sentence")
+            lines.append(line)
+        # Folds are drawn by position, so a line too few or too many changes every score.
+        expected = task.sizes.get(part, 0)
+        if len(lines) != expected:
+            unit = "pairs with a gold score" if task.protocol == PAIRS else f"{part} samples"
+            raise UserError(
+                f"{path}: {len(lines)} {unit}, the manifest expects {expected}; fetch the file "
+                "again, or, for other data, name its counts in manifest.json beside downstream/"
+            )
+        read[part] = lines
+    return read
+
+
+def _lines(
+    task: Task, path: Path, part: str, label: str
+) -> Iterator[tuple[Sequence[str], str, Path, int]]:
+    """Yield the fields of a `Line` as they stand in the file of a part, whose lines have a label in
+    files of "classes"."""
+    if task.reader == "table":
+        *columns, answer = task.columns
+        least = max(task.columns) + 1
+        table = rows(path, least, task.separator, task.header, task.even, task.quoted)
+        for number, row in table:
+            yield [row[column] for column in columns], row[answer], path, number
+    elif task.reader == "parts":  # one file has all of them
+        for number, row in rows(path, 3, even=task.even):
+            if row[0] not in _CODES:
+                raise bad(path, number, f"split {row[0][:20]!r} is not tr, va or te")
+            if _CODES[row[0]] == part:
+                yield row[-1:], row[1], path, number
+    elif task.reader == "subsets":
+        golds = path.with_name(path.name.replace("input", "gs"))
+        pairs, scores = list(rows(path, 2)), list(read_lines(golds))
+        if len(pairs) != len(scores):
+            raise UserError(
+                f"{path} has {len(pairs)} lines but {golds.name} has {len(scores)}; "
+                "fix them or fetch both again"
+            )
+        for (number, row), score in zip(pairs, scores, strict=True):
+            # Only some pairs of 2015 and 2016 were annotated; the others have a blank line.
+            if score.strip():
+                yield row[:2], score, golds, number
+    else:
+        for number, text in enumerate(read_lines(path, "latin-1"), start=1):
+            if task.reader == "trec":
+                label, _, rest = text.strip().partition(":")
+                text = rest.partition(" ")[2]
+            yield [text], label, path, number
 
 
 def clean(sentence: str) -> str:

@@ -142,7 +142,7 @@ class Optimiser:
     """Adam or RMSProp as in torch, with L2 weight decay and one decay coefficient per head."""
 
     def __init__(
-        self, name: str, weights: Sequence[Tensor], decays: Tensor, *, fused: bool = False
+        self, name: str, weights: Sequence[Tensor], decays: Tensor, *, fused: bool
     ) -> None:
         """`fused` takes torch's fused Adam, a single launch on a GPU; it rounds differently."""
         self.name, self.decays, self.fused = name, decays.view(-1, 1, 1), fused

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 POSITIVE = 4.0  # pairs of STS-B with a higher gold score are positive
 ROWS = 256  # rows per block of a similarity matrix: 40 MB in float64 against 20,000 other rows
@@ -14,8 +15,7 @@ ROWS = 256  # rows per block of a similarity matrix: 40 MB in float64 against 20
 
 def unit(vectors: Tensor) -> Tensor:
     """Normalise vectors (..., d) to length 1."""
-    lengths = vectors.norm(dim=-1, keepdim=True)
-    return vectors / lengths.where(lengths > 0, 1)
+    return F.normalize(vectors, dim=-1)
 
 
 def alignment(first: Tensor, second: Tensor, gold: Tensor) -> float | None:

@@ -70,19 +70,9 @@ def nested(data: SplitPart, classes: int, settings: Settings) -> ProtocolResult:
     part."""
     labels = data.labels.cpu().numpy()
     outer = _folds(labels, settings)
-    inner = []
-    for train, _ in outer:
-        for inner_train, inner_dev in _folds(labels[train], settings):
-            inner.append(Fold(train[inner_train], train[inner_dev], GRID, classes))
-    fitted = iter(fit(data.features, data.labels, inner, settings))
-    scores, refit = [], []
-    for train, _ in outer:
-        means = _means(list(islice(fitted, settings.folds)))
-        scores.append(max(means))
-        refit.append(Fold(train, None, _best(means), classes))
-    fits = fit(data.features, data.labels, refit, settings)
+    scores, heads = _cross_validated(data, [train for train, _ in outer], classes, settings)
     tests, predicted = [], np.empty_like(labels)
-    for (_, test), (head,) in zip(outer, fits, strict=True):
+    for (_, test), head in zip(outer, heads, strict=True):
         rows = torch.from_numpy(test).to(data.features.device)
         predicted[test] = head.predict(data.features[rows])
         tests.append(_accuracy(predicted[test], labels[test]))
@@ -93,12 +83,27 @@ def nested(data: SplitPart, classes: int, settings: Settings) -> ProtocolResult:
 
 def kfold(train: SplitPart, test: SplitPart, classes: int, settings: Settings) -> ProtocolResult:
     """Select the weight decay by k-fold cross-validation on the training part."""
-    labels = train.labels.cpu().numpy()
-    folds = [Fold(rows, dev, GRID, classes) for rows, dev in _folds(labels, settings)]
-    scores = _means(fit(train.features, train.labels, folds, settings))
-    last = Fold(np.arange(len(labels)), None, _best(scores), classes)
-    ((head,),) = fit(train.features, train.labels, [last], settings)
-    return _tested(max(scores), head, test)
+    rows = np.arange(len(train.labels))
+    (score,), (head,) = _cross_validated(train, [rows], classes, settings)
+    return _tested(score, head, test)
+
+
+def _cross_validated(
+    data: SplitPart, parts: Sequence[np.ndarray], classes: int, settings: Settings
+) -> tuple[list[float], list[Fitted]]:
+    """For each part of the rows, the accuracy of the best head of `GRID` (the first of equals) in
+    k-fold cross-validation, in points, and that head trained on the whole part."""
+    labels, folds = data.labels.cpu().numpy(), []
+    for rows in parts:
+        for train, dev in _folds(labels[rows], settings):
+            folds.append(Fold(rows[train], rows[dev], GRID, classes))
+    fitted = iter(fit(data.features, data.labels, folds, settings))
+    scores, whole = [], []
+    for rows in parts:
+        means = _means(list(islice(fitted, settings.folds)))
+        scores.append(max(means))
+        whole.append(Fold(rows, None, (GRID[int(np.argmax(means))],), classes))
+    return scores, [head for (head,) in fit(data.features, data.labels, whole, settings)]
 
 
 def best_on_dev(
@@ -134,11 +139,6 @@ def _selected(heads: Sequence[Fitted], test: SplitPart) -> ProtocolResult:
 def _tested(dev: float, head: Fitted, test: SplitPart) -> ProtocolResult:
     predicted = head.predict(test.features)
     return ProtocolResult(dev, _accuracy(predicted, test.labels.cpu().numpy()), predicted)
-
-
-def _best(scores: Sequence[float]) -> tuple[ClassifierHead, ...]:
-    """The head of `GRID` with the best score, the first of equals."""
-    return (GRID[int(np.argmax(scores))],)
 
 
 def _folds(labels: np.ndarray, settings: Settings) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -19,13 +19,15 @@ from safetensors.torch import save_file
 from sentence_transformers import SentenceTransformer
 from torch import Tensor
 
-from bench.export.runs import ExportedRun, read_runs
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import load_encoder
 from bench.models.packed_forward import FIRST_ONLY, LAYERS, POSITIONS, layer_weights
 from bench.models.transformer import longest_input, without_pooler
+from bench.results.records import Trained, read_scores, read_trained
 from bench.runs import paths
-from bench.utils.errors import UserError
+from bench.runs.plan import read_plan
+from bench.runs.run import PlannedRun
+from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import atomic_folder, read_json, write_json, write_text
 
 # Tolerance of vectors that are read back, relative to the largest value if that exceeds 1.
@@ -58,32 +60,48 @@ def export(suite_dir: Path, out: Path, only: Sequence[str] = ()) -> list[str]:
     """
     runs, remarks = read_runs(suite_dir, only), list[str]()
     with atomic_folder(out, keep_others=True) as folder:
-        for exported in runs:
+        for run in runs:
             try:
-                _write(suite_dir, exported, folder)
+                _write(suite_dir, run, folder)
             except Exception as error:  # of a library, too: the others are exported
                 if only:
                     raise
-                remark = f"{exported.run.id}: {error!r}"
+                remark = f"{run.id}: {error!r}"
                 if isinstance(error, UserError):
                     remark = str(error)
                 remarks.append(remark)
-                shutil.rmtree(folder / exported.run.id, ignore_errors=True)
+                shutil.rmtree(folder / run.id, ignore_errors=True)
         if len(remarks) == len(runs):
             raise UserError(f"{suite_dir} has nothing to export; its first run: {remarks[0]}")
     return remarks
 
 
-def _write(suite_dir: Path, exported: ExportedRun, folder: Path) -> None:
+def read_runs(suite_dir: Path, only: Sequence[str] = ()) -> list[PlannedRun]:
+    """The runs of a suite, with or without a plan; `only` names some by their ids."""
+    plan = suite_dir / "plan.json"
+    runs = {run.id: run for run in read_plan(plan).runs} if plan.is_file() else {}
+    for path in sorted((suite_dir / "runs").glob("*/outcome.json")):
+        described = read_trained(path).run.as_written()
+        runs.setdefault(path.parent.name, PlannedRun.model_validate(described))
+    if not runs:
+        raise UserError(f"{suite_dir} has no runs; pass the folder of a suite, results/<suite>")
+    for name in only:
+        if name not in runs:
+            raise UserError(f"{suite_dir} has no run '{name}'{did_you_mean(name, runs)}")
+    return [runs[name] for name in dict.fromkeys(only or runs)]
+
+
+def _write(suite_dir: Path, run: PlannedRun, folder: Path) -> None:
     """Write a trained run as a folder named by its id; `UserError` if it cannot be exported."""
-    run = exported.run
-    folder = folder / run.id
-    source = paths.run_folder(suite_dir, run.id) / "encoder"
+    folder, trained = folder / run.id, paths.run_folder(suite_dir, run.id)
+    source = trained / "encoder"
     if not source.is_dir():
-        status = exported.status if run.trained else "not trained"
+        status = "missing" if run.trained else "not trained"
+        if (trained / "outcome.json").is_file():
+            status = read_trained(trained / "outcome.json").outcome.status
         raise UserError(f"{run.id} has no encoder in {suite_dir} ({status}); leave it out")
-    encoder = load_encoder(source)
-    if exported.provenance.encoder not in (None, encoder.identity):
+    encoder, scores = load_encoder(source), paths.result_file(suite_dir, run.id, "score")
+    if scores.is_file() and read_scores(scores).provenance.encoder != encoder.identity:
         raise UserError(
             f"{source} is not the encoder that was scored; score {run.id} again, or retrain it"
         )
@@ -120,7 +138,8 @@ def _write(suite_dir: Path, exported: ExportedRun, folder: Path) -> None:
         raise UserError(
             f"{run.id} cannot be exported: as float32 modules its vectors are off by {error:.1g}"
         )
-    write_text(folder / "README.md", card(exported, vectors.shape[1], longest))
+    made = read_trained(trained / "outcome.json")
+    write_text(folder / "README.md", card(run, made, vectors.shape[1], longest))
 
 
 def _modules(encoder: Any) -> tuple[TransformerEncoder, list[Module]]:
@@ -192,14 +211,13 @@ CARD = """\
 {{ name | text }} {{ value | text }}{{ ", " if not loop.last }}\
 {% endfor %}
 {% endmacro %}
-{% set run, made = exported.run, exported.provenance %}
-{% set outcome, code = made.outcome, made.code %}
+{% set outcome, made, code = trained.outcome, trained.provenance, trained.provenance.code %}
 ---
 library_name: sentence-transformers
 pipeline_tag: sentence-similarity
 tags: [sentence-transformers, sentence-similarity, feature-extraction, sentbench]
-{% if exported.hub_id %}
-base_model: "{{ exported.hub_id }}"
+{% if hub_id %}
+base_model: "{{ hub_id }}"
 {% endif %}
 ---
 
@@ -213,7 +231,7 @@ A sentence encoder trained without labels by sentbench.
 | | |
 |---|---|
 | Method | {{ run.text | text }} ({{ run.label | text }}) |
-| Base model | {{ (exported.hub_id or run.backbone) | text }} |
+| Base model | {{ (hub_id or run.backbone) | text }} |
 | Trained on | {{ run.corpus | text }} |
 | SHA-256 of the corpora | {{ pairs(corpora) }} |
 | Recipe | {{ pairs(recipe) }} |
@@ -230,18 +248,21 @@ A sentence encoder trained without labels by sentbench.
 """
 
 
-def card(exported: ExportedRun, width: int, longest: int) -> str:
-    """The README.md of an exported folder, in Markdown with the hub's metadata.
+def card(run: PlannedRun, trained: Trained, width: int, longest: int) -> str:
+    """The README.md of the exported folder of a run, in Markdown with the hub's metadata.
 
-    `width` is the dimension of the vectors, `longest` the maximum input length in tokens.
+    `trained` is how its training ended, `width` the dimension of the vectors, `longest` the maximum
+    input length in tokens.
     """
     environment = Environment(trim_blocks=True, keep_trailing_newline=True)  # noqa: S701 (no HTML)
     environment.filters["text"] = _escaped
-    corpora = {corpus.name: corpus.sha256 for corpus in exported.provenance.corpora}
+    identified = run.identity.get("backbone", "")  # of the hub: by its name there
     return environment.from_string(CARD).render(
-        exported=exported,
-        corpora=corpora,
-        recipe=exported.run.recipe.model_dump(include=RECIPE_FIELDS, exclude_none=True),
+        run=run,
+        trained=trained,
+        hub_id=identified.partition("@")[0] if "/" in identified else "",
+        corpora={corpus.name: corpus.sha256 for corpus in trained.provenance.corpora},
+        recipe=run.recipe.model_dump(include=RECIPE_FIELDS, exclude_none=True),
         width=width,
         longest=longest,
     )

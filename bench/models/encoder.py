@@ -9,7 +9,6 @@ whose last step is fitted on each task has `adapt` (see `adaptation`).
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -42,9 +41,9 @@ from bench.models.transformer import (
     templated_ids,
     token_ids,
 )
-from bench.utils.files import atomic_file, is_complete
+from bench.utils.files import atomic_file, is_complete, sha256_text
 from bench.utils.progress import Progress
-from methods.base import Tokens, seed_torch, to_device, training_mode
+from methods.base import Tokens, fingerprint, seed_torch, to_device, training_mode
 
 # Maximum tokens of a batch, padding included. It bounds the memory for sentences of any length.
 # Smaller batches are faster on a CPU, because the activations of a layer stay in its cache.
@@ -113,18 +112,15 @@ class TokenFile(Sequence[list[int]]):
     def write(path: Path, rows: Sequence[Sequence[int] | np.ndarray]) -> None:
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         content = np.concatenate([[len(rows)], lengths.cumsum(), *rows]).astype(np.int32)
-        with atomic_file(path) as temporary, open(temporary, "wb") as stream:
-            np.save(stream, content)
+        with atomic_file(path) as temporary:
+            np.save(temporary, content)
 
 
 def tokenized(sentences: Sequence[str], tokenizer: Any, longest: int, folder: Path) -> TokenFile:
     """Tokenize sentences, cut on the right to `longest` tokens, special ones included, or read them
     from a file in `folder`, named by a hash of sentences, tokenizer and `longest`."""
-    digest = hashlib.sha256(f"{tokenizer_identity(tokenizer)}\n{longest}\n".encode())
-    for sentence in sentences:
-        digest.update(sentence.encode())
-        digest.update(b"\n")
-    path = folder / f"{digest.hexdigest()[:16]}.npy"
+    described = "\n".join([tokenizer_identity(tokenizer), str(longest), *sentences, ""])
+    path = folder / f"{sha256_text(described)[:16]}.npy"
     if not is_complete(path):
         rows: list[np.ndarray] = []
         progress = Progress(len(sentences), "tokenize")
@@ -168,12 +164,8 @@ class TransformerEncoder:
             config.pop(irrelevant, None)  # does not affect the vectors
         options = filter(None, [self._options()])
         description = [self.pooler, self._limit, json.loads(tokenizer), config, *options]
-        digest = hashlib.sha256(json.dumps(description, sort_keys=True, default=str).encode())
-        for name, tensor in sorted(self.model.state_dict().items()):
-            digest.update(name.encode())
-            # As bytes, because numpy has no bfloat16.
-            digest.update(tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
-        return f"{self.kind}-{digest.hexdigest()[:16]}"
+        described = json.dumps(description, sort_keys=True, default=str)
+        return fingerprint(self.kind, described, self.model.state_dict())
 
     def _options(self) -> dict[str, str]:
         """Template and type, where they are not the usual ones."""

@@ -37,7 +37,7 @@ from bench.download.hub import retrying
 from bench.models.defaults import torch_defaults
 from bench.models.encoder import Encoder, TransformerEncoder
 from bench.models.float32 import ELSEWHERE, float32_products
-from bench.models.packed_forward import POOLER_NAMES, SYNONYMS, check_pooler
+from bench.models.packed_forward import SYNONYMS, check_pooler
 from bench.models.steered import check_marks
 from bench.models.transformer import (
     DTYPES,
@@ -54,6 +54,8 @@ from bench.registry.backbones import (
     MODULES,
     SAVED,
     TRANSFORMER,
+    backbone,
+    encoder_folder,
     encoder_sum,
     folder_kind,
     refuse_adapter,
@@ -64,7 +66,7 @@ from bench.registry.templates import templates_of
 from bench.utils.brackets import read_keys
 from bench.utils.errors import UserError, did_you_mean, warn
 from bench.utils.files import atomic_folder, read_json, read_settings, sha256_text, slug, write_json
-from methods.base import Mapped, in_chunks
+from methods.base import POOLERS, Mapped, in_chunks
 
 ARRAYS = "arrays.safetensors"
 PROMPTS = "config_sentence_transformers.json"
@@ -146,6 +148,21 @@ def shaped(encoder: Encoder, dims: int | None, normalize: bool) -> Encoder:
     return Normalised(encoder) if normalize else encoder
 
 
+def check_model(
+    model: str,
+    pooler: str | None,
+    prompt: str | None,
+    template: str | None,
+    dtype: str,
+) -> None:
+    """Refuse mistakes that are visible before anything is downloaded, or weights are read."""
+    check_options(pooler, template, dtype)
+    if encoder_folder(model):
+        readable(model, pooler, prompt, template, dtype)
+    elif "/" not in model:  # a model of the hub has an owner
+        backbone(model)
+
+
 def check_options(pooler: str | None, template: str | None, dtype: str) -> None:
     """Refuse options that no model has."""
     if pooler is not None:
@@ -159,8 +176,8 @@ def check_files(
     folder: Path,
     pooler: str | None,
     prompt: str | None,
-    template: str | None = None,
-    dtype: str = FLOAT32,
+    template: str | None,
+    dtype: str,
 ) -> str:
     """Return how `load_encoder` reads a folder with these options, of `KINDS`; refuse what shows
     without its weights."""
@@ -188,7 +205,7 @@ def check_files(
         check_folder(folder)
         kind = TRANSFORMER
         if pooler is None:
-            raise UserError(f"{folder} stores no pooler; name one of {', '.join(POOLER_NAMES)}")
+            raise UserError(f"{folder} stores no pooler; name one of {', '.join(POOLERS)}")
     if prompt:
         raise UserError(f"{folder} has no prompts, or the pooler leaves them out; omit the prompt")
     return kind
@@ -197,19 +214,19 @@ def check_files(
 def _load_saved(folder: Path, device: str) -> Encoder:
     """Load a folder that `save_encoder` wrote; its encoder is one of ours, or of a method's."""
     stored = read_json(folder / SAVED)
-    parts: dict[str, Any] = {}
+    kind, parts = stored.pop("kind"), dict[str, Any]()
     if (folder / "base").is_dir():
         parts["base"] = load_encoder(folder / "base", device=device)
     if (folder / ARRAYS).is_file():
         parts["arrays"] = load_file(folder / ARRAYS)
     for name in (__name__, *(cls.__module__ for cls in method_classes().values())):
         for value in vars(importlib.import_module(name)).values():
-            if isinstance(value, type) and getattr(value, "kind", None) == stored["kind"]:
+            if isinstance(value, type) and getattr(value, "kind", None) == kind:
                 encoder_class: Any = value
                 encoder: Encoder = encoder_class.load(folder, stored, device=device, **parts)
                 return encoder
     raise UserError(
-        f"{folder / SAVED} names an encoder of kind '{stored['kind']}', which no installed method "
+        f"{folder / SAVED} names an encoder of kind '{kind}', which no installed method "
         "defines; load it with the version that saved it"
     )
 
@@ -252,7 +269,7 @@ def read_prompt(folder: Path, name: str | None) -> str:
     return prompts[name] or ""
 
 
-def load_modular(folder: Path, prompt: str | None, device: str, dtype: str = FLOAT32) -> Any:
+def load_modular(folder: Path, prompt: str | None, device: str, dtype: str) -> Any:
     """Load the encoder of a folder, with a prompt as `read_prompt` takes it."""
     entries, text = read_modules(folder), read_prompt(folder, prompt)
     model: Any = None
@@ -301,9 +318,7 @@ class ModularEncoder:
 
     kind = "sentence-transformers"
 
-    def __init__(
-        self, folder: Path, prompt: str, library: Any, blank: str, dtype: str = FLOAT32
-    ) -> None:
+    def __init__(self, folder: Path, prompt: str, library: Any, blank: str, dtype: str) -> None:
         self._prompt, self._library, self._blank = prompt, library, blank
         modes = [str(module.pooling_mode) for module in library if hasattr(module, "pooling_mode")]
         self.loaded = {"pooler": ", ".join(modes), "max_length": library.max_seq_length}

@@ -25,8 +25,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bench.utils.errors import UserError, did_you_mean
-from methods.base import POOLER_PATTERN, Tokens, masked_mean, to_device
-from methods.base import POOLERS as POOLER_NAMES
+from methods.base import POOLER_PATTERN, POOLERS, Tokens, masked_mean, to_device
 
 PACKED = ("bert", "roberta", "xlm-roberta")  # model types with the same layer structure
 
@@ -337,7 +336,7 @@ SYNONYMS = {
 
 def check_pooler(name: str) -> None:
     if not re.fullmatch(POOLER_PATTERN, name):
-        hint = did_you_mean(SYNONYMS.get(name.lower(), name), POOLER_NAMES)
+        hint = did_you_mean(SYNONYMS.get(name.lower(), name), POOLERS)
         raise UserError(
             f"unknown pooler '{name}'{hint}; with numbers there are last-OUTPUT, "
             "contrast-LAYER-STRENGTH-OUTPUT and prepend-FIRST-END-OUTPUT"

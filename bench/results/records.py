@@ -186,8 +186,8 @@ def write_scores(path: Path, provenance: dict[str, Any], records: Iterable[Recor
 
 def write_items(path: Path, items: Mapping[str, np.ndarray]) -> None:
     """Write the test items of an encoder (`bench.evaluation.scoring.with_keys`)."""
-    with atomic_file(path) as temporary, open(temporary, "wb") as stream:
-        np.savez_compressed(stream, **items)  # type: ignore[arg-type]
+    with atomic_file(path) as temporary:
+        np.savez_compressed(temporary, **items)  # type: ignore[arg-type]
 
 
 def read_items(path: Path) -> dict[str, np.ndarray]:

@@ -3,7 +3,6 @@
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
@@ -12,11 +11,11 @@ import yaml
 from pydantic import AfterValidator, BeforeValidator, Field, PositiveInt, model_validator
 
 from bench.datasets.corpora import check_name, check_structure
-from bench.datasets.labelled import check_dev, check_own
+from bench.datasets.labelled import check_dev, read_scored
 from bench.datasets.manifest import listed_task
 from bench.datasets.metrics import check_probe_seeds
 from bench.datasets.tasks import GROUPS, OWN_PROBING, OWN_STS, expand_tasks
-from bench.registry.backbones import BACKBONE_KINDS, backbone, encoder_folder
+from bench.registry.backbones import BACKBONE_KINDS, backbone
 from bench.registry.methods import add_method_paths, method_class, method_classes, python_files
 from bench.registry.templates import templates_of
 from bench.runs import AnalysisName
@@ -66,8 +65,10 @@ class EncoderEntry(StrictModel):
 
 def encoder_runs(encoders: Sequence[EncoderEntry], data: str) -> Iterator[Run]:
     """The runs of a configuration's `encoders`, in order, labelled as outside encoders; `UserError`
-    if a model is missing or cannot be written in the text of a run, its pooler is missing, or a
-    label is given twice or is the name of a method."""
+    if a model or its pooler is missing, or a label is given twice or is the name of a method."""
+    if encoders:
+        from bench.models.load import check_model  # imports torch's models
+
     # Tables and comparisons name an encoder by its label, beside methods.
     taken = {text.lower() for cls in method_classes().values() for text in (cls.name, cls.title)}
     labels: set[str] = set()
@@ -84,43 +85,17 @@ def encoder_runs(encoders: Sequence[EncoderEntry], data: str) -> Iterator[Run]:
             for text_or_set in entry.template:
                 templates += templates_of(text_or_set)
             for template in templates or [None]:
-                _check_model(entry, template)
-                text = _text_of(entry, template)
-                run = resolve(text, backbone_name="none", corpus="", data=data, seed=None)
+                check_model(entry.model, entry.pooler, entry.prompt, template, entry.dtype)
+                keys = entry.model_dump(exclude={"label"}) | {"template": template}
+                run = resolve(
+                    "published@paper", backbone_name="none", corpus="", data=data, seed=None,
+                    keys=keys,
+                )  # fmt: skip
                 fields: dict[str, Any] = {"label": label, "outside": True}
                 if len(templates) > 1:  # they are one row, named after its label
                     row = spell("published", {"model": entry.model, "template": label})
                     fields |= {"method": row, "template": template}
                 yield run.model_copy(update=fields)
-
-
-def _text_of(entry: EncoderEntry, template: str | None) -> str:
-    """The text of an encoder's run with a template; `UserError` if it is not read back from it."""
-    keys = {"pooler": None} | entry.model_dump(exclude={"label", "template"}, exclude_none=True)
-    if template:
-        keys["template"] = template
-    text = f"{spell('published', keys)}@paper"
-    found = ""
-    with suppress(UserError):
-        ((_, read), *_), _ = parse(text)
-        found = read.get("template", "")
-    if template and found != template:
-        raise UserError(
-            "'template' cannot be written in the text of a run; leave out unpaired brackets, "
-            "commas before 'word=', and spaces at its ends"
-        )
-    return text
-
-
-def _check_model(entry: EncoderEntry, template: str | None) -> None:
-    """Refuse a model that is not here, names no pooler or cannot be loaded."""
-    from bench.models.load import check_options, readable  # imports torch's models
-
-    check_options(entry.pooler, template, entry.dtype)
-    if encoder_folder(entry.model):
-        readable(entry.model, entry.pooler, entry.prompt, template, entry.dtype)
-    elif "/" not in entry.model:  # a model of the hub has an owner
-        backbone(entry.model)
 
 
 # Links to Snakefile, rules/, config/ and profiles/, so that an installed package has the workflow.
@@ -368,12 +343,13 @@ def planned(suite: Suite) -> list[PlannedRun]:
     for entry, run in _entry_runs(suite):
         tasks = entry.tasks or suite.tasks_of(run.backbone)
         merged = by_id.get(run.id) or PlannedRun(**dict(run))
-        added = tasks if entry.added else ()
-        more = {
-            "tasks": tuple(dict.fromkeys((*merged.tasks, *tasks))),
-            "analyses": tuple(dict.fromkeys((*merged.analyses, *entry.analyses))),
-            "added": tuple(dict.fromkeys((*merged.added, *added))),
+        more: dict[str, Any] = {
+            "tasks": tasks,
+            "analyses": entry.analyses,
+            "added": tasks if entry.added else (),
         }
+        for name, new in more.items():
+            more[name] = tuple(dict.fromkeys((*getattr(merged, name), *new)))
         by_id[run.id] = merged.model_copy(update=more)
     for run in encoder_runs(suite.encoders, suite.data):
         if run.id in by_id:
@@ -432,9 +408,9 @@ def _check_sets(suite: Suite, runs: Sequence[PlannedRun]) -> None:
     if folder:
         for task in tasks:
             listed_task(task, folder)
-        if in_own_folder:
-            check_own(tasks, folder)
-        check_dev(list(selected), folder, present=in_own_folder)
+        check_dev(list(selected), folder, in_own_folder)
+        for name in described:  # a mistake in them shows before a training
+            read_scored(name, folder)
 
 
 def reseeded(suite: Suite, seeds: Iterable[int]) -> Suite:

@@ -40,7 +40,7 @@ from bench.registry.methods import (
     method_classes,
     method_origin,
 )
-from bench.runs.run import Recipe, Run, converted, cut_shape, identified, model_fields
+from bench.runs.run import Recipe, Run, converted, cut_shape, identified
 from bench.utils.brackets import read_keys, split
 from bench.utils.errors import UserError, did_you_mean, suggestion
 from bench.utils.validation import explain
@@ -50,7 +50,7 @@ SETTINGS = ("paper", "official")
 EMPTY = '""'
 RUN = "run:"
 
-Keys = dict[str, str]
+Keys = dict[str, Any]
 Values = dict[str, Any]  # of hyper-parameters and recipe fields
 
 
@@ -62,6 +62,7 @@ def resolve(
     data: str,
     seed: int | None,
     recipe: Mapping[str, Any] = types.MappingProxyType({}),
+    keys: Mapping[str, Any] = types.MappingProxyType({}),
 ) -> Run:
     """Turn the text of a run into a `Run`.
 
@@ -73,12 +74,14 @@ def resolve(
         seed: ignored by methods that are not trained.
         recipe: recipe fields of the suite. They override the method's own; keys in `text` override
             both.
+        keys: further keys of the first part, as values.
 
     Raises:
         UserError: a name or key is unknown (the message gives the closest valid one), or the parts
             cannot be combined.
     """
     parsed, setting = parse(text)
+    parsed[0][1].update(keys)
     parsed[1:] = sorted(parsed[1:], key=itemgetter(0))
     classes = [method_class(name) for name, _ in parsed]
     host = classes[0]
@@ -88,7 +91,7 @@ def resolve(
         # Of each part, hyper-parameters and recipe fields: in its setting, and in the text.
         rows = [_setting_row(cls, setting, chosen.name) for cls in classes]
         given = [
-            _divide(cls, keys, cls is host) for cls, (_, keys) in zip(classes, parsed, strict=True)
+            _divide(cls, own, cls is host) for cls, (_, own) in zip(classes, parsed, strict=True)
         ]
 
         # The recipe comes first, since its cuts decide to what hyper-parameters are clamped.
@@ -102,9 +105,9 @@ def resolve(
         alike = partial(resolve, corpus=corpus, data=data, seed=seed, recipe=recipe)
         needs = _Needs(text, host, chosen, alike)
         parts = []
-        for cls, (row, _), (keys, _) in zip(classes, rows, given, strict=True):
+        for cls, (row, _), (hyper, _) in zip(classes, rows, given, strict=True):
             defaults = needs.spelled(cls, {**dict(cls.Hyper()), **row})
-            part = _build_part(cls, defaults, needs.spelled(cls, keys), shape, cls is host)
+            part = _build_part(cls, defaults, needs.spelled(cls, hyper), shape, cls is host)
             needs.check(part.clamped)
             parts.append(part)
         refuse_composition([(part.cls, part.requested) for part in parts])
@@ -442,7 +445,7 @@ class _Needs:
     def spelled(self, cls: type[Method], values: Values) -> Values:
         """Hyper-parameters of a part with the only spelling of each run that they name."""
         spelled = dict(values)
-        for key in model_fields(cls):
+        for key in cls.Hyper.marked("model"):
             name = str(values.get(key))
             if name.startswith(RUN):
                 spelled[key] = self._spelling(name)

@@ -6,7 +6,6 @@ the run is data: plans, jobs, provenance and tables carry it as it is.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -39,6 +38,7 @@ from bench.registry.backbones import (
 from bench.registry.methods import method_class, method_origin
 from bench.runs import STAGES
 from bench.utils.errors import UserError, did_you_mean
+from bench.utils.files import sha256_text
 from bench.utils.validation import Document, StrictModel
 from methods.base import HyperParameters, Method, Shape, Transform, compose
 
@@ -240,7 +240,7 @@ class Run(Document):
     @cached_property
     def digest(self) -> str:
         """The SHA-256 of the identity."""
-        return hashlib.sha256(json.dumps(self.identity, sort_keys=True).encode()).hexdigest()
+        return sha256_text(json.dumps(self.identity, sort_keys=True))
 
     @property
     def composed(self) -> list[tuple[type[Method], Any]]:
@@ -273,7 +273,7 @@ class Run(Document):
         """The other encoders that the run loads, by name, each with what identifies it."""
         found: dict[str, str] = {}
         for method, _, hyper in self.parts:
-            for key in model_fields(method_class(method)):
+            for key in method_class(method).Hyper.marked("model"):
                 name = hyper.get(key)
                 if name in self.needs:
                     found[name] = f"run-{self.needs[name].digest}"
@@ -371,7 +371,7 @@ def identity_of(run: Run) -> dict[str, Any]:
     for name, _, hyper in run.parts:
         cls, origin = method_class(name), method_origin(name)
         values = dict(hyper)
-        for key in model_fields(cls):
+        for key in cls.Hyper.marked("model"):
             if key in hyper:
                 values[key] = run.models.get(hyper[key], hyper[key])
         part = [name, cls.version, _identified(name, values, cls.Hyper())]
@@ -393,11 +393,6 @@ def identity_of(run: Run) -> dict[str, Any]:
             "recipe": _identified("recipe", recipe, Recipe()),
         }
     return identity
-
-
-def model_fields(cls: type[Method]) -> list[str]:
-    """The hyper-parameters of a method that name other encoders."""
-    return list(cls.Hyper.marked("model"))
 
 
 def cut_shape(chosen: Backbone, recipe: Recipe) -> Shape:

@@ -14,7 +14,6 @@ import torch
 from bench.datasets.contamination import contamination
 from bench.datasets.corpora import corpus_identity, read_sentences
 from bench.datasets.labelled import task_sums
-from bench.datasets.manifest import manifest
 from bench.download.hub import pinned
 from bench.evaluation.scoring import ReadTask, read_tasks, score_encoder, sentences, with_keys
 from bench.models.defaults import torch_defaults
@@ -357,7 +356,7 @@ def evaluate(
     warn(f"{model.label}: {', '.join(parts)}")
     described = {
         **model.describe(),
-        "data": {"name": manifest(data).name, "folder": str(data), **paths.data_sums(data)},
+        "data": {"folder": str(data), **paths.describe_data(data)},
         "mode": mode,
         "tasks": task_sums(tasks),
         "encoder": encoder.identity,

@@ -116,7 +116,7 @@ def first_layers(model: Any, count: int) -> Any:
 
 
 class RunContext:
-    """The inputs and the backbone of a run: `methods.contract.Context`, and what the loop needs
+    """The inputs and the backbone of a run: `methods.base.Context`, and what the loop needs
     beside. Large inputs are read on first use."""
 
     def __init__(self, run: Run, suite: Path, device: str) -> None:

@@ -93,7 +93,8 @@ def test_a_test_set_is_not_read_as_another_split(folder):
 def test_a_folder_without_manifest_is_held_to_senteval(folder):
     (folder / "manifest.json").unlink()
     assert manifest(folder).name == "senteval"
-    with pytest.raises(UserError, match=r"STS\.input\.MSRvid\.txt does not exist"):
+    expected = r"MSRpar\.txt: 3 pairs with a gold score, the manifest expects 750"
+    with pytest.raises(UserError, match=expected):
         sts.read("STS12", folder)
 
 

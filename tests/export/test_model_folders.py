@@ -9,15 +9,15 @@ from sentence_transformers import SentenceTransformer
 from bench.__main__ import main
 from bench.export import folders
 from bench.export.folders import PROBE_SENTENCES, card, export
-from bench.export.runs import ExportedRun, read_runs
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import Normalised, load_encoder, save_encoder
-from bench.models.packed_forward import POOLER_NAMES, POSITIONS
-from bench.results.records import write_scores
+from bench.models.packed_forward import POSITIONS
+from bench.results.records import Outcome, Trained, write_scores
 from bench.runs import paths
 from bench.runs.run import PlannedRun
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
+from methods.base import POOLERS
 from methods.whitening import Whitened
 from methods.word_overlap import BagOfWords
 from tests.conftest import CLOSE
@@ -73,7 +73,7 @@ def encoder(name, tiny_bert, tiny_roberta, tmp_path):
 
 
 # A mean over a fixed number of positions is refused, below.
-NAMES = [f"bert {pooler}" for pooler in POOLER_NAMES if pooler not in POSITIONS]
+NAMES = [f"bert {pooler}" for pooler in POOLERS if pooler not in POSITIONS]
 NAMES += ["roberta avg", "roberta avg_first_last"]
 NAMES += ["tanh", "normalised, affine", "whitened"]
 QUICK = ("bert avg_first_last", "whitened")
@@ -152,17 +152,15 @@ def test_runs_without_an_encoder_are_left_out(suite, trained, tmp_path, capsys):
 
 @pytest.mark.parametrize("error", [UserError("as nobody wishes"), KeyError("of a library")])
 def test_a_run_that_fails_stops_no_other(error, suite, trained, tmp_path, monkeypatch):
-    original = paths.result_file(suite, trained[1], "score")
-    provenance, records = read_json(original).values()
-    identified = provenance["run"] | {"id": "a"}
-    write_scores(original.with_name("a.json"), provenance | {"run": identified}, records)
+    ended = read_json(suite / "runs" / trained[1] / "outcome.json")
+    write_json(suite / "runs" / "a" / "outcome.json", ended | {"run": ended["run"] | {"id": "a"}})
     write = folders._write
 
-    def failing(suite_dir, exported_run, folder):
-        if exported_run.run.id == "a":
+    def failing(suite_dir, run, folder):
+        if run.id == "a":
             (folder / "a").mkdir()
             raise error
-        write(suite_dir, exported_run, folder)
+        write(suite_dir, run, folder)
 
     monkeypatch.setattr(folders, "_write", failing)
     expected = {UserError: "as nobody wishes", KeyError: "a: KeyError('of a library')"}
@@ -194,8 +192,8 @@ def test_places_that_cannot_be_read_or_written(suite, trained, tmp_path, capsys)
         export(tmp_path / "nothing", tmp_path / "out")
     assert not (tmp_path / "out").exists()
     scores.write_text("{")
-    assert read_runs(suite)[0].status == "finished"  # from its training
-    assert f"note: {scores} is not a readable JSON file" in capsys.readouterr().err
+    with pytest.raises(UserError, match="json is not a readable JSON file"):
+        export(suite, tmp_path / "out")
 
 
 # Cards
@@ -203,7 +201,7 @@ def test_places_that_cannot_be_read_or_written(suite, trained, tmp_path, capsys)
 
 def test_a_card_says_where_an_encoder_comes_from(trained, tmp_path):
     text = (exported(trained[0], tmp_path / "out") / "README.md").read_text()
-    provenance = read_json(paths.result_file(*trained, "score"))["provenance"]
+    provenance = read_json(paths.run_folder(*trained) / "outcome.json")["provenance"]
     header = yaml.safe_load(text.split("---\n")[1])
     assert header["library_name"] == "sentence-transformers"
     assert "base_model" not in header  # the tiny BERT is not on the hub
@@ -216,8 +214,8 @@ def test_a_card_escapes_what_stands_in_it_and_names_a_model_of_the_hub():
     run = PlannedRun(
         id="simcse_s1", method="simcse", setting="official", label="<script>|x|\n# Title",
         backbone="bert-base-uncased", reference="bert-base-uncased", corpus="wiki1m", seed=1,
-        trained=True,
+        trained=True, identity={"backbone": "google-bert/bert-base-uncased"},
     )  # fmt: skip
-    text = card(ExportedRun(run, "finished"), 768, 512)
+    text = card(run, Trained(outcome=Outcome(status="finished")), 768, 512)
     assert 'base_model: "google-bert/bert-base-uncased"' in text
     assert "# \\<script\\>\\|x\\| \\# Title on bert-base-uncased, seed 1" in text

@@ -5,7 +5,7 @@ Here: mistakes in the formula, in GS-InfoNCE, in SSCL, in IS-CSE by neighbours, 
 
 from tests.oracles.edits import Mutation, edits, hyper
 
-contract, formula = edits("methods.contract"), edits("methods.contrastive")
+contract = formula = edits("methods.base")
 gs, sscl, is_cse = edits("methods.gs_infonce"), edits("methods.sscl"), edits("methods.is_cse")
 
 MUTATIONS: dict[str, tuple[str, Mutation]] = {

@@ -101,7 +101,7 @@ def test_equals_oracle(kind, count, t, dtype):
     assert disagreement(kind, dtype, count, t) < tolerance(kind, dtype)
 
 
-cards, contract = edits("methods.cards"), edits("methods.contract")
+cards, contract = edits("methods.cards"), edits("methods.base")
 
 MUTATIONS: dict[str, Mutation] = {
     "no mask": cards("weights=(numbers.unsqueeze(1) != retrieved).to(anchors)", ""),

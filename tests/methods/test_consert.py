@@ -55,7 +55,7 @@ def test_equals_oracle(kind, t, dtype):
     assert difference(kind, dtype, t) < TOLERANCE[dtype]
 
 
-consert, formula = edits("methods.consert"), edits("methods.contrastive")
+consert, formula = edits("methods.consert"), edits("methods.base")
 
 LOSSES: dict[str, Mutation] = {
     "one_direction": formula(

@@ -84,7 +84,7 @@ def test_equals_the_oracle(runs, hyper, rows):
 
 
 cot, prompt = edits("methods.cot_bert"), edits("methods.promptbert")
-formula, contract = edits("methods.contrastive"), edits("methods.contract")
+contract = formula = edits("methods.base")
 
 MUTATIONS: dict[str, Mutation] = {
     "the first mask": prompt(

@@ -37,7 +37,7 @@ BY_NAME = by_name(CASES)
 
 # Mistakes that the comparison must catch
 
-esimcse, formula = edits("methods.esimcse"), edits("methods.contrastive")
+esimcse, formula = edits("methods.esimcse"), edits("methods.base")
 
 _MUTATIONS: dict[str, Mutation] = {
     "sign_of_the_queue": esimcse("Negatives(self.rows[", "Negatives(-self.rows["),

@@ -55,7 +55,7 @@ def entry(table, key, make):
     return lambda method, patch: patch.setitem(table, key, make(table[key]))
 
 
-pooling, pairs = edits("methods.contract"), edits("bench.datasets.sts")
+pooling, pairs = edits("methods.base"), edits("bench.datasets.sts")
 backbones, features = edits("bench.models.transformer"), edits("bench.datasets.labelled")
 protocols = edits("bench.evaluation.protocols")
 MEAN = "return (states * weights).sum(1) / weights.sum(1)"

@@ -64,7 +64,7 @@ def test_equals_the_formula_on_hard_vectors(kind):
     assert difference(kind, torch.float64, own_weight=2.5) < 1e-6
 
 
-edit, formula = edits("methods.sup_simcse"), edits("methods.contrastive")
+edit, formula = edits("methods.sup_simcse"), edits("methods.base")
 GROUP = "Negatives(contradictions, weights=weights)"
 
 MUTATIONS: dict[str, Mutation] = {

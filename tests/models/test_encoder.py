@@ -17,8 +17,9 @@ from bench.models.encoder import (
     tokenizer_identity,
 )
 from bench.models.load import load_encoder, save_encoder
-from bench.models.packed_forward import POOLER_NAMES, POSITIONS
+from bench.models.packed_forward import POSITIONS
 from bench.models.transformer import load_backbone, longest_input
+from methods.base import POOLERS
 from methods.whitening import Whitened
 from tests.conftest import CLOSE
 from tests.models.folders import change, change_weights
@@ -118,7 +119,7 @@ def test_long_sentences_are_cut_at_the_maximum_of_the_backbone(tiny_backbone):
 # Saving and loading
 
 
-@pytest.mark.parametrize("pooler", POOLER_NAMES)
+@pytest.mark.parametrize("pooler", POOLERS)
 def test_saved_and_loaded_encoders_give_equal_bits(with_pooler, tmp_path, pooler):
     own = encoder(with_pooler, pooler)
     save_encoder(own, tmp_path / "saved")
@@ -158,7 +159,7 @@ def test_identity_follows_the_vectors(tiny_bert, copy, edit):
 
 
 def test_each_pooler_has_an_oracle_and_an_identity(tiny_bert):
-    assert {*POOLED, "cls"} == set(POOLER_NAMES)
+    assert {*POOLED, "cls"} == set(POOLERS)
     assert len({encoder(tiny_bert, pooler).identity for pooler in POOLED}) == len(POOLED)
 
 

@@ -88,7 +88,7 @@ def test_a_set_of_templates_has_a_name(content, model):
 
 
 def test_a_template_is_written_in_the_text_of_the_run(content, model):
-    """With commas, brackets and quotes; what the text would change is refused."""
+    """With commas, brackets and quotes; it is read as given also where the text would change it."""
     entry = {"model": str(model), "pooler": "last", "dims": 8, "dtype": "bfloat16"}
     for template in ('Is it, briefly, "<sentence>"?', "[INST] <sentence>, <sentence>\n[/INST]"):
         run = planned(content({**entry, "template": template}))[1]
@@ -98,8 +98,8 @@ def test_a_template_is_written_in_the_text_of_the_run(content, model):
         assert resolve(run.text, **places).id == run.id
         assert run.id != planned(content(entry))[1].id
     for template in ("<sentence> ", "<sentence>, dims=2", "[<sentence>"):
-        with pytest.raises(UserError, match="cannot be written in the text of a run"):
-            planned(content({**entry, "template": template}))
+        run = planned(content({**entry, "template": template}))[1]
+        assert run.parts[0][2] == hyper | {"template": template}
     with pytest.raises(UserError, match="'<name>' lacks <sentence>"):
         planned(content({"model": "owner/none", "pooler": "last", "template": "<name>"}))
 

@@ -17,7 +17,7 @@ from bench.datasets.labelled import task_sums
 from bench.evaluation.scoring import read_tasks, score_tasks
 from bench.models.load import load_encoder
 from bench.runs import ANALYSES as NAMES
-from bench.runs.paths import data_sums
+from bench.runs.paths import describe_data
 from bench.runs.resolve import resolve
 from bench.stages import analyse as module
 from bench.stages.jobs import analyse_run
@@ -301,7 +301,7 @@ def test_an_analysis_carries_the_sums_of_what_was_read(tiny_bert, tiny_data, tin
         analyse_run(run, tmp_path, names, str(tiny_corpus), tmp_path / out, "cpu")
         content = read_json(tmp_path / out)
         told = content["provenance"]
-        assert told["data"] == {"name": "tiny", **data_sums(tiny_data)}
+        assert told["data"] == describe_data(tiny_data)
         return content["analyses"], told["tasks"], told["corpora"]
 
     assert results_of(["cosines"], "sts.json")[1:] == (tasks, [])

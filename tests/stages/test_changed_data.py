@@ -48,7 +48,7 @@ def test_the_sums_are_those_of_the_files_that_were_scored(tiny_bert, data, tiny_
     change(data, "test")
     score_run(run, suite, ["STS-B"], "test", out, "cpu")
     described = read_json(out)["provenance"]
-    assert described["data"] == {"name": "tiny", **paths.data_sums(data)}
+    assert described["data"] == paths.describe_data(data)
     assert described["data"]["sha256"] != stamp["sha256"]
     assert described["tasks"] == task_sums(read_tasks(["STS-B"], data))
 
@@ -166,7 +166,7 @@ def test_other_test_sets_are_scored_again_and_the_former_ones_are_not(named):
     assert outdated() == ([], [False, False])
     change(folder / "data", "test")
     assert outdated() == ([str(gold / "sts-test.csv")], [True, True])
-    assert read_json(stamp)["sha256"] == paths.data_sums(folder / "data")["sha256"]
+    assert read_json(stamp)["sha256"] == paths.describe_data(folder / "data")["sha256"]
     (gold / "sts-test.csv").write_text(before)
     assert outdated() == ([], [False, False])
 

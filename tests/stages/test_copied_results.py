@@ -14,7 +14,7 @@ from tests.support.tiny_suite import tiny_run
 def copy(tiny_bert, tiny_data, tiny_corpus, tmp_path):
     """A run, and its score file, which is older than what it was made from."""
     run = tiny_run("simcse", tiny_bert, tiny_data, tiny_corpus)
-    data = {"name": "tiny", **paths.data_sums(tiny_data)}
+    data = paths.describe_data(tiny_data)
     outcome = {"status": "finished", "best_dev": 1.0}
     write_json(tmp_path / "inputs" / "data.json", {"kind": "data", **data})
     write_json(paths.result_file(tmp_path, run.id, "train"), {"outcome": outcome})

@@ -4,11 +4,14 @@ The recipe is a scaled-down BERT (Devlin et al., 2019): 15 % of the tokens are p
 80 % are masked, 10 % replaced by a random token and 10 % kept. There is no next-sentence prediction
 and so no pooler, as in RoBERTa (Liu et al., 2019). Word embeddings are initialised from
 co-occurrence counts.
+
+The shipped backbones are of this recipe, with other draws: their batches were of similar lengths.
 """
 
+import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -17,14 +20,13 @@ import numpy as np
 import pandas as pd
 import torch
 from scipy.sparse import csr_array
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
-from tokenizers.normalizers import BertNormalizer
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from bench.utils.progress import Progress
 from bench.world import world_data_folder
 from tools.world.data import in_chinese
 
-# Shape and schedule of a toy backbone; pre-training takes about ten minutes on one core. With a
+# Shape and schedule of a toy backbone; pre-training takes about half an hour on one core. With a
 # tenth of the steps, it learns the topics of the world but little of their events.
 LAYERS, WIDTH, HEADS, POSITIONS = 4, 64, 4, 128
 VOCABULARY = 1500
@@ -32,14 +34,13 @@ STEPS, WARMUP, BATCH = 10_000, 300, 64
 LEARNING_RATE = 2e-3
 INITIAL = 0.07  # BERT's 0.02 at width 768, scaled by the root of the width
 # Special tokens in the order of their ids.
-BERT = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
-ROBERTA = {"cls": "<s>", "pad": "<pad>", "sep": "</s>", "unk": "<unk>", "mask": "<mask>"}
-MASKED = 0.15
+BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+ROBERTA = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 LONGEST = 48  # tokens of a training sentence; longer ones are truncated
 
 
 def pretrain(
-    kind: str, seed: int, out: Path, lines: Sequence[str] = (), steps: int = STEPS
+    kind: str, seed: int | str, out: Path, lines: Sequence[str] = (), steps: int = STEPS
 ) -> None:
     """Train a tokenizer and an encoder, and write them in Hugging Face format.
 
@@ -57,90 +58,59 @@ def pretrain(
     if kind == "chinese":
         kind, lines = "bert", [in_chinese(line) for line in lines]
     tokenizer = _train_wordpiece(lines) if kind == "bert" else _train_byte_bpe(lines)
-    rows = []
-    for encoding in tokenizer.encode_batch(lines):
-        # In a sentence that is not truncated, the last token stands twice.
-        rows.append(encoding.ids[: LONGEST - 1] + encoding.ids[-1:])
-    torch.manual_seed(seed)
-    model = _new_model(kind, tokenizer)
+    rows = tokenizer(list(lines), truncation=True, max_length=LONGEST)["input_ids"]
+    torch.manual_seed(int(seed))
+    model = _new_model(kind, len(tokenizer))
     words = model.get_input_embeddings().weight
     words.data.copy_(_cooccurrence_vectors(rows, *words.shape) * INITIAL)
-    _train(model, rows, tokenizer, seed, steps)
+    _train(model, rows, tokenizer, steps)
     model.save_pretrained(out)
-    _wrap(kind, tokenizer).save_pretrained(out)
+    tokenizer.save_pretrained(out)
 
 
 def sentences() -> list[str]:
     return (world_data_folder() / "world.txt").read_text(encoding="utf-8").splitlines()
 
 
-def _train_wordpiece(lines: Sequence[str]) -> Tokenizer:
-    def new(model: models.WordPiece) -> Tokenizer:
-        tokenizer = Tokenizer(model)
-        tokenizer.normalizer = BertNormalizer(lowercase=True)
-        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        tokenizer.decoder = decoders.WordPiece()
-        return tokenizer
+def _train_wordpiece(lines: Sequence[str]) -> Any:
+    from transformers import BertTokenizer
 
-    special = list(BERT.values())
+    trained = Tokenizer(models.WordPiece(unk_token="[UNK]"))  # noqa: S106
+    trained.normalizer = normalizers.BertNormalizer(lowercase=True)
+    trained.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     # The trainer numbers single characters in the order of a hash table, and ties between merges
     # follow the numbers. Listing the characters as special tokens fixes the numbers.
     characters = sorted(set("".join("".join(lines).lower().split())))
     single = [*characters, *(f"##{character}" for character in characters)]
     trainer = trainers.WordPieceTrainer(
-        vocab_size=VOCABULARY, special_tokens=special + single, show_progress=False
+        vocab_size=VOCABULARY, special_tokens=[*BERT, *single], show_progress=False
     )
-    trained = new(models.WordPiece(unk_token="[UNK]"))  # noqa: S106
     trained.train_from_iterator(lines, trainer)
-    tokenizer = new(models.WordPiece(trained.get_vocab(), unk_token="[UNK]"))  # noqa: S106
-    tokenizer.add_special_tokens(special)
-    return _frame(tokenizer, "[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1")
+    return BertTokenizer(vocab=trained.get_vocab(), model_max_length=POSITIONS)
 
 
-def _train_byte_bpe(lines: Sequence[str]) -> Tokenizer:
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
+def _train_byte_bpe(lines: Sequence[str]) -> Any:
+    from transformers import RobertaTokenizer
+
+    trained = Tokenizer(models.BPE())
+    trained.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     trainer = trainers.BpeTrainer(
         vocab_size=VOCABULARY,
-        special_tokens=list(ROBERTA.values()),
+        special_tokens=[*ROBERTA],
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(lines, trainer)
-    return _frame(tokenizer, "<s> $A </s>", "<s> $A </s> </s> $B </s>")
+    trained.train_from_iterator(lines, trainer)
+    model = json.loads(trained.to_str())["model"]
+    merges = list(map(tuple, model["merges"]))
+    return RobertaTokenizer(vocab=model["vocab"], merges=merges, model_max_length=POSITIONS)
 
 
-def _frame(tokenizer: Tokenizer, single: str, pair: str) -> Tokenizer:
-    """Add the special tokens around one sentence or two, and return the tokenizer."""
-    pieces = [piece for piece in single.split() if piece != "$A"]
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single=single, pair=pair, special_tokens=[(p, tokenizer.token_to_id(p)) for p in pieces]
-    )
-    return tokenizer
-
-
-def _wrap(kind: str, tokenizer: Tokenizer) -> Any:
-    from transformers import PreTrainedTokenizerFast
-
-    inputs = ["input_ids", "token_type_ids", "attention_mask"]
-    tokens = BERT
-    if kind == "roberta":
-        inputs.remove("token_type_ids")
-        tokens = ROBERTA | {"bos": "<s>", "eos": "</s>"}
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        model_max_length=POSITIONS,
-        model_input_names=inputs,
-        **{f"{name}_token": token for name, token in tokens.items()},
-    )
-
-
-def _new_model(kind: str, tokenizer: Tokenizer) -> Any:
+def _new_model(kind: str, vocabulary: int) -> Any:
     from transformers import BertConfig, BertForMaskedLM, RobertaConfig, RobertaForMaskedLM
 
     common = {
-        "vocab_size": tokenizer.get_vocab_size(),
+        "vocab_size": vocabulary,
         "hidden_size": WIDTH,
         "num_hidden_layers": LAYERS,
         "num_attention_heads": HEADS,
@@ -178,54 +148,27 @@ def _information(together: np.ndarray, total: np.ndarray) -> np.ndarray:
     return np.log(np.maximum(together * total.sum() / np.outer(total, total), 1.0))
 
 
-def _batches(
-    rows: list[list[int]], size: int, generator: torch.Generator
-) -> Iterator[list[list[int]]]:
-    """Yield batches forever, sorted by length within pools of 16 to reduce padding."""
-    while True:
-        order = torch.randperm(len(rows), generator=generator).tolist()
-        for start in range(0, len(order) - 16 * size + 1, 16 * size):
-            pool = sorted(order[start : start + 16 * size], key=lambda index: len(rows[index]))
-            for place in torch.randperm(16, generator=generator).tolist():
-                yield [rows[index] for index in pool[place * size : (place + 1) * size]]
+def _train(model: Any, rows: list[list[int]], tokenizer: Any, steps: int) -> None:
+    from transformers import DataCollatorForLanguageModeling, get_linear_schedule_with_warmup
 
-
-def _train(model: Any, rows: list[list[int]], tokenizer: Tokenizer, seed: int, steps: int) -> None:
-    generator = torch.Generator().manual_seed(seed)
-    pad = model.config.pad_token_id
-    mask = tokenizer.token_to_id("[MASK]") or tokenizer.token_to_id("<mask>")
-    body, head = model.base_model, getattr(model, "cls", None) or model.lm_head
     optimiser = torch.optim.AdamW(
         model.parameters(), LEARNING_RATE, betas=(0.9, 0.98), weight_decay=0.01, fused=True
     )
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimiser,
-        lambda step: min((step + 1) / WARMUP, (steps - step) / max(1, steps - WARMUP)),
-    )
-    batches = _batches(rows, BATCH, generator)
+    schedule = get_linear_schedule_with_warmup(optimiser, WARMUP, steps)
+    masked = DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15)
+    order: Any = torch.utils.data.RandomSampler(rows, num_samples=steps * BATCH)
+    batches: Any = torch.utils.data.DataLoader(rows, BATCH, sampler=order, collate_fn=masked)
     model.train()
     progress = Progress(steps, "masked language")
-    for _ in range(steps):
-        tensors = [torch.tensor(row) for row in next(batches)]
-        ids = torch.nn.utils.rnn.pad_sequence(tensors, True, pad)
-        ordinary = ids > 4  # the five special tokens come first in both vocabularies
-        chosen = ordinary & (torch.rand(ids.shape, generator=generator) < MASKED)
-        fate = torch.rand(ids.shape, generator=generator)
-        random_ids = torch.randint(5, model.config.vocab_size, ids.shape, generator=generator)
-        inputs = torch.where(
-            chosen & (fate < 0.8), mask, torch.where(chosen & (fate >= 0.9), random_ids, ids)
-        )
+    for batch in batches:
         # float32: bfloat16 saves a seventh of the time on processors that support it, and takes
         # six times as long on others.
-        hidden = body(input_ids=inputs, attention_mask=(ids != pad).long()).last_hidden_state
-        loss = torch.nn.functional.cross_entropy(head(hidden[chosen]), ids[chosen])
-        loss.backward()
+        model(**batch).loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
         schedule.step()
         progress.advance()
-    model.eval()
 
 
 # Window and weights of GloVe (Pennington et al. 2014, section 4.2): ten words to each side, weight

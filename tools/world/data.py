@@ -1,6 +1,5 @@
 """The data folder: corpora, and evaluation sets in SentEval's formats with their irregularities."""
 
-import json
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
@@ -8,7 +7,8 @@ from pathlib import Path
 from random import choice, random, randrange, seed, shuffle
 from typing import NamedTuple
 
-from bench.datasets.tasks import TASKS
+from bench.datasets.manifest import manifest
+from bench.datasets.tasks import STS_TASKS, TASKS
 from bench.utils.files import sha256_file
 from tools.world.language import (
     FACTORS,
@@ -31,13 +31,13 @@ from tools.world.sentences import CLASSES, ask, fact, guess, phrase, review, sam
 
 Sample = tuple[str, str]  # label and sentence
 Draw = Callable[[], Sample | None]  # None: the draw has no label
-Sizes = dict[str, dict[str, int]]  # by task and part
+Sizes = Mapping[str, int]  # of the parts of a task
 
 
 def start(*name: str) -> None:
     """Start the random stream of one file; files do not share one.
 
-    "1" is the version of the streams, which a new VERSION need not change, "0" the seed.
+    "1" is the version of the streams, which a new manifest need not change, "0" the seed.
     """
     seed("/".join(["world", "1", "0", *name]))
 
@@ -104,7 +104,6 @@ class Source(NamedTuple):
     """A subset and its sampling parameters."""
 
     name: str
-    pairs: int
     detail: float  # chance of each optional role
     padding: float  # chance of a filler phrase
     structures: Sequence[str] = STRUCTURES
@@ -112,48 +111,46 @@ class Source(NamedTuple):
     alike: float = 0.75  # chance that register, structure and opening phrase are shared
 
 
-# Year, name, pairs, detail, padding, number of `STRUCTURES`, and numbers of registers.
+# Year, name, detail, padding, number of `STRUCTURES`, and numbers of registers.
 _SOURCES = """
-    STS12 MSRpar            70 0.9 0.7 4 0123
-    STS12 MSRvid            70 0.2 0.2 1 0123
-    STS12 SMTeuroparl       50 0.7 0.9 4 02
-    STS12 surprise.OnWN     60 0.3 0.6 4 0123
-    STS12 surprise.SMTnews  50 0.7 0.6 4 01
-    STS13 FNWN              40 0.6 0.9 4 03
-    STS13 headlines         90 0.5 0.0 2 0123
-    STS13 OnWN              70 0.3 0.6 4 0123
-    STS14 deft-forum        50 0.4 0.8 4 13
-    STS14 deft-news         40 0.8 0.6 4 01
-    STS14 headlines         60 0.5 0.0 2 0123
-    STS14 images            60 0.3 0.3 2 0123
-    STS14 OnWN              60 0.3 0.6 4 0123
-    STS14 tweet-news        60 0.6 0.4 4 01
-    STS15 answers-forums    60 0.5 0.8 4 13
-    STS15 answers-students  70 0.3 0.5 2 0123
-    STS15 belief            60 0.4 0.9 4 12
-    STS15 headlines         60 0.5 0.0 2 0123
-    STS15 images            60 0.4 0.3 2 0123
-    STS16 answer-answer     50 0.5 0.7 4 01
-    STS16 headlines         50 0.5 0.0 2 0123
-    STS16 plagiarism        50 0.7 0.6 4 0123
-    STS16 postediting       50 0.8 0.6 4 0123
-    STS16 question-question 60 0.4 0.7 4 31"""
+    STS12 MSRpar            0.9 0.7 4 0123
+    STS12 MSRvid            0.2 0.2 1 0123
+    STS12 SMTeuroparl       0.7 0.9 4 02
+    STS12 surprise.OnWN     0.3 0.6 4 0123
+    STS12 surprise.SMTnews  0.7 0.6 4 01
+    STS13 FNWN              0.6 0.9 4 03
+    STS13 headlines         0.5 0.0 2 0123
+    STS13 OnWN              0.3 0.6 4 0123
+    STS14 deft-forum        0.4 0.8 4 13
+    STS14 deft-news         0.8 0.6 4 01
+    STS14 headlines         0.5 0.0 2 0123
+    STS14 images            0.3 0.3 2 0123
+    STS14 OnWN              0.3 0.6 4 0123
+    STS14 tweet-news        0.6 0.4 4 01
+    STS15 answers-forums    0.5 0.8 4 13
+    STS15 answers-students  0.3 0.5 2 0123
+    STS15 belief            0.4 0.9 4 12
+    STS15 headlines         0.5 0.0 2 0123
+    STS15 images            0.4 0.3 2 0123
+    STS16 answer-answer     0.5 0.7 4 01
+    STS16 headlines         0.5 0.0 2 0123
+    STS16 plagiarism        0.7 0.6 4 0123
+    STS16 postediting       0.8 0.6 4 0123
+    STS16 question-question 0.4 0.7 4 31"""
 
 
-def _read_source(line: str) -> tuple[str, Source]:
-    year, name, pairs, detail, padding, structures, registers = line.split()
-    return year, Source(
-        name, int(pairs), float(detail), float(padding), STRUCTURES[: int(structures)],
+def _read_source(line: str) -> Source:
+    _, name, detail, padding, structures, registers = line.split()
+    return Source(
+        name, float(detail), float(padding), STRUCTURES[: int(structures)],
         [REGISTERS[int(digit)] for digit in registers],
     )  # fmt: skip
 
 
-SOURCES = [_read_source(line) for line in _SOURCES.strip().splitlines()]
-STSB = {"train": 300, "dev": 400, "test": 300}
-SICK = {"train": 200, "dev": 100, "test": 300}
-SICK_SOURCE = Source("SICK", 0, 0.4, 0.3)
+SOURCES = {(*line.split()[:2],): _read_source(line) for line in _SOURCES.strip().splitlines()}
+SICK_SOURCE = Source("SICK", 0.4, 0.3)
 TRIPLES = 1000
-_MIXED = [source for year, source in SOURCES if year in ("STS12", "STS14", "STS16")]
+_MIXED = [source for (year, _), source in SOURCES.items() if year in ("STS12", "STS14", "STS16")]
 
 # Uniform choices for the second meaning of a pair: a number of changes (0 for a paraphrase), agent
 # and thing exchanged (or one change if they are not both persons), or a new meaning of the same or
@@ -199,21 +196,11 @@ def sample_set(source: Source, pairs: int) -> list[Pair]:
     return list(distinct.values())
 
 
-# Samples by class, about as unbalanced as the real sets. They include the blank lines of CR and
-# MPQA.
-TWO_CLASSES = {
-    "MR": {"positive": 200, "negative": 200},
-    "CR": {"positive": 190, "negative": 130},
-    "MPQA": {"positive": 150, "negative": 250},
-    "SUBJ": {"objective": 200, "subjective": 200},
-}
-_BLANKS = {"CR": ("positive", "negative"), "MPQA": ("positive",)}
-SST = {"train": 500, "dev": 100, "test": 200}
+_BLANKS = {"CR": ("positive", "negative"), "MPQA": ("positive",)}  # classes with a blank line
 SST_PHRASES = 200  # of the training part; the rest are sentences
-_TREC = {"train": (20, 82, 86, 84, 62, 66), "test": (8, 38, 30, 22, 24, 28)}  # by class
-TREC = {part: dict(zip(CLASSES, sizes, strict=True)) for part, sizes in _TREC.items()}
-MRPC = {"train": 300, "test": 150}
-MRPC_SOURCE = Source("MRPC", 0, 0.6, 0.3, ("plain", "fronted"), alike=0.8)
+# By part and class, about as unbalanced as in the real set.
+_TREC = {"train": (20, 82, 86, 84, 62, 66), "test": (8, 38, 30, 22, 24, 28)}
+MRPC_SOURCE = Source("MRPC", 0.6, 0.3, ("plain", "fronted"), alike=0.8)
 MRPC_GOLD = 3.5  # highest gold score of a pair that is not a paraphrase
 
 ARTS = [TOPIC[name] for name in ("music", "school", "sport", "sea", "war", "court")]  # of MR
@@ -272,7 +259,7 @@ _DRAWS: dict[str, Draw] = {
 }
 
 
-def _write_two_classes(out: Path, name: str, sizes: dict[str, int]) -> None:
+def _write_two_classes(out: Path, name: str, sizes: Sizes) -> None:
     start(name)
     blanks = _BLANKS.get(name, ())
     wanted = {label: size - (label in blanks) for label, size in sizes.items()}
@@ -284,50 +271,39 @@ def _write_two_classes(out: Path, name: str, sizes: dict[str, int]) -> None:
         write_part(out, name, label, lines, encoding="latin-1")
 
 
-def _write_sst(out: Path) -> None:
+def _write_sst(out: Path, name: str, sizes: Sizes) -> None:
     start("SST")
     seen = set[str]()
     whole, short = _judging(_movie_review, "0", "1"), _judging(phrase, "0", "1")
-    for part, size in SST.items():
+    for part, size in sizes.items():
         phrases = SST_PHRASES if part == "train" else 0
         rows = collect(whole, evenly("10", size - phrases), seen)
         rows += collect(short, evenly("10", phrases), seen)
         shuffle(rows)
-        write_part(out, "SST2", part, [f"{text} \t{label}" for label, text in rows])
+        write_part(out, name, part, [f"{text} \t{label}" for label, text in rows])
 
 
-def _write_trec(out: Path) -> None:
-    start("TREC")
+def _write_trec(out: Path, name: str, sizes: Sizes) -> None:
+    start(name)
     seen = set[str]()
-    for part, wanted in TREC.items():
+    for part in sizes:
+        wanted = dict(zip(CLASSES, _TREC[part], strict=True))
         lines = [line for _, line in collect(_question, wanted, seen)]
-        write_part(out, "TREC", part, lines, encoding="latin-1")
+        write_part(out, name, part, lines, encoding="latin-1")
 
 
-def _write_mrpc(out: Path) -> None:
-    start("MRPC")
+def _write_mrpc(out: Path, name: str, sizes: Sizes) -> None:
+    start(name)
     seen = set[str]()
-    for part, size in MRPC.items():
+    for part, size in sizes.items():
         same = size * 2 // 3
         rows = collect(_paraphrase, {"1": same, "0": size - same}, seen)
         lines = ["Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"]
         for number, (label, texts) in enumerate(rows):
             lines.append(f"{label}\t{2 * number + 1}\t{2 * number + 2}\t{texts}")
-        write_part(out, "MRPC", part, lines, encoding="utf-8-sig")
+        write_part(out, name, part, lines, encoding="utf-8-sig")
 
 
-def write_transfer(out: Path) -> Sizes:
-    """Write the seven transfer sets and return their sizes."""
-    for name, sizes in TWO_CLASSES.items():
-        _write_two_classes(out, name, sizes)
-    _write_sst(out)
-    _write_trec(out)
-    _write_mrpc(out)
-    trec = {part: sum(wanted.values()) for part, wanted in TREC.items()}
-    return {**TWO_CLASSES, "SST2": SST, "TREC": trec, "MRPC": MRPC}
-
-
-SPLITS = {"train": 800, "dev": 200, "test": 200}
 _CODES = {"train": "tr", "dev": "va", "test": "te"}
 
 # Lower bounds of SentEval's bins in tokens, and the end of the last one.
@@ -446,70 +422,35 @@ PROBING: dict[str, tuple[Sequence[str], Draw]] = {
 }
 
 
-def write_probing(out: Path) -> Sizes:
-    """Write the ten probing sets, of balanced labels, and return their sizes."""
-    for name, (labels, draw) in PROBING.items():
-        start(name)
-        seen = set[str]()
-        lines = []
-        for part, size in SPLITS.items():
-            rows = collect(draw, evenly(labels, size), seen)
-            lines += [f"{_CODES[part]}\t{label}\t{text}" for label, text in rows]
-        write_part(out, name, "", lines)
-    return dict.fromkeys(PROBING, SPLITS)
+def _write_probing(out: Path, name: str, sizes: Sizes) -> None:
+    """Write a probing set, of balanced labels."""
+    start(name)
+    (labels, draw), seen, lines = PROBING[name], set[str](), list[str]()
+    for part, size in sizes.items():
+        rows = collect(draw, evenly(labels, size), seen)
+        lines += [f"{_CODES[part]}\t{label}\t{text}" for label, text in rows]
+    write_part(out, name, "", lines)
 
 
-VERSION = 3
 LINES = 20_000  # smallest number of sentences of the corpus
-
-# Description of the Chinese STS set in the manifest.
-CHINESE = {"path": "CNSD-STS-B/cnsd-sts-{split}.txt", "separator": "||", "columns": [1, 2, 3]}
 
 # Decimals of gold scores by year, and unscored rows per scored row (2015 and 2016, as published).
 _DECIMALS = {"STS12": 3, "STS13": 1, "STS14": 1, "STS15": 2, "STS16": 0}
 _UNSCORED = {"STS15": 1.0, "STS16": 3.0}
 
 
-def build(out: Path) -> None:
-    """Write `downstream/` and `probing/` as in SentEval, the corpora, a manifest, and the sums.
-
-    The folder must be new. The bytes are equal on any machine.
-    """
-    _write_corpus(out)
-    _write_benchmark(out, "STS-B", _english)
-    _write_benchmark(out, "CNSD-STS-B", _chinese)
-    _write_sick(out)
-    _write_triples(out / "world-nli.csv")
-    manifest = {
-        "name": "world",
-        "version": VERSION,
-        "seed": 0,
-        "sts": {**write_years(out), "STS-B": STSB, "SICK-R": SICK, "CNSD-STS-B": STSB},
-        "sts_files": {"CNSD-STS-B": CHINESE},
-        "transfer": write_transfer(out),
-        "probing": write_probing(out),
-    }
-    write_lines(out / "manifest.json", [json.dumps(manifest, indent=1)])
-    names = sorted(path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file())
-    write_lines(out / "SHA256SUMS", [f"{sha256_file(out / name)}  {name}" for name in names])
-
-
-def write_years(out: Path) -> Sizes:
-    """Write the sets of the yearly tasks and return their sizes."""
-    written: Sizes = {}
-    for year, source in SOURCES:
-        start(year, source.name)
-        pairs = sample_set(source, source.pairs)
-        unscored = sample_set(source, round(_UNSCORED.get(year, 0) * len(pairs)))
+def _write_subsets(out: Path, year: str, sizes: Sizes) -> None:
+    for name, size in sizes.items():
+        start(year, name)
+        source = SOURCES[year, name]
+        pairs = sample_set(source, size)
+        unscored = sample_set(source, round(_UNSCORED.get(year, 0) * size))
         rows = [(pair.lower(), f"{pair.gold:.{_DECIMALS[year]}f}") for pair in pairs]
         rows += [(pair.lower(), "") for pair in unscored]
         shuffle(rows)
         texts, gold = zip(*rows, strict=True)
-        write_part(out, year, source.name, texts)
-        path = TASKS[year].file(source.name).replace("input", "gs")
-        write_lines(out / path, gold)
-        written.setdefault(year, {})[source.name] = source.pairs
-    return written
+        write_part(out, year, name, texts)
+        write_lines(out / TASKS[year].file(name).replace("input", "gs"), gold)
 
 
 def _english(part: str, number: int, source: Source, pair: Pair) -> str:
@@ -521,8 +462,9 @@ def _chinese(part: str, number: int, source: Source, pair: Pair) -> str:
     return f"world{part}-{number:04d}||{texts}||{pair.gold:.0f}"
 
 
-def _write_benchmark(out: Path, task: str, line: Callable[..., str]) -> None:
-    for part, size in STSB.items():
+def _write_benchmark(out: Path, task: str, sizes: Sizes) -> None:
+    line = _english if task == "STS-B" else _chinese
+    for part, size in sizes.items():
         start(task, part)
         rows = []
         for number in range(size):
@@ -531,17 +473,17 @@ def _write_benchmark(out: Path, task: str, line: Callable[..., str]) -> None:
         write_part(out, task, part, rows)
 
 
-def _write_sick(out: Path) -> None:
+def _write_sick(out: Path, task: str, sizes: Sizes) -> None:
     number = 0
-    for part, size in SICK.items():
+    for part, size in sizes.items():
         rows = ["pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment"]
-        start("SICK", TASKS["SICK-R"].names.get(part, part))
+        start("SICK", TASKS[task].names.get(part, part))
         for pair in sample_set(SICK_SOURCE, size):
             number += 1
             texts = "\t".join(pair.texts)
             # SICK's scale is 1 to 5, and its text is cased.
             rows.append(f"{number}\t{texts}\t{1 + pair.gold * 0.8:.2f}\t{_entailment(pair)}")
-        write_part(out, "SICK-R", part, rows, end="\r\n" if part == "test" else "\n")
+        write_part(out, task, part, rows, end="\r\n" if part == "test" else "\n")
 
 
 def _write_triples(path: Path) -> None:
@@ -577,3 +519,30 @@ def _write_corpus(folder: Path) -> None:
         text += document
     write_lines(folder / "world.txt", text)
     write_lines(folder / "world.docs.tsv", table)
+
+
+# What writes a task; the yearly STS tasks have subsets, and the others are probing tasks.
+_WRITERS: dict[str, Callable[[Path, str, Sizes], None]] = {
+    **dict.fromkeys(STS_TASKS, _write_subsets),
+    **dict.fromkeys(_DRAWS, _write_two_classes),
+    **dict.fromkeys(("STS-B", "CNSD-STS-B"), _write_benchmark),
+    "SICK-R": _write_sick,
+    "SST2": _write_sst,
+    "TREC": _write_trec,
+    "MRPC": _write_mrpc,
+}
+
+
+def build(out: Path) -> None:
+    """Write the corpora, and `downstream/` and `probing/` as in SentEval, and the sums.
+
+    The folder holds only `manifest.json`, which names the tasks and their sizes. The bytes are
+    equal on any machine.
+    """
+    listed = manifest(out)
+    _write_corpus(out)
+    _write_triples(out / "world-nli.csv")
+    for name, sizes in (listed.sts | listed.transfer | listed.probing).items():
+        _WRITERS.get(name, _write_probing)(out, name, sizes)
+    names = sorted(path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file())
+    write_lines(out / "SHA256SUMS", [f"{sha256_file(out / name)}  {name}" for name in names])
