@@ -102,11 +102,9 @@ def test_the_printed_table_adds_up():
     assert sum(float(row[4]) for row in rows) == pytest.approx(float(total[3]), abs=0.05)
 
 
-def test_the_paper_suite_takes_at_most_40_hours_of_an_h200():
-    content = config.load(config.PAPERS[0])
-    planned = config.planned(content)
+def test_the_paper_suite_takes_at_most_40_hours_of_an_h200(paper_runs):
     a100, h100, h200, cpu = (
-        predict(planned, "test", name, NOTHING)["seconds"].sum() / 3600 for name in PEAKS
+        predict(paper_runs, "test", name, NOTHING)["seconds"].sum() / 3600 for name in PEAKS
     )
     assert 20 < h200 == h100 <= 40 < a100 < 1000 < cpu
 
