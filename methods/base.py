@@ -309,6 +309,8 @@ class HyperParameters(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _from_text(cls, value: Any, info: ValidationInfo) -> Any:
+        if not isinstance(value, bool | str):
+            return value  # in the way of every value of every run of a plan
         annotation = cls.model_fields[str(info.field_name)].annotation
         kinds = {annotation, *get_args(annotation)}
         if isinstance(value, bool) and bool not in kinds:  # pydantic would read it as 0 or 1

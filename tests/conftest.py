@@ -199,6 +199,14 @@ def world():
     return world_data_folder()
 
 
+@pytest.fixture(scope="session")
+def paper_runs():
+    """The planned runs of the paper suite."""
+    from bench.runs import config
+
+    return config.planned(config.load(config.PAPERS[0]))
+
+
 @pytest.fixture
 def global_state():
     """A training sets torch's threads and determinism; other tests should not see that."""

@@ -91,18 +91,14 @@ def _difference(first: np.ndarray, second: np.ndarray) -> Callable[[np.ndarray],
 
     def difference(counts: np.ndarray) -> float:
         of_gold, of_a, of_b = (_ranks(ties, counts) for ties in columns)
-        return _correlation(of_gold, of_a, counts) - _correlation(of_gold, of_b, counts)
+        return float(counts @ (of_gold * (of_a - of_b)))
 
     return difference
 
 
 def _ranks(ties: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Mean rank of each item in a resample that has it `counts` times, up to a constant; `ties` are
-    the places of the distinct values, in order."""
+    """Mean rank of each item in a resample that has it `counts` times, standardised so that sums of
+    products are correlations; `ties` are the places of the distinct values, in order."""
     sizes = np.bincount(ties, counts)
-    return (sizes.cumsum() - sizes / 2)[ties]
-
-
-def _correlation(x: np.ndarray, y: np.ndarray, counts: np.ndarray) -> float:
-    (of_x, of_both), (_, of_y) = np.cov(x, y, fweights=counts)
-    return float(of_both / sqrt(of_x * of_y))
+    ranks = sizes.cumsum() - (sizes + sizes.sum()) / 2
+    return (ranks / sqrt(sizes @ ranks**2))[ties]

@@ -1,5 +1,6 @@
 """The papers' figures as figures.yaml describes them."""
 
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -77,6 +78,7 @@ class _Figures(StrictModel):
     figures: list[PaperFigure]
 
 
+@cache
 def load_figures(path: Path = FOLDER / "figures.yaml") -> list[PaperFigure]:
     """The figures in the order of the file."""
     return validated(_Figures, yaml.safe_load(path.read_text(encoding="utf-8"))).figures

@@ -3,6 +3,7 @@ breach is noticed."""
 
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -205,7 +206,9 @@ BREACHES = [
 
 
 @pytest.mark.parametrize(("edits", "clause", "said"), BREACHES)
-def test_a_breach_is_noticed_by_its_clause(edits, clause, said, trial):
+def test_a_breach_is_noticed_by_its_clause(edits, clause, said, trial, monkeypatch):
+    if "set of strings" not in said:  # which alone needs another process, with another hash seed
+        monkeypatch.setattr(contract, "ProcessPoolExecutor", lambda *_: ThreadPoolExecutor(1))
     with pytest.raises(BaseException, match=said) as raised:
         getattr(contract, f"test_{clause}")(trial(changed(*edits)))
     assert "\n" not in str(raised.value)

@@ -18,7 +18,6 @@ from bench.datasets.metrics import PRINTED
 from bench.judge.world import SCORES, SEEDS
 from bench.registry.methods import method_class
 from bench.reported.audit import findings
-from bench.runs import config
 from bench.runs.plan import read_plan
 from bench.stages.cost import ALL, UTILISATION, predict, work_of
 from tests.support.printed_numbers import mapped
@@ -50,11 +49,6 @@ def no_local_data(monkeypatch):
     monkeypatch.delenv("BENCH_MODELS", raising=False)
 
 
-@pytest.fixture
-def planned():
-    return config.planned(config.load(config.PAPERS[0]))
-
-
 def says(*pieces):
     """Each piece stands by itself: `5 of the 50` is no part of `15 of the 50`."""
     alone = [rf"(?<![\d.,+-]){re.escape(piece)}(?!\d)" for piece in pieces]
@@ -72,10 +66,10 @@ def test_draws_by_making_all_of_them():
         assert ranging(3, values, least) == pytest.approx(fmean(width >= least for width in widths))
 
 
-def test_gains_and_the_seeds_that_are_planned(planned):
+def test_gains_and_the_seeds_that_are_planned(paper_runs):
     """The controls are planned, too."""
     runs = {}
-    for run in planned:
+    for run in paper_runs:
         runs.setdefault((run.text, run.backbone), set()).add(run.seed)
     enough = Counter()
     # A gain is paired by seed: what counts are the seeds that both methods have.
@@ -95,7 +89,7 @@ def test_gains_and_the_seeds_that_are_planned(planned):
         f"enough for {enough[0]} of the {len(AVERAGES)} if runs share nothing, "
         f"for {enough[0.5]} at a correlation of 0.5 and for {enough[0.9]} at 0.9",
     )
-    names = {(run.method, run.backbone) for run in planned}
+    names = {(run.method, run.backbone) for run in paper_runs}
     assert {(control_of(name)[0], name) for name in BACKBONES} <= names
 
 
@@ -175,8 +169,8 @@ def test_the_audit():
     )
 
 
-def test_the_predicted_hours(planned):
-    prediction = predict(work_of(planned), "test", "h200")
+def test_the_predicted_hours(paper_runs):
+    prediction = predict(work_of(paper_runs), "test", "h200")
     runs = Counter()
     for (_, stage), (count, *_) in prediction.items():
         runs[stage] += int(count)

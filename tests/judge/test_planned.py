@@ -28,19 +28,23 @@ from tests.support.synthetic_suite import seeds, write_suite
 from tests.support.tiny_tasks import Words, write_tasks
 
 ROOT = Path(__file__).parents[2]
-PLANS = [config.plan(config.load(path)) for path in config.PAPERS]
 
 
 @pytest.fixture(scope="module")
-def suite():
+def plans():
+    return [config.plan(config.load(path)) for path in config.PAPERS]
+
+
+@pytest.fixture(scope="module")
+def suite(plans):
     """The suites of the papers, in which nothing has run."""
-    runs = [RunResults(run) for plan in PLANS for run in plan.runs]
+    runs = [RunResults(run) for plan in plans for run in plan.runs]
     return SuiteResults(Plan(suite="s", data="senteval", runs=[]), runs)
 
 
 @pytest.fixture(scope="module")
-def rows():
-    return planned_rows(PLANS)
+def rows(plans):
+    return planned_rows(plans)
 
 
 @pytest.fixture(scope="module")

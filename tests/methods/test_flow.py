@@ -173,7 +173,7 @@ def test_training_equals_plain_loops(start, calm):
 )
 def test_mistakes_in_the_training_are_seen(old, new, monkeypatch):
     edit(old, new)(None, monkeypatch)
-    assert max(learned_otherwise(*case) for case in STARTS) > 1e-4
+    assert any(learned_otherwise(*case) > 1e-4 for case in STARTS)
 
 
 @pytest.mark.parametrize(

@@ -75,17 +75,16 @@ def test_noise_of_another_power_of_two_has_the_same_bits(dtype):
 
 
 @DTYPES
-@pytest.mark.parametrize("case", [*CASES, *test_dclr.CASES], ids=attrgetter("name"))
-def test_a_zero_vector_gives_finite_numbers(case, dtype):
-    method = case.build()
-    for index in STEPS:
-        leaves = batch("random", index).leaves(dtype)
-        with torch.no_grad():
-            for leaf in leaves:
-                leaf[1] = 0
-        loss, gradients = method_step(method, leaves, index)
-        assert torch.isfinite(loss)
-        assert all(torch.isfinite(gradient).all() for gradient in gradients)
+def test_a_zero_vector_gives_finite_numbers(dtype):
+    for case in (*CASES, *test_dclr.CASES):
+        method = case.build()
+        for index in STEPS:
+            leaves = batch("random", index).leaves(dtype)
+            with torch.no_grad():
+                for leaf in leaves:
+                    leaf[1] = 0
+            loss, gradients = method_step(method, leaves, index)
+            assert all(torch.isfinite(found).all() for found in (loss, *gradients)), case.name
 
 
 REMEMBERING = [BY_NAME["is-cse-official"], test_esimcse.BY_NAME["esimcse"]]

@@ -20,11 +20,13 @@ Candidate = tuple[float, Tensor]  # weight in the denominator, vector
 
 
 def unit(u: Tensor) -> Tensor:
-    return u / (u @ u).sqrt()
+    """A vector, or each row, with length 1."""
+    return u / (u * u).sum(-1, keepdim=True).sqrt()
 
 
 def similarity(u: Tensor, v: Tensor) -> Tensor:
-    return unit(u) @ unit(v)
+    """The cosine of a vector with another one, or with each row."""
+    return unit(v) @ unit(u)
 
 
 def log_sum(scores: Batch, weights: Sequence[float] | None = None) -> Tensor:
@@ -47,8 +49,8 @@ def infonce(
     losses = []
     for i in range(len(h)):
         more = extra[i] if extra else []
-        candidates = [*p, *(vector for _, vector in more)]
-        scores = [similarity(h[i], vector) / t for vector in candidates]
+        candidates = torch.stack([*p, *(vector for _, vector in more)])
+        scores = similarity(h[i], candidates) / t
         weights = [1.0] * len(p) + [weight for weight, _ in more]
         losses.append(log_sum(scores, weights) - scores[i])
     return sum(losses) / len(h)

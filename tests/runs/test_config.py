@@ -208,10 +208,9 @@ def test_shipped_suites_resolve_without_network(path, tiny_bert, tmp_path, monke
     assert suites.load(tmp_path / "config.yaml") == made
 
 
-def test_the_paper_suite_covers_the_papers():
-    planned = suites.planned(suites.load(suites.PAPERS[0]))
-    assert not any(run.recipe_changes for run in planned)  # its runs are the papers', unchanged
-    seeds = Counter((run.text, run.backbone) for run in planned if run.trained)
+def test_the_paper_suite_covers_the_papers(paper_runs):
+    assert not any(run.recipe_changes for run in paper_runs)  # the papers', unchanged
+    seeds = Counter((run.text, run.backbone) for run in paper_runs if run.trained)
     for text in ("simcse", "gs-infonce", "is-cse"):
         assert all(seeds[f"{text}@paper", name] for name in SEEDS)
     for text in ("simcse", "gs-infonce", "is-cse", "sscl", "sscl[positive=self]"):

@@ -149,9 +149,8 @@ def test_the_printed_table_adds_up():
         assert hours == pytest.approx(float(total[2 if place == 2 else -2]), abs=0.05)
 
 
-def test_the_paper_suite_takes_at_most_70_hours_of_a_gpu_of_today():
-    planned = config.planned(config.load(config.PAPERS[0]))
-    a100, h100, h200, cpu = (predict(work_of(planned), "test", name)[ALL][2:] for name in PEAKS)
+def test_the_paper_suite_takes_at_most_70_hours_of_a_gpu_of_today(paper_runs):
+    a100, h100, h200, cpu = (predict(work_of(paper_runs), "test", name)[ALL][2:] for name in PEAKS)
     assert 40 < h200[0] < h200[1] < h100[0] == h100[1] < 70 < a100[0] < 1000 < cpu[0]
 
 

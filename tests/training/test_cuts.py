@@ -57,7 +57,9 @@ def pooled_by_hand(folder, layers, text, pooler):
 # Layers
 
 
-@pytest.mark.parametrize("layers", [1, 4])
+@pytest.mark.parametrize(
+    ("tiny_backbone", "layers"), [("bert", 1), ("roberta", 4)], indirect=["tiny_backbone"]
+)
 @pytest.mark.parametrize("pooler", POOLED)
 def test_the_first_layers_are_those_of_the_whole_model(tiny_backbone, layers, pooler):
     model, tokenizer = load_backbone(tiny_backbone)
