@@ -72,7 +72,7 @@ SQUARES = "scatter(vectors, centre)"
         ("projection", "-(weight @ centre)", "weight @ centre"),
         ("projection", "-(weight @ centre)", "torch.zeros(len(weight)).double()"),
         ("projection", "if centred:", "if not centred:"),
-        ("contract", "total += moved", "total = moved"),  # a chunk replaces the others
+        ("base", "total += moved", "total = moved"),  # a chunk replaces the others
     ],
 )
 @pytest.mark.usefixtures("small_chunks")

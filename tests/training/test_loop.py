@@ -16,6 +16,7 @@ from bench.datasets import sts
 from bench.evaluation.scoring import score_tasks
 from bench.models.load import load_encoder
 from bench.runs.run import Recipe, Run
+from bench.training import optimiser
 from bench.training.context import Head, RunContext
 from bench.training.loop import batches, train
 from bench.training.optimiser import (
@@ -127,7 +128,7 @@ def test_masks_depend_on_the_step_alone(train_tiny):
     for text, drawn in (("simcse", 7), ("gs-infonce", 0)):
         with pytest.MonkeyPatch.context() as patch:
             seen.append(Seen(patch))
-            patch.setattr(torch.optim.AdamW, "step", lambda self, drawn=drawn: torch.rand(drawn))
+            patch.setattr(optimiser._AdamW, "step", lambda self, drawn=drawn: torch.rand(drawn))
             script_dev(patch, [1.0] * 3)
             train_tiny(text, fresh=True, dropout=0.1)
     for found, expected in zip(*(method.vectors for method in seen), strict=True):
