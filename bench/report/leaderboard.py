@@ -208,10 +208,11 @@ def show_leaderboards(judged: Judged, form: str, rows: Iterable[SystemRow]) -> s
     texts, frames = [], {}
     for board in shown_boards(judged):
         on_board = [row for row in chosen if row.board == board.name]
-        if on_board:
-            texts.append(in_format(judged, board, on_board, form).rstrip())
+        if on_board and form == "csv":
             frames[board.name] = frame(judged, board.name, on_board)
-    if form == "csv" and frames:
+        elif on_board:
+            texts.append(in_format(judged, board, on_board, form).rstrip())
+    if frames:
         import pandas as pd
 
         whole = pd.concat(frames, names=["board"]).reset_index(level="board").convert_dtypes()
