@@ -47,8 +47,8 @@ PLACES = {"N": "1"} | dict.fromkeys(
 PLACES |= {"my-profile": "profiles/slurm", "X": "examples/suite.yaml"}
 # Programs that are not the project's; their commands are not tried.
 OTHERS = {
-    "cd", "cp", "echo", "export", "grep", "jupyter", "mteb", "nvidia-cuda-mps-control", "pgrep", "pip",
-    "pkill", "pre-commit", "source",
+    "cd", "cp", "echo", "export", "grep", "jupyter", "mteb", "nvidia-cuda-mps-control", "pgrep",
+    "pip", "pkill", "pre-commit", "source",
 }  # fmt: skip
 OTHERS |= {"tail"}
 # Commands that are parsed and not run, and why. Of the others, those on a suite of the tutorial are
