@@ -24,7 +24,7 @@ TASKS = (*STS_TASKS, "Avg")
 # are 50, drawn without replacement.
 MOST_GROWN, MOST_PUBLIC = 150, 20
 ADDED = 20  # beyond the planned ones, in `at_the_edge`
-DOCUMENT = Path(__file__).parents[2] / "docs" / "statistics.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "error-rates.md"
 
 
 class Answers(NamedTuple):
