@@ -34,8 +34,7 @@ Draw = int | str | None
 BySeed = Mapping[Draw, float]
 Seeds = AbstractSet[Draw]
 
-
-UNTESTED: tuple[Pairing, ...] = ("deterministic", "templates")
+UNTESTED: tuple[Pairing, ...] = ("deterministic", "templates")  # they count in no family
 
 
 def has_templates(scores: BySeed) -> bool:

@@ -472,19 +472,19 @@ class Model:
 
     def check(self) -> None:
         """Refuse what shows before weights are loaded; a model of the hub is fetched."""
-        if not self.is_function:
+        if self.is_function:
+            self._function()
+        else:
             readable(str(self.source), self.pooler, self.prompt, self.template, self.dtype)
-            return
+
+    def _function(self) -> Any:
+        """The function, or the method `encode` of an object, as of a SentenceTransformer. What is
+        named is imported from Python's path or the present folder."""
         unusable = replace(self, dims=None, normalize=False).options
         if unusable:
             raise UserError(
                 f"'{self.name}' is a function; it takes only dims and normalize, omit {unusable[0]}"
             )
-        self._function()
-
-    def _function(self) -> Any:
-        """The function, or the method `encode` of an object, as of a SentenceTransformer. What is
-        named is imported from Python's path or the present folder."""
         found: Any = self.source
         if isinstance(found, str):
             module, _, path = found.partition(":")
@@ -509,7 +509,6 @@ class Model:
     def load(self, device: str) -> Encoder:
         if not self.is_function:
             return load_encoder(str(self.source), **self._given, device=device)
-        self.check()
         return shaped(FunctionEncoder(self._function(), self.name), self.dims, self.normalize)
 
 

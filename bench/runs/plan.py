@@ -147,10 +147,9 @@ def named(text: str, runs: Sequence[PlannedRun]) -> list[PlannedRun]:
     """The runs whose method, and setting if the text has one, a text names.
 
     An outside encoder is named by its label. Any other run is named by its method, or by its label,
-    of which case makes no difference; of methods, spaces, the order of keys and
-    ingredients, the spelling of numbers, and keys that change nothing make no difference. A run of
-    a method or backbone that is not here any more is named as in the plan. `UserError` gives the
-    nearest names.
+    of which case makes no difference. In methods, spaces, the order of keys and ingredients, the
+    spelling of numbers, and keys that change nothing make no difference. A run of a method or
+    backbone that is not here any more is named as in the plan. `UserError` gives the nearest names.
     """
     labels = {run.label for run in runs if run.outside}
     if text in labels:
