@@ -40,6 +40,16 @@ def __dir__() -> list[str]:
     return __all__
 
 
+def _judged(suite: Any) -> Any:
+    """A suite as `read_suite` returns it; refuse anything else, such as its folder."""
+    from bench.judged.rows import Judged
+    from bench.utils.errors import UserError
+
+    if not isinstance(suite, Judged):
+        raise UserError(f"{suite!r} is not a suite; pass what read_suite returns for its folder")
+    return suite
+
+
 def printed() -> Any:
     """Return every printed number of the papers with its place in print and the run that it is
     compared with.
@@ -72,7 +82,7 @@ def verdicts(suite: Any) -> Any:
     """
     from bench.report.tables import number_frame
 
-    return number_frame(suite.numbers)
+    return number_frame(_judged(suite).numbers)
 
 
 def leaderboard(suite: Any, board: str = "sts") -> Any:
@@ -95,7 +105,7 @@ def leaderboard(suite: Any, board: str = "sts") -> Any:
     """
     from bench.report.leaderboard import frame
 
-    return frame(suite, board)
+    return frame(_judged(suite), board)
 
 
 def against(
@@ -128,5 +138,5 @@ def against(
 
     methods = [methods] if isinstance(methods, str) else methods
     backbones = [backbones] if isinstance(backbones, str) else backbones
-    pairs = compared(suite, baseline, methods, backbones)
+    pairs = compared(_judged(suite), baseline, methods, backbones)
     return pairs_frame(pairs), claims_frame(pairs)

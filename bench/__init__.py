@@ -62,12 +62,16 @@ def score(
     import tempfile
 
     from bench.datasets.metrics import check_probe_seeds
+    from bench.evaluation.classifier import MODES
     from bench.evaluation.scoring import read_tasks
     from bench.models.load import Model
     from bench.runs import paths
     from bench.stages.device import lease
     from bench.stages.jobs import evaluate
+    from bench.utils.errors import UserError, did_you_mean
 
+    if mode not in MODES:
+        raise UserError(f"unknown mode '{mode}'{did_you_mean(mode, MODES)}")
     names = [tasks] if isinstance(tasks, str) else tasks
     probe_seeds = check_probe_seeds(list(probe_seeds))
     folder = paths.data_folder(data)

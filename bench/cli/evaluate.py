@@ -4,6 +4,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
+from textwrap import fill
+from types import MappingProxyType
 from typing import Annotated, Any
 
 from bench.cli.parameters import (
@@ -39,36 +41,40 @@ TABLES = [
     for name, tasks in GROUPS.items()
     if name != "all"
 ]
+_NAME_WIDTH = 60  # letters in a line of a name in the terminal
 # Of the table, and what tabulate calls them.
 FORMATS = {"plain": "plain", "markdown": "pipe", "latex": "", "csv": ""}
 
 
-def score_tables(by_label: Mapping[str, Sequence[dict[str, Any]]], form: str = "plain") -> str:
+def score_tables(
+    by_label: Mapping[str, Sequence[dict[str, Any]]],
+    form: str = "plain",
+    sets: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> str:
     """Tables by group of tasks (STS, transfer, probing, ...), as in the papers.
 
     One encoder has a table per group, with a row per metric and split; several have one per group
-    and metric on the test split, with a row each. Another table says how scores vary over the
-    seeds of the classifiers, if there are several. CSV has a line per score, with all digits.
-    `by_label` has the records of each encoder; `form` is one of `FORMATS`.
+    and metric on the test split, with a row each, and so have statistics over seeds of the
+    classifiers and over templates. CSV has a line per score, with all digits. `by_label` has the
+    records of each encoder; `form` is one of `FORMATS`; `sets` has the labels of the encoders of
+    each set of templates.
     """
     import pandas as pd
 
     from bench.report.formats import latex, text_table
 
-    lines = [{"model": name} | record for name, records in by_label.items() for record in records]
+    lines = [{"model": label} | record for label, records in by_label.items() for record in records]
     scores = pd.DataFrame(lines)
     if form == "csv":
         columns = ["model", "task", "split", "metric", "aggregation", "value"]
         return scores.to_csv(columns=columns, index=False).strip()
+    statistics = _statistics(scores, sets)
+    is_one = len(by_label) == 1 and statistics.empty
+    scores = pd.concat([scores[~scores["aggregation"].str.contains(PROBE_SEED)], statistics])
     titles = scores["metric"] + " " + scores["split"] + " " + scores["aggregation"]
     scores["title"] = titles.str.removesuffix(" all")
-    whole = scores["title"].str.replace(f" {PROBE_SEED}.*", "", regex=True)
-    spread = scores.groupby(["model", "task", whole], sort=False)["value"].agg(
-        classifier_seeds="size", mean="mean", sd="std", min="min", max="max"
-    )
-    spread = spread.query("classifier_seeds > 1")
-    by, row, scores = "model", "title", scores[scores["title"] == whole]
-    if len(by_label) > 1:
+    by, row = "model", "title"
+    if not is_one:
         # Each test score, not the mean of its parts.
         by, row, scores = row, by, scores[scores["title"].str.endswith("test")]
     # Tasks that a data folder defines (`sts:NAME`, `probing:NAME`) come last.
@@ -88,34 +94,38 @@ def score_tables(by_label: Mapping[str, Sequence[dict[str, Any]]], form: str = "
                 shown = text_table(rows, tasks)
                 tables.append(latex(shown, f"Scores in points: {title}", label))
                 continue
+            if form == "plain":
+                table.index = table.index.map(lambda name: fill(name, _NAME_WIDTH))
             text = table.to_markdown(
                 tablefmt=FORMATS[form],
                 disable_numparse=True,
                 colalign=["left", *["right"] * len(table.columns)],
             )
             tables.append(text)
-    if len(spread):
-        spread = spread.reset_index()
-        tables.append(spread.to_markdown(tablefmt=FORMATS[form], index=False, floatfmt=".2f"))
     return "\n\n".join(tables)
 
 
-def over_templates(
-    by_label: Mapping[str, Sequence[dict[str, Any]]], sets: Mapping[str, Sequence[str]]
-) -> dict[str, list[dict[str, Any]]]:
-    """Mean, standard deviation, least and greatest score over each set of templates, in the form
-    of records. `sets` has the labels of its members, all of which are scored."""
+def _statistics(scores: Any, sets: Mapping[str, Sequence[str]]) -> Any:
+    """Mean, standard deviation, least and greatest of each score over the seeds of the classifiers,
+    and over the templates of each set whose members are all scored."""
     import pandas as pd
 
-    rows: dict[str, list[dict[str, Any]]] = {}
-    for name, members in sets.items():
-        if all(member in by_label for member in members):
-            scores = pd.concat([pd.DataFrame(by_label[member]) for member in members])
-            cells = scores.groupby(["task", "split", "metric", "aggregation"], sort=False)["value"]
-            for statistic in ("mean", "std", "min", "max"):
-                found = cells.agg(statistic).reset_index()
-                rows[f"{name}, {statistic}"] = found.to_dict("records")
-    return rows
+    probed = scores.assign(
+        model=scores["model"] + ", classifier seeds",
+        aggregation=scores["aggregation"].str.replace(f"{PROBE_SEED}.*", "all", regex=True),
+    )
+    scores = scores[~scores["aggregation"].str.contains(PROBE_SEED)]
+    set_of = dict[str, str]()
+    for label, members in sets.items():
+        if {*scores["model"]} >= {*members}:
+            set_of |= dict.fromkeys(members, label)
+    prompted = scores.assign(model=scores["model"].map(set_of))
+    keys = ["model", "task", "split", "metric", "aggregation"]
+    cells = pd.concat([probed, prompted]).groupby(keys, sort=False)["value"]
+    statistics = cells.agg(["mean", "std", "min", "max"])[cells.size() > 1]
+    lines = statistics.rename_axis(columns="statistic").stack().reset_index(name="value")
+    lines["model"] += ", " + lines["statistic"]
+    return lines
 
 
 @command()
@@ -184,7 +194,7 @@ def evaluate(
                 models, task_names, mode, folder, out, device, probe_seeds
             )
     if by_label:
-        print(score_tables(by_label | over_templates(by_label, sets), form))
+        print(score_tables(by_label, form, sets))
     for error in errors:
         print(f"error: {error}", file=sys.stderr)
     return 2 if errors else 0

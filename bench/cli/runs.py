@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from contextlib import suppress
+from contextlib import redirect_stderr, suppress
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -85,7 +86,8 @@ def run(
     if suite.startswith("-"):
         raise UserError(f"name the configuration before {suite}: run FILE.yaml {suite} ...")
     file = Path(suite) if Path(suite).suffix or Path(suite).is_file() else _shipped(suite)
-    with errors_of(f"configuration {file}"):  # to which Snakemake would add a traceback
+    # Snakemake would add a traceback to an error, and prints the warnings.
+    with errors_of(f"configuration {file}"), redirect_stderr(StringIO()):
         configurations.planned(configurations.validate(configurations.read(file)))
     return run_workflow(file, options or [])
 

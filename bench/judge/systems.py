@@ -110,6 +110,7 @@ def _system(
         name=shown_name(results[0]),
         own=is_own(first),
         n=len(results) - unfinished.total(),
+        over_templates=bool(first.template),
         diverged=bool(diverged(results)),
         remark="; ".join(remarks),
         seen=100 * scored.share("seen", board.planned.tasks),

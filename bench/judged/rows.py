@@ -256,7 +256,8 @@ class SystemRow(JudgedRow):
     labelled: bool  # whether it is trained with labels
     outside: bool  # whether the suite has not trained it
     own: bool  # whether it is a user's own method, which has no setting
-    n: int  # finished seeds
+    n: int  # finished seeds, or templates
+    over_templates: bool  # whether it is a mean over templates
     diverged: bool  # whether a seed diverged
     remark: str  # why runs have no scores, and what share of test items has sentences in the corpus
     seen: Known  # that share in percent, of all tasks
