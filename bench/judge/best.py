@@ -26,7 +26,7 @@ def with_standings(
     suite: SuiteResults, board: BoardRow, rows: Sequence[SystemRow], level: float = LEVEL
 ) -> list[SystemRow]:
     """Systems with their standings in the columns of their board, each among those of its backbone.
-    Controls that are trained with labels have none."""
+    Controls that are trained with labels, and means over templates, have none."""
     results = {result.run.id: result for result in suite.runs}
     # Systems without a backbone stand beside those of the only one.
     several = len({row.backbone for row in rows} - {NO_BACKBONE}) > 1
@@ -37,10 +37,9 @@ def with_standings(
             of_row = [results[run] for run in row.runs]
             scores = scores_by_seed(of_row, board.whole, task)
             firsts[task][row.runs] = first_seeds(of_row, board.whole, task)
-            if scores and not row.labelled:
+            if scores and not (row.labelled or has_templates(scores)):
                 is_tested = None in scores or len(scores) >= FEWEST_SEEDS
-                if row.diverged or has_templates(scores):
-                    is_tested = False
+                is_tested = is_tested and not row.diverged
                 columns[several and row.backbone, task][row.runs] = scores if is_tested else {}
     found: dict[tuple[str, ...], dict[str, Standing]] = defaultdict(dict)
     for (_, task), systems in columns.items():

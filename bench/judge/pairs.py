@@ -215,7 +215,7 @@ def _decide(pair: PairedDifferences, p_adjusted: float, share: float) -> Decisio
     if pair.diverged:
         return Decision("undecided", pair.diverged)
     if pair.kind == "templates":
-        return Decision("undecided", _over_templates(pair, share))
+        return Decision("by template", _over_templates(pair, share))
     word: Word = "better" if pair.mean > 0 else "worse"
     if pair.kind in ("items", "deterministic"):
         word = "higher" if pair.mean > 0 else "lower"

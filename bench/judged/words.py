@@ -62,11 +62,12 @@ WORLD_WORDS: dict[Kind, str] = {
 # --- The comparison of a method with a baseline ---
 
 # Better and worse hold at other seeds. Of two systems without seeds, higher and lower hold on other
-# test items, and say nothing of another training.
-Word = Literal["better", "worse", "higher", "lower", "undecided"]
+# test items, and say nothing of another training. Nothing is tested over templates.
+Word = Literal["better", "worse", "higher", "lower", "by template", "undecided"]
 
 COMPARISON_SYMBOLS: dict[Word, str] = {
-    "better": "↑", "worse": "↓", "higher": "△", "lower": "▽", "undecided": "?"
+    "better": "↑", "worse": "↓", "higher": "△", "lower": "▽", "by template": "#",
+    "undecided": "?",
 }  # fmt: skip
 
 # The standing of a system in a column of a leaderboard: the best, one that cannot be told from it,

@@ -65,7 +65,7 @@ def _shown(pairs: Sequence[PairRow]) -> TextTable:
 def line_of(pair: PairRow) -> dict[str, str]:
     """A comparison as texts, by column."""
     verdict = f"{COMPARISON_SYMBOLS[pair.verdict]} {pair.verdict}"
-    if pair.verdict == "undecided":
+    if pair.verdict in ("undecided", "by template"):
         verdict += f": {pair.reason}"
     return {
         "Backbone": pair.backbone,

@@ -37,7 +37,7 @@ def test_it_is_compared_by_template_without_a_verdict(others, baseline, differen
     (pair,) = (x for x in against(suite(*A, *others), baseline) if x.task == "STS-B")
     assert pair.differences == pytest.approx(differences)
     assert (pair.kind, pair.verdict, pair.p, pair.half_width) == (
-        "templates", "undecided", None, None,
+        "templates", "by template", None, None,
     )  # fmt: skip
     assert reason in pair.reason
 

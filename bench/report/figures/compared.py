@@ -257,7 +257,9 @@ def versus_figure(heading: Heading, pairs: Sequence[PairRow]) -> Figure:
         name = ", ".join(texts[column] for column in names)
         word = pair.verdict
         text = f"{difference_text(pair.difference)} {COMPARISON_SYMBOLS[word]} {word}"
-        strips.append(Strip(pair.backbone, name, text, marks, word != "undecided"))
+        strips.append(
+            Strip(pair.backbone, name, text, marks, word not in ("undecided", "by template"))
+        )
     notes = [FAR, heading.remark_on(pair.backbone for pair in pairs)]
     if len(pairs) > 1:
         notes.append(CORRECTED)
