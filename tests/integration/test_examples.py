@@ -8,7 +8,9 @@ from statistics import fmean, stdev
 import numpy as np
 import pytest
 import torch
+import yaml
 
+import sentbench
 from bench.registry.methods import method_class
 from bench.results.records import read_scores
 from tests.support.programs import ROOT, ended, snakemake
@@ -66,3 +68,21 @@ def test_the_suite_and_the_notebook_do_what_they_say(tmp_path):
     assert simcse[f"{TASK} sd"] == pytest.approx(stdev(scores["SimCSE"]))
     (row,) = compared
     assert row["difference"] == pytest.approx(fmean(scores["Spread-out"]) - fmean(scores["SimCSE"]))
+
+
+@pytest.mark.slow
+def test_the_decoder_of_a_document_stands_beside_simcse(tmp_path):
+    """Its templates are one row with a spread. One seed and few steps of SimCSE are enough."""
+    text = (ROOT / "docs" / "encoders.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"^```python\n(import torch\n.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    (content,) = re.findall(r"^```yaml\n(suite: .*?)^```$", text, re.DOTALL | re.MULTILINE)
+    (tmp_path / "bench").symlink_to(ROOT / "bench")
+    ended(sys.executable, "-c", code, cwd=tmp_path)
+    short = yaml.safe_load(content) | {"tasks": ["STS-B", "MRPC"], "seeds": [1], "probe_seeds": [1]}
+    short["recipe"]["sentences"], short["runs_per_job"] = 640, 10
+    (tmp_path / "short.yaml").write_text(json.dumps(short), encoding="utf-8")
+    snakemake("--cores", "2", "--configfile", "short.yaml", cwd=tmp_path)
+    board = sentbench.leaderboard(sentbench.read_suite(tmp_path / "results" / "templates"))
+    found = board.set_index("label").loc["random decoder (outside encoder)"]
+    assert (found["n"], found["verdict"]) == (5, "by template")
+    assert 0 < found["STS-B sd"] < 5
