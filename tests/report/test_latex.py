@@ -12,9 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.cli.evaluate import score_tables
+from bench.datasets.tasks import STS_TASKS
 from bench.judge.judge import judge
 from bench.judge.numbers import planned_scores
 from bench.judge.stage import read_suite
+from bench.registry.templates import templates_of
 from bench.report.comparison_table import render_versus
 from bench.report.formats import TextTable, latex, latex_text
 from bench.report.leaderboard import in_format, show_leaderboards, shown_boards
@@ -100,6 +103,14 @@ def in_paper(tmp_path):
     texts = show_leaderboards(suite, "latex", rows).split("\n\n")
     whole = show_leaderboards(suite, "latex", suite.systems).split("\n\n")
     texts += [text.replace("\\label{tab:", "\\label{tab:whole-") for text in whole]
+    points = {task: 60.0 + place for place, task in enumerate([*STS_TASKS, "Avg"])}
+    records = [
+        {"task": task, "value": value, "metric": "spearman", "split": "test", "aggregation": "all"}
+        for task, value in points.items()
+    ]
+    members = [f"models/qwen[pooler=last,template={text}]" for text in templates_of("in-one-word")]
+    scores = dict.fromkeys(members, records)
+    texts.append(score_tables(scores, "latex", {"models/qwen[template=in-one-word]": members}))
     pair = render_versus(suite.suite, suite.pairs, tmp_path / "compared")
     assert pair
     return texts + [file.read_text() for file in sorted(tmp_path.glob("compared/*.tex"))]
@@ -109,7 +120,7 @@ def in_paper(tmp_path):
 @pytest.mark.parametrize(("document", "environment"), DOCUMENTS)
 def test_the_tables_of_a_suite_fit_a_page(tmp_path, document, environment):
     texts = in_paper(tmp_path)
-    assert len(texts) == 9
+    assert len(texts) == 10
     assert complaints(compiled(tmp_path, texts, document, environment)) == []
 
 
