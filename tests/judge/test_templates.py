@@ -66,10 +66,13 @@ def test_the_test_items_decide_within_a_template():
     assert pair.reason.endswith("on other test items higher in 1 and lower in 1")
 
 
-def test_its_row_has_mean_spread_and_range_and_is_never_the_best():
-    judged = judge(suite(*A, *SEEDS))
+def test_its_row_has_mean_spread_and_range_and_no_standing():
+    """And it makes no column one in which more than half cannot be told from the best."""
+    low = [scored("low", seed, {"STS-B": 50.0 + seed}) for seed in (1, 2, 3)]
+    judged = judge(suite(*A, *SEEDS, *low))
     (system,) = (x for x in judged.systems if (x.board, x.method) == ("sts", "a"))
     score = system.score("STS-B")
     assert (score.n, score.mean) == (3, pytest.approx(70.5))
     assert score.sd == pytest.approx(np.std([72.0, 70.5, 69.0], ddof=1))
-    assert "best" not in dict(system.standings).values()
+    standings = {x.method: dict(x.standings) for x in judged.systems if x.board == "sts"}
+    assert standings == {"a": {}, "seeds": {"STS-B": "best"}, "low": {}}
