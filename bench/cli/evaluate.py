@@ -4,7 +4,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from textwrap import fill
+from textwrap import TextWrapper
 from types import MappingProxyType
 from typing import Annotated, Any
 
@@ -41,7 +41,8 @@ TABLES = [
     for name, tasks in GROUPS.items()
     if name != "all"
 ]
-_NAME_WIDTH = 60  # letters in a line of a name in the terminal
+# A long name in the terminal. A path is not broken.
+_NAMES = TextWrapper(60, break_on_hyphens=False, break_long_words=False)
 # Of the table, and what tabulate calls them.
 FORMATS = {"plain": "plain", "markdown": "pipe", "latex": "", "csv": ""}
 
@@ -95,7 +96,9 @@ def score_tables(
                 tables.append(latex(shown, f"Scores in points: {title}", label))
                 continue
             if form == "plain":
-                table.index = table.index.map(lambda name: fill(name, _NAME_WIDTH))
+                table.index = table.index.map(
+                    lambda name: fill(name, _NAME_WIDTH, break_on_hyphens=False)
+                )
             text = table.to_markdown(
                 tablefmt=FORMATS[form],
                 disable_numparse=True,

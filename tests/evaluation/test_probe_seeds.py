@@ -87,9 +87,9 @@ def test_another_seed_is_another_training():
 )
 @pytest.mark.usefixtures("small_modes_in_double")
 def test_scores_of_a_seed_are_those_of_the_literal_classifier(task, monkeypatch):
-    records = score_vectors([task], vectors, probe_seeds=[7]).records
+    records = score_vectors([task], vectors, mode="dev", probe_seeds=[7]).records
     monkeypatch.setattr(literal, "SEED", 7)
-    expected = literal_values(task, replace(LITERAL["test"], **SMALL))
+    expected = literal_values(task, replace(LITERAL["dev"], **SMALL))
     found = values(records)["probe seed 7"]
     assert found == {
         (task.name, split, metric): value

@@ -92,7 +92,8 @@ def test_every_table_of_the_paper_suite_fits_a_page(of_papers, tmp_path, documen
     assert complaints(compiled(tmp_path, of_papers, document, environment)) == []
 
 
-def in_paper(tmp_path):
+@pytest.fixture(scope="module")
+def in_paper(tmp_path_factory):
     """The leaderboards of wiki-mini, whole and of chosen rows, and its comparisons."""
     names = ["simcse", "gs-infonce", "diffcse[epochs=1]", "rankcse[teacher=run:simcse@official]",
              "untrained[pooler=avg_first_last]+whitening[sentences=16000,source=wiki1m_fallback]",
@@ -111,17 +112,16 @@ def in_paper(tmp_path):
     members = [f"models/qwen[pooler=last,template={text}]" for text in templates_of("in-one-word")]
     scores = dict.fromkeys(members, records)
     texts.append(score_tables(scores, "latex", {"models/qwen[template=in-one-word]": members}))
-    pair = render_versus(suite.suite, suite.pairs, tmp_path / "compared")
-    assert pair
-    return texts + [file.read_text() for file in sorted(tmp_path.glob("compared/*.tex"))]
+    folder = tmp_path_factory.mktemp("compared")
+    assert render_versus(suite.suite, suite.pairs, folder)
+    return texts + [file.read_text() for file in sorted(folder.glob("*.tex"))]
 
 
 @needs_latex
 @pytest.mark.parametrize(("document", "environment"), DOCUMENTS)
-def test_the_tables_of_a_suite_fit_a_page(tmp_path, document, environment):
-    texts = in_paper(tmp_path)
-    assert len(texts) == 10
-    assert complaints(compiled(tmp_path, texts, document, environment)) == []
+def test_the_tables_of_a_suite_fit_a_page(in_paper, tmp_path, document, environment):
+    assert len(in_paper) == 10
+    assert complaints(compiled(tmp_path, in_paper, document, environment)) == []
 
 
 MEANINGS = {
@@ -199,8 +199,8 @@ def test_a_long_table_is_continued():
     ]  # fmt: skip
 
 
-def test_type_is_never_smaller_than_small(tmp_path):
-    text = "".join(in_paper(tmp_path))
+def test_type_is_never_smaller_than_small(in_paper):
+    text = "".join(in_paper)
     sizes = r"\\(tiny|scriptsize|footnotesize|small|resizebox|scalebox)\b"
     assert {*re.findall(sizes, text)} == {"small"}
 
