@@ -96,9 +96,7 @@ def score_tables(
                 tables.append(latex(shown, f"Scores in points: {title}", label))
                 continue
             if form == "plain":
-                table.index = table.index.map(
-                    lambda name: fill(name, _NAME_WIDTH, break_on_hyphens=False)
-                )
+                table.index = table.index.map(_NAMES.fill)
             text = table.to_markdown(
                 tablefmt=FORMATS[form],
                 disable_numparse=True,

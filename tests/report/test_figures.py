@@ -4,13 +4,10 @@ Mutations caught in the figure of printed gains: one standard deviation instead 
 difference; SimCSE of another table; gains within the range that stand out.
 """
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from bench.datasets.tasks import STS_TASKS
-from bench.judge.stage import read_suite
 from bench.report.figures.compared import (
     board_figure,
     comparison,
@@ -31,7 +28,7 @@ from tests.support.judged_rows import (
     pair,
     system,
 )
-from tools.documents import gains_frame
+from tools.documents import gains_frame, wiki_mini
 
 ROWS = (75.0, 75.5, 76.0, 76.5, 77.0)
 STS = board()
@@ -284,7 +281,7 @@ def test_texts_cover_nothing_and_stay_inside():
     long = "A method_of_y (layer=3, the_most_this backbone_has=11, alpha_start=0.005, $x^2$)"
     renamed = SUITE.changed(suite="an-unusually-long-name-of-a-suite" * 2)
     averages = [number(76.25, measured(ROWS)), number(56.8, measured([56.7], "lower"), label=long)]
-    mini = read_suite(Path("results/wiki-mini"))
+    mini = wiki_mini()
     overall = [row for row in mini.pairs if (row.board, row.task) == ("sts", "Avg")]
     drawn = {
         "table": comparison(SUITE, averages),

@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from bench.cli.evaluate import score_tables
 from bench.datasets.tasks import STS_TASKS
 from bench.judge.judge import judge
 from bench.judge.numbers import planned_scores
-from bench.judge.stage import read_suite
 from bench.registry.templates import templates_of
 from bench.report.comparison_table import render_versus
 from bench.report.formats import TextTable, latex, latex_text
@@ -26,6 +24,7 @@ from bench.report.tables import summaries
 from bench.results.suite_results import RunResults, SuiteResults
 from bench.runs import config
 from bench.runs.plan import Plan
+from tools.documents import wiki_mini
 
 needs_latex = pytest.mark.skipif(
     shutil.which("pdflatex") is None, reason="pdflatex is not installed"
@@ -98,7 +97,7 @@ def in_paper(tmp_path_factory):
     names = ["simcse", "gs-infonce", "diffcse[epochs=1]", "rankcse[teacher=run:simcse@official]",
              "untrained[pooler=avg_first_last]+whitening[sentences=16000,source=wiki1m_fallback]",
              "word-overlap"]  # fmt: skip
-    suite = read_suite(Path("results/wiki-mini"))
+    suite = wiki_mini()
     rows = [row for name in names for row in suite.systems if row.method == name]
     assert {row.method for row in rows} == {*names}
     texts = show_leaderboards(suite, "latex", rows).split("\n\n")

@@ -29,6 +29,7 @@ from tests.support.compared_runs import scored, suite
 from tests.support.judged_rows import BASE, WITH_BASELINE, board, heading, judged, pair, system
 from tests.support.synthetic_suite import seeds, write_suite
 from tests.support.table_suite import ENTRIES, TOY, TOY_ENTRIES
+from tools.documents import wiki_mini
 
 RENDERED = Path(__file__).with_name("rendered")
 COMPARED, STS = heading(**WITH_BASELINE), board()
@@ -270,7 +271,7 @@ def test_a_text_names_systems_by_label_or_method(text):
 
 
 def test_leaderboards_are_one_table_of_csv():
-    mini = read_suite("results/wiki-mini")
+    mini = wiki_mini()
     table = pd.read_csv(StringIO(show_leaderboards(mini, "csv", mini.systems)))
     assert table["board"].unique().tolist() == ["sts", "transfer", "xprobe"]
     assert len(table) == len(mini.systems)
