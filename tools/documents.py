@@ -49,7 +49,7 @@ from bench.runs.run import Recipe
 from methods.base import Contrastive, Method, Transform
 
 ROOT = Path(__file__).parents[1]
-NAMES = ("README.md", "config/README.md", "docs/findings.md", "docs/world.md")
+NAMES = ("README.md", "config/README.md", "docs/encoders.md", "docs/findings.md", "docs/world.md")
 DOCUMENTS = [ROOT / name for name in NAMES]
 BACKBONES = ("bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large")
 # Names of several of these; without a name for all.
@@ -370,6 +370,32 @@ def pairs_table() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def kinds_table() -> pd.DataFrame:
+    """The suite `spread`, with standard deviations over seeds or templates, and over the seeds of
+    the classifiers."""
+    judged = stage.read_suite(ROOT / "results" / "spread")
+    accuracies = {row.method: row for row in judged.board_systems("transfer")}
+    pairs = {pair.method: pair for pair in judged.pairs if pair.task == "Avg"}
+    rows = []
+    for system in judged.board_systems("sts"):
+        kind = "templates" if system.over_templates else "seeds"
+        average, transfer = system.score("Avg"), accuracies[system.method]
+        accuracy, difference = transfer.score("MRPC"), "baseline"
+        if not system.is_baseline:
+            pair = pairs[system.method]
+            difference = f"{difference_text(pair.difference, pair.half_width)}, {pair.verdict}"
+        row = {
+            "row": system.plain_label,
+            "n": f"{system.n} {kind}" if system.n > 1 else "–",
+            "STS": score_text(average.mean, average.sd),
+            "MRPC": score_text(accuracy.mean, accuracy.sd),
+            "MRPC, sd over classifier seeds": score_text(transfer.probe_sd),
+            "STS minus SimCSE": difference,
+        }
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
 def dev_table() -> pd.DataFrame:
     """The test items that stand in the dev sets of wiki-mini's trainings."""
     found: dict[str, dict[str, Counts]] = {}
@@ -519,6 +545,7 @@ TABLES: dict[str, Callable[[], pd.DataFrame | str]] = {
     "wiki-mini power": power_line,
     "wiki-mini probing": probing_table,
     "wiki-mini pairs": pairs_table,
+    "kinds of spread": kinds_table,
     "dev sets": dev_table,
     "world": world_table,
 }
