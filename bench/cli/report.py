@@ -196,10 +196,11 @@ def coverage(
 @command()
 def audit() -> None:
     """Check the printed numbers for contradictions."""
-    from bench.report.audit import report
+    from bench.report.formats import templates
     from bench.reported.audit import FINDING_KINDS, findings
 
-    print(report(findings(), FINDING_KINDS))
+    template = templates().get_template("audit.txt")
+    print(template.render(findings=findings(), kinds=FINDING_KINDS))
 
 
 @command()

@@ -148,10 +148,15 @@ def show_status(
     import json
     from dataclasses import asdict
 
-    from bench.stages.status import report, status
+    from bench.report.formats import templates
+    from bench.stages.status import status
 
     suite_status = status(suite)
-    print(json.dumps(asdict(suite_status), indent=1) if as_json else report(suite_status))
+    if as_json:
+        print(json.dumps(asdict(suite_status), indent=1))
+    else:
+        template = templates().get_template("status.txt")
+        print(template.render(vars(suite_status)), end="")
 
 
 @command()
