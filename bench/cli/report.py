@@ -87,7 +87,7 @@ def reproduce(
 
     from bench.judge.row_config import row_config
     from bench.judge.stage import read_suite
-    from bench.report.formats import templates
+    from bench.report.formats import rendered
     from bench.report.printed_table import printed_table
     from bench.reported.address import address, find_paper, find_rows, find_table
     from bench.results.provenance import runs_per_gpu
@@ -104,9 +104,10 @@ def reproduce(
     file = suite / "config.yaml"
     show_again = f"python -m bench show {shlex.join([source, name])} --suite {suite}"
     hours = by_plan([*work_of(configurations.planned(content))], content.mode)
-    text = templates().get_template("reproduce.txt").render(
-        title=f"{source}, {name}: {row}", file=file, cores=cores, slurm=str(configurations.SLURM),
-        show_again=show_again, hours=hours, content=configurations.dump(content),
+    text = rendered(
+        "reproduce.txt", title=f"{source}, {name}: {row}", file=file, cores=cores, hours=hours,
+        slurm=str(configurations.SLURM), show_again=show_again,
+        content=configurations.dump(content),
     )  # fmt: skip
     if dry_run:
         again = f"python -m bench reproduce {shlex.join(context.obj)}"
@@ -178,11 +179,10 @@ def coverage(
 @command()
 def audit() -> None:
     """Check the printed numbers for contradictions."""
-    from bench.report.formats import templates
+    from bench.report.formats import rendered
     from bench.reported.audit import FINDING_KINDS, findings
 
-    template = templates().get_template("audit.txt")
-    print(template.render(findings=findings(), kinds=FINDING_KINDS))
+    print(rendered("audit.txt", findings=findings(), kinds=FINDING_KINDS))
 
 
 @command()

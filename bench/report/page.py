@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from bench.judged.rows import BoardRow, Judged, NumberRow, RunRow, RunScores
 from bench.report import coverage, leaderboard, printed_table, tables
-from bench.report.formats import TEMPLATES, templates
+from bench.report.formats import TEMPLATES, rendered
 from bench.utils.errors import counted
 from bench.utils.files import atomic_file, write_text
 
@@ -51,7 +51,7 @@ def render_page(judged: Judged, figures: Path, out: Path, scores: str = "../scor
             shutil.copyfile(file, copy)  # without times and modes, which some file systems refuse
     for name in ("page.css", "page.js"):
         write_text(out / name, (TEMPLATES / name).read_text(encoding="utf-8"))
-    write_text(out / "index.html", templates().get_template("page.html").render(content))
+    write_text(out / "index.html", rendered("page.html", **content))
 
 
 def _picture(path: Path) -> Json:
@@ -143,7 +143,7 @@ def _board(judged: Judged, board: BoardRow, add: Callable[..., int]) -> Json:
 
 
 def _facts(number: NumberRow) -> Facts:
-    text = templates().get_template("number.txt").render(number=number)
+    text = rendered("number.txt", number=number)
     return [line.split(": ", 1) for line in text.splitlines()]
 
 
