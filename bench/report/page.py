@@ -142,11 +142,6 @@ def _board(judged: Judged, board: BoardRow, add: Callable[..., int]) -> Json:
 # --- Printed and reproduced ---
 
 
-def _facts(number: NumberRow) -> Facts:
-    text = rendered("number.txt", number=number)
-    return [line.split(": ", 1) for line in text.splitlines()]
-
-
 def _add_number(number: NumberRow, name: str, add: Callable[..., int]) -> int:
     """Add an entry for a number in a row of this name, and return its index."""
     where = f"{name}, {number.backbone}, {number.task} {number.split}".strip()
@@ -156,7 +151,8 @@ def _add_number(number: NumberRow, name: str, add: Callable[..., int]) -> int:
     more = {"address": number.address}
     if number.command:
         more["command"] = number.command
-    return add(title, _facts(number), number.runs, **more)
+    lines = rendered("number.txt", number=number).splitlines()
+    return add(title, [line.split(": ", 1) for line in lines], number.runs, **more)
 
 
 # --- Runs ---
