@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from jinja2 import Environment
 from safetensors.torch import save_file
 from sentence_transformers import SentenceTransformer
 from torch import Tensor
@@ -22,7 +23,6 @@ from bench.models.encoder import TransformerEncoder
 from bench.models.load import load_encoder
 from bench.models.packed_forward import FIRST_ONLY, LAYERS, POSITIONS, layer_weights
 from bench.models.transformer import longest_input, without_pooler
-from bench.report.formats import rendered
 from bench.results.records import Trained, read_scores, read_trained
 from bench.runs import paths
 from bench.runs.plan import read_plan
@@ -205,6 +205,47 @@ RECIPE_FIELDS = {
     "batch_size", "learning_rate", "epochs", "sentences", "max_length", "pooler", "dropout",
     "precision", "select_on",
 }  # fmt: skip
+CARD = """\
+{% macro pairs(items) %}
+{% for name, value in items.items() %}\
+{{ name | text }} {{ value | text }}{{ ", " if not loop.last }}\
+{% endfor %}
+{% endmacro %}
+{% set outcome, made, code = trained.outcome, trained.provenance, trained.provenance.code %}
+---
+library_name: sentence-transformers
+pipeline_tag: sentence-similarity
+tags: [sentence-transformers, sentence-similarity, feature-extraction, sentbench]
+{% if hub_id %}
+base_model: "{{ hub_id }}"
+{% endif %}
+---
+
+# {{ run.label | text }} on {{ run.backbone | text }}, seed {{ run.seed }}
+
+A sentence encoder trained without labels by sentbench.
+
+    from sentence_transformers import SentenceTransformer
+    vectors = SentenceTransformer(FOLDER).encode(sentences)
+
+| | |
+|---|---|
+| Method | {{ run.text | text }} ({{ run.label | text }}) |
+| Base model | {{ (hub_id or run.backbone) | text }} |
+| Trained on | {{ run.corpus | text }} |
+| SHA-256 of the corpora | {{ pairs(corpora) }} |
+| Recipe | {{ pairs(recipe) }} |
+| Selected step | {{ outcome.best_step }} of {{ outcome.steps }} |
+| Dev score | {{ "%.2f" | format(outcome.best_dev) if outcome.best_dev is not none else "nan" }} |
+| Seed | {{ run.seed }} |
+| Vectors | {{ width }} dimensions; sentences are cut to {{ longest }} tokens |
+| Run | {{ run.id | text }} |
+| Code | sentbench {{ code.version }}, commit {{ code.commit or "unknown" }}\
+{{ " with uncommitted changes" if code.dirty }} |
+| Versions | {{ pairs(made.versions) }} |
+| Device | {{ made.device.name | text }} |
+| Date | {{ made.date }} |
+"""
 
 
 def card(run: PlannedRun, trained: Trained, width: int, longest: int) -> str:
@@ -213,10 +254,10 @@ def card(run: PlannedRun, trained: Trained, width: int, longest: int) -> str:
     `trained` is how its training ended, `width` the dimension of the vectors, `longest` the maximum
     input length in tokens.
     """
+    environment = Environment(trim_blocks=True, keep_trailing_newline=True)  # noqa: S701 (no HTML)
+    environment.filters["text"] = _escaped
     identified = run.identity.get("backbone", "")  # of the hub: by its name there
-    shown = rendered(
-        "card.txt",
-        text=_escaped,
+    return environment.from_string(CARD).render(
         run=run,
         trained=trained,
         hub_id=identified.partition("@")[0] if "/" in identified else "",
@@ -225,7 +266,6 @@ def card(run: PlannedRun, trained: Trained, width: int, longest: int) -> str:
         width=width,
         longest=longest,
     )
-    return f"{shown}\n"
 
 
 def _escaped(text: object) -> str:
