@@ -106,7 +106,7 @@ def reproduce(
     hours = by_plan([*work_of(configurations.planned(content))], content.mode)
     text = rendered(
         "reproduce.txt", title=f"{source}, {name}: {row}", file=file, cores=cores, hours=hours,
-        slurm=str(configurations.SLURM), show_again=show_again,
+        slurm=configurations.SLURM, show_again=show_again,
         content=configurations.dump(content),
     )  # fmt: skip
     if dry_run:

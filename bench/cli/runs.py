@@ -62,8 +62,9 @@ def plan(
         from bench.report.formats import rendered
         from bench.stages.cost import ASSUMED, NOT_COUNTED, Measured, predict, work_of
 
-        measured = Measured(Path("results"), device)
-        prediction = predict(work_of(planned.runs), content.mode, device, measured)
+        prediction = predict(
+            work_of(planned.runs), content.mode, device, Measured(Path("results"), device)
+        )
         print(rendered("cost.txt", prediction=prediction, assumed=ASSUMED, not_counted=NOT_COUNTED))
     if contamination:
         from bench.stages.contamination import report as report_contamination
