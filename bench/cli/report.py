@@ -4,7 +4,7 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -87,9 +87,12 @@ def reproduce(
 
     from bench.judge.row_config import row_config
     from bench.judge.stage import read_suite
+    from bench.report.formats import rendered
     from bench.report.printed_table import printed_table
     from bench.reported.address import address, find_paper, find_rows, find_table
     from bench.results.provenance import runs_per_gpu
+    from bench.runs import config as configurations
+    from bench.stages.cost import by_plan, work_of
     from bench.stages.workflow import run_workflow
     from bench.utils.files import write_text
 
@@ -100,8 +103,12 @@ def reproduce(
     suite = Path("results", content.suite)
     file = suite / "config.yaml"
     show_again = f"python -m bench show {shlex.join([source, name])} --suite {suite}"
-    title = f"{source}, {name}: {row}"
-    text = _explained(content, title, file, cores, show_again)
+    hours = by_plan([*work_of(configurations.planned(content))], content.mode)
+    text = rendered(
+        "reproduce.txt", title=f"{source}, {name}: {row}", file=file, cores=cores, hours=hours,
+        slurm=configurations.SLURM, show_again=show_again,
+        content=configurations.dump(content),
+    )  # fmt: skip
     if dry_run:
         again = f"python -m bench reproduce {shlex.join(context.obj)}"
         print(f"# Write this file with:\n#   mkdir -p {suite} && {again} > {file}")
@@ -117,30 +124,6 @@ def reproduce(
     print(printed_table(read_suite(suite), source, name, addresses))
     print(f"\nPage: {suite}/report/index.html\nShow the table again: {show_again}")
     return 0
-
-
-def _explained(content: Any, title: str, file: Path, cores: int, show_again: str) -> str:
-    """A configuration (`bench.runs.config.Suite`) below comments: how it is run, its hours, and how
-    its results are shown.
-
-    `UserError` if it cannot be planned.
-    """
-    from bench.runs import config as configurations
-    from bench.stages.cost import by_plan, work_of
-
-    start = f"python -m bench run {file}"
-    hours = by_plan([*work_of(configurations.planned(content))], content.mode)
-    return (
-        f"# {title}. As {file} it runs with:\n"
-        f"#   {start} --cores {cores}\n"
-        "# and through SLURM (docs/cluster.md) with:\n"
-        "#   pip install snakemake-executor-plugin-slurm\n"
-        f"#   {start} --profile {shlex.quote(str(configurations.SLURM))}\n"
-        "# Afterwards, this shows the row:\n"
-        f"#   {show_again}\n"
-        f"# Hours, estimated from the plan: {hours}\n"
-        f"{configurations.dump(content)}"
-    )
 
 
 @command()
@@ -196,10 +179,10 @@ def coverage(
 @command()
 def audit() -> None:
     """Check the printed numbers for contradictions."""
-    from bench.report.audit import report
+    from bench.report.formats import rendered
     from bench.reported.audit import FINDING_KINDS, findings
 
-    print(report(findings(), FINDING_KINDS))
+    print(rendered("audit.txt", findings=findings(), kinds=FINDING_KINDS))
 
 
 @command()

@@ -59,9 +59,13 @@ def plan(
     if out:
         planned.write(out)
     if device:
-        from bench.stages.cost import report
+        from bench.report.formats import rendered
+        from bench.stages.cost import ASSUMED, NOT_COUNTED, Measured, predict, work_of
 
-        print(report(content, planned.runs, device, Path("results")))
+        prediction = predict(
+            work_of(planned.runs), content.mode, device, Measured(Path("results"), device)
+        )
+        print(rendered("cost.txt", prediction=prediction, assumed=ASSUMED, not_counted=NOT_COUNTED))
     if contamination:
         from bench.stages.contamination import report as report_contamination
 
@@ -106,8 +110,7 @@ def next_seeds(
     with these seeds; its tables say that the suite was grown (docs/statistics.md).
     """
     from bench.judge.next_seeds import grow
-    from bench.judged.words import FEWEST_SEEDS
-    from bench.report.formats import templates
+    from bench.report.formats import rendered
     from bench.runs import config as configurations
     from bench.runs.plan import read_plan
     from bench.stages.cost import NOT_COUNTED
@@ -115,8 +118,7 @@ def next_seeds(
 
     file = config or _shipped(read_plan(suite / "plan.json").suite)
     growth = grow(suite, configurations.load(file), hours, device)
-    template = templates().get_template("growth.txt")
-    print(template.render(vars(growth), fewest=FEWEST_SEEDS, not_counted=NOT_COUNTED))
+    print(rendered("growth.txt", **vars(growth), not_counted=NOT_COUNTED))
     if out:
         write_text(out, configurations.dump(growth.config))
         command = f"python -m bench run {shlex.quote(str(out))} --cores N"
@@ -148,10 +150,14 @@ def show_status(
     import json
     from dataclasses import asdict
 
-    from bench.stages.status import report, status
+    from bench.report.formats import rendered
+    from bench.stages.status import status
 
     suite_status = status(suite)
-    print(json.dumps(asdict(suite_status), indent=1) if as_json else report(suite_status))
+    if as_json:
+        print(json.dumps(asdict(suite_status), indent=1))
+    else:
+        print(rendered("status.txt", **vars(suite_status)), end="")
 
 
 @command()

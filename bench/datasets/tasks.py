@@ -245,13 +245,6 @@ def averages(scores: Mapping[Key, float]) -> dict[Key, float]:
     return means
 
 
-def average_of_all(values: Sequence[float | None]) -> float | None:
-    """The mean, or None if a value is missing: averages of different tasks are not comparable. Not
-    rounded, since it is compared with averages of ours, and rounding could decide."""
-    present = [value for value in values if value is not None]
-    return fmean(present) if len(present) == len(values) else None
-
-
 def average(values: Sequence[float]) -> float:
     """The papers' "Avg.": the mean of values of two decimals (docs/methods.md#test-score)."""
     return sum(round(value, 2) for value in values) / len(values)

@@ -23,7 +23,7 @@ from bench.results.suite_results import SuiteResults
 
 
 def with_standings(
-    suite: SuiteResults, board: BoardRow, rows: Sequence[SystemRow], level: float = LEVEL
+    suite: SuiteResults, board: BoardRow, rows: Sequence[SystemRow]
 ) -> list[SystemRow]:
     """Systems with their standings in the columns of their board, each among those of its backbone.
     Controls that are trained with labels, and means over templates, have none."""
@@ -43,7 +43,7 @@ def with_standings(
                 columns[several and row.backbone, task][row.runs] = scores if is_tested else {}
     found: dict[tuple[str, ...], dict[str, Standing]] = defaultdict(dict)
     for (_, task), systems in columns.items():
-        for runs, standing in standings(systems, level, firsts[task]).items():
+        for runs, standing in standings(systems, LEVEL, firsts[task]).items():
             found[runs][task] = standing
     return [row.model_copy(update={"standings": (*found[row.runs].items(),)}) for row in rows]
 

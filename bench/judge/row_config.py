@@ -7,11 +7,9 @@ planned with the data, corpus and seeds of the suite that has their backbone.
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from operator import attrgetter
 from typing import Any
 
 from bench.datasets.tasks import DEV_AVERAGE, GROUPS
-from bench.judged.rows import grouped
 from bench.registry.backbones import NO_BACKBONE
 from bench.reported.number import Number
 from bench.runs import config
@@ -46,25 +44,22 @@ def row_config(
         paper_suite = config.load(path)
         if {name for _, name in backbones} & paper_suite.backbones.keys():
             break
-    runs = [run for run in config.planned(paper_suite) if (run.text, run.backbone) in backbones]
+    planned = config.planned(paper_suite)
     analyses = {number.our_metric.analysis for number in compared}
     entries: list[dict[str, Any]] = []
     all_seeds: dict[int, None] = {}
-    for group in grouped(runs, attrgetter("text", "backbone")):
-        first_run = group[0]
-        name = backbones[first_run.text, first_run.backbone]
-        entry: dict[str, Any] = {"method": first_run.text, "backbones": [name]}
-        if first_run.seed is not None:
-            entry["seeds"] = [run.seed for run in group]
-            all_seeds |= dict.fromkeys(entry["seeds"])
-        measured = [name for name in first_run.analyses if name in analyses]
-        if measured:
-            entry["analyses"] = measured
-        entries.append(entry)
-    known = {(run.text, run.backbone) for run in runs}
-    for key, name in backbones.items():  # of a paper that was added
-        if key[0] and key not in known:
-            entries.append({"method": key[0], "backbones": [name]})
+    for (text, backbone), name in backbones.items():
+        runs = [run for run in planned if (run.text, run.backbone) == (text, backbone)]
+        entry: dict[str, Any] = {"method": text, "backbones": [name]}
+        for run in runs:  # none of a paper that was added
+            if run.seed is not None:
+                entry.setdefault("seeds", []).append(run.seed)
+                all_seeds[run.seed] = None
+            measured = [analysis for analysis in run.analyses if analysis in analyses]
+            if measured:
+                entry["analyses"] = measured
+        if text:
+            entries.append(entry)
     content = paper_suite.changed(
         suite=_name(numbers),
         tasks=tasks or _tasks(compared) or paper_suite.tasks,

@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.judged.rows import Judged, NumberRow, SettingRow
 from bench.judged.words import VERDICT_SYMBOLS
-from bench.report.formats import markdown, templates, text_table
+from bench.report.formats import markdown, rendered, text_table
 from bench.utils.errors import UserError
 from bench.utils.files import write_text
 
@@ -58,10 +58,10 @@ def report(judged: Judged, out: Path | None = None) -> str:
     caption = (
         f"Printed numbers of {papers} papers and versions of papers in suite {judged.suite.suite}."
     )
-    template = templates().get_template("coverage.txt")
     below = {"judged": judged, "total": total, "left_out": without_recipe(judged)}
     if out:
         table = text_table(shown.to_dict("records"), shown.columns[2:])
-        write_text(out, f"{markdown(table, caption)}\n{template.render(below, bullet='* ')}")
+        listed = rendered("coverage.txt", **below, bullet="* ")
+        write_text(out, f"{markdown(table, caption)}\n{listed}")
     lines = shown.to_string(index=False)
-    return "\n".join([caption, "", lines, "", template.render(below).rstrip()])
+    return "\n".join([caption, "", lines, "", rendered("coverage.txt", **below).rstrip()])

@@ -260,8 +260,8 @@ def latex(table: TextTable, caption: str, label: str, note: str = "") -> str:
             free = most_lines
         free -= height
         parts[-1].setdefault(group, []).append(cells)
-    return templates().get_template("table.tex").render(
-        title=title, label=label, notes=[more, note], is_right=is_right, parts=parts,
+    return rendered(
+        "table.tex", title=title, label=label, notes=[more, note], is_right=is_right, parts=parts,
         headings=[*map(lines_of, shown.columns, is_right)], is_turned=is_turned,
     )  # fmt: skip
 
@@ -300,9 +300,14 @@ def _by(rows: Iterable[Any], *names: str) -> list[list[Any]]:
     return grouped(rows, attrgetter(*names))
 
 
+def rendered(template: str, **values: Any) -> str:
+    """The text of a template."""
+    return templates().get_template(template).render(values)
+
+
 def running_text(template: str, **values: Any) -> str:
-    """A template as text on one line."""
-    return " ".join(templates().get_template(template).render(values).split())
+    """The text of a template on one line."""
+    return " ".join(rendered(template, **values).split())
 
 
 def write_table(

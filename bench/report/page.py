@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from bench.judged.rows import BoardRow, Judged, NumberRow, RunRow, RunScores
 from bench.report import coverage, leaderboard, printed_table, tables
-from bench.report.formats import TEMPLATES, templates
+from bench.report.formats import TEMPLATES, rendered
 from bench.utils.errors import counted
 from bench.utils.files import atomic_file, write_text
 
@@ -51,7 +51,7 @@ def render_page(judged: Judged, figures: Path, out: Path, scores: str = "../scor
             shutil.copyfile(file, copy)  # without times and modes, which some file systems refuse
     for name in ("page.css", "page.js"):
         write_text(out / name, (TEMPLATES / name).read_text(encoding="utf-8"))
-    write_text(out / "index.html", templates().get_template("page.html").render(content))
+    write_text(out / "index.html", rendered("page.html", **content))
 
 
 def _picture(path: Path) -> Json:
@@ -142,11 +142,6 @@ def _board(judged: Judged, board: BoardRow, add: Callable[..., int]) -> Json:
 # --- Printed and reproduced ---
 
 
-def _facts(number: NumberRow) -> Facts:
-    text = templates().get_template("number.txt").render(number=number)
-    return [line.split(": ", 1) for line in text.splitlines()]
-
-
 def _add_number(number: NumberRow, name: str, add: Callable[..., int]) -> int:
     """Add an entry for a number in a row of this name, and return its index."""
     where = f"{name}, {number.backbone}, {number.task} {number.split}".strip()
@@ -156,7 +151,8 @@ def _add_number(number: NumberRow, name: str, add: Callable[..., int]) -> int:
     more = {"address": number.address}
     if number.command:
         more["command"] = number.command
-    return add(title, _facts(number), number.runs, **more)
+    lines = rendered("number.txt", number=number).splitlines()
+    return add(title, [line.split(": ", 1) for line in lines], number.runs, **more)
 
 
 # --- Runs ---
@@ -187,9 +183,8 @@ def thinned(curve: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
     last = len(curve["step"]) - 1
     kept = sorted({round(index * last / (CURVE_POINTS - 1)) for index in range(CURVE_POINTS)})
     columns = {}
-    for name in ("step", *_CURVE):
-        if name in curve:
-            columns[name] = _rounded(curve[name][index] for index in kept)
+    for name, values in curve.items():
+        columns[name] = _rounded(values[index] for index in kept)
     return columns
 
 

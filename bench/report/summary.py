@@ -6,7 +6,7 @@ from textwrap import TextWrapper
 
 from bench.judged.rows import Judged
 from bench.report.comparison_table import greatest_first
-from bench.report.formats import by_items, templates
+from bench.report.formats import by_items, rendered
 from bench.report.tables import in_short, world_in_short
 
 LINES = TextWrapper(width=110, subsequent_indent="    ", break_on_hyphens=False)
@@ -22,8 +22,8 @@ def summary(judged: Judged, out: Path, figures: Path) -> str:
         if board.overall != "Avg":
             about = replace(about, subject=board.overall)
         pairs = greatest_first(pair for pair in judged.pairs if (pair.board, pair.task) == shown)
-    text = templates().get_template("summary.txt").render(
-        judged=judged, pairs=pairs, about=about, out=out, figures=figures,
+    text = rendered(
+        "summary.txt", judged=judged, pairs=pairs, about=about, out=out, figures=figures,
         in_short=in_short, world_in_short=world_in_short, by_items=by_items, wrapped=LINES.fill,
     )  # fmt: skip
     return f"{text}\n"

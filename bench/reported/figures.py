@@ -1,7 +1,6 @@
 """The papers' figures as figures.yaml describes them."""
 
 from functools import cache
-from pathlib import Path
 from typing import Any, Literal
 
 import yaml
@@ -79,6 +78,7 @@ class _Figures(StrictModel):
 
 
 @cache
-def load_figures(path: Path = FOLDER / "figures.yaml") -> list[PaperFigure]:
+def load_figures() -> list[PaperFigure]:
     """The figures in the order of the file."""
-    return validated(_Figures, yaml.safe_load(path.read_text(encoding="utf-8"))).figures
+    content = yaml.safe_load((FOLDER / "figures.yaml").read_text(encoding="utf-8"))
+    return validated(_Figures, content).figures

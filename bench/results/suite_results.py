@@ -5,12 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import nan
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 
 from bench.datasets.metrics import METRICS, REST, SHARE, UNSEEN, aggregated, quantities
-from bench.datasets.tasks import Board, Key, average_of_all, averages
+from bench.datasets.tasks import Board, Key, averages
 from bench.results.records import (
     FAILURE,
     Provenance,
@@ -70,7 +71,10 @@ class RunResults:
         a further seed (`probe_seed`), or on those that were not read before, `UNSEEN` in a corpus
         or the `REST`; None if that is not known."""
         if task == "Avg":
-            return average_of_all([self.points(board, name, aggregation) for name in board.tasks])
+            # Averages of different tasks are not comparable. Not rounded: rounding could decide.
+            values = [self.points(board, name, aggregation) for name in board.tasks]
+            present = [value for value in values if value is not None]
+            return fmean(present) if len(present) == len(values) else None
         if aggregation in (UNSEEN, REST):
             counted = self.provenance.contamination.get(task)
             if counted is None:

@@ -19,7 +19,7 @@ from filelock import FileLock, Timeout, lock_descriptor
 
 from bench.results.records import FAILURE
 from bench.runs import paths
-from bench.utils.errors import TransientError, UserError, counted, is_memory_full
+from bench.utils.errors import TransientError, UserError, is_memory_full
 from bench.utils.files import disk_errors, read_json, write_json
 
 LOCK = "run.lock"
@@ -39,10 +39,6 @@ class Failure:
     attempts: int = 1  # at the stage that failed in a row; a killed one does not count
     final: bool = False
     traceback: str = ""  # of an error that is not the user's
-
-    def __str__(self) -> str:
-        final = ", final" if self.final else ""
-        return f"{counted(self.attempts, 'attempt')}{final}: {self.error}"
 
 
 def is_transient(error: BaseException) -> bool:

@@ -23,7 +23,6 @@ from bench.evaluation.protocols import fewest_steps
 from bench.models.packed_forward import POSITIONS
 from bench.results.provenance import provenance, runs_per_gpu
 from bench.results.records import read_scores
-from bench.runs.config import Suite
 from bench.runs.paths import corpus_file
 from bench.runs.run import PlannedRun, Run
 from bench.utils.errors import UserError
@@ -182,24 +181,11 @@ def predict(work: Work, mode: str, device: str, measured: Measured = NOTHING) ->
     return prediction
 
 
-def _text(hours: Iterable[float]) -> str:
-    """Least and most hours, once if they are equal."""
-    return " to ".join(dict.fromkeys(f"{number:.2f}" for number in hours))
-
-
 def by_plan(work: Collection[tuple[PlannedRun, str, float]], mode: str) -> str:
     """The hours that work takes on one device of each kind, as text."""
     texts = []
     for device in PEAKS:
         _, measured, *hours = predict(work, mode, device)[ALL]
-        texts.append(f"{_text(hours)} on one {device.upper()} ({measured:.0f} measured)")
+        span = " to ".join(dict.fromkeys(f"{number:.2f}" for number in hours))  # once if equal
+        texts.append(f"{span} on one {device.upper()} ({measured:.0f} measured)")
     return f"{', '.join(texts)}. {ASSUMED}"
-
-
-def report(suite: Suite, runs: Iterable[PlannedRun], device: str, results: Path) -> str:
-    """The estimate of a plan as text, with times measured in `results`."""
-    prediction = predict(work_of(runs), suite.mode, device, Measured(results, device))
-    lines = ["runs  measured        device h"]
-    for (backbone, stage), (count, measured, *hours) in prediction.items():
-        lines.append(f"{count:4.0f}  {measured:8.0f}  {_text(hours):>14}  {backbone} {stage}")
-    return "\n".join([*lines, "", ASSUMED, NOT_COUNTED])

@@ -1,6 +1,7 @@
 """Lines that the workflow prints while it runs: the stages at work, and how much is left."""
 
 import time
+from datetime import timedelta
 from pathlib import Path
 from textwrap import shorten
 
@@ -31,11 +32,12 @@ def watch(plan: Plan, suite: Path) -> None:
     while True:
         time.sleep(interval())
         done, elapsed = finished(), time.monotonic() - begun
-        parts = [f"{_clock(elapsed)}  {100 * done // total} % done"]
+        parts = [f"{timedelta(seconds=round(elapsed))}  {100 * done // total} % done"]
         if done == total:
             parts.append("rendering")
         elif done - first > total / 10:  # before, starting processes would count
-            parts.append(f"about {_clock(elapsed * (total - done) / (done - first))} left")
+            left = timedelta(seconds=round(elapsed * (total - done) / (done - first)))
+            parts.append(f"about {left} left")
         for run in plan.runs:
             stage = stage_at_work(suite, run.id)
             if stage:
@@ -43,8 +45,3 @@ def watch(plan: Plan, suite: Path) -> None:
                 where = "" if run.backbone == NO_BACKBONE.name else f" on {run.backbone}"
                 parts.append(f"{WORDS[stage]} {run.label}{where}{seed}")
         warn(shorten("; ".join(parts), _LONGEST, placeholder=" ..."))
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes}:{rest:02}"

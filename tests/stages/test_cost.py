@@ -1,7 +1,5 @@
-"""Estimated hours: FLOP by hand, measured and published times, times from results, and the printed
-table."""
-
-from pathlib import Path
+"""Estimated hours: FLOP by hand, measured and published times, times from results, and the sum
+of a plan."""
 
 import pytest
 
@@ -126,27 +124,24 @@ def test_steps_of_another_batch_size_or_precision_are_not_measured(recipe):
 # The estimate of a plan
 
 
-def test_the_printed_table_adds_up():
+def test_a_prediction_adds_up():
     """A run that its backbone makes impossible takes no time."""
     content = {"suite": "mine", "data": "senteval", "corpus": "wiki1m", "seeds": [1, 2]}
     content |= {"tasks": ["sts", "transfer"], "methods": ["simcse", "sscl[layer=12]"]}
     content["methods"] += ["untrained[pooler=avg]", "word-overlap"]
     content["backbones"] = {"bert-base-uncased": None, "roberta-large": None}
     suite = config.validate(content)
-    printed = cost.report(suite, config.planned(suite), "h200", Path("nowhere"))
-    total, *rows = [line.split() for line in printed.partition("\n\n")[0].splitlines()[1:]]
-    assert [[*row[:2], *row[-2:]] for row in rows] == [
-        ["2", "2", "bert-base-uncased", "train"],
-        ["3", "0", "bert-base-uncased", "score"],
-        ["4", "0", "roberta-large", "train"],
-        ["5", "0", "roberta-large", "score"],
-        ["1", "0", "none", "score"],
-    ]
-    assert total[:2] == ["15", "2"]
-    assert total[-1] == "all"
-    for place in (2, -3):  # of least and most hours, before the two names
-        hours = sum(float(row[place]) for row in rows)
-        assert hours == pytest.approx(float(total[2 if place == 2 else -2]), abs=0.05)
+    prediction = predict(work_of(config.planned(suite)), suite.mode, "h200")
+    assert {place: (count, measured) for place, (count, measured, *_) in prediction.items()} == {
+        ALL: (15, 2),
+        ("bert-base-uncased", "train"): (2, 2),
+        ("bert-base-uncased", "score"): (3, 0),
+        ("roberta-large", "train"): (4, 0),
+        ("roberta-large", "score"): (5, 0),
+        ("none", "score"): (1, 0),
+    }
+    total = prediction.pop(ALL)
+    assert sum(prediction.values()) == pytest.approx(total)
 
 
 def test_the_paper_suite_takes_at_most_70_hours_of_a_gpu_of_today(paper_runs):

@@ -26,8 +26,8 @@ def test_a_line_says_how_much_is_done_and_left_and_what_is_at_work(tmp_path, mon
         watch.watch(plan, tmp_path)
     line, again = capsys.readouterr().err.splitlines()
     assert line == (
-        "1:00 16 % done; about 5:15 left; training SimCSE on bert-base-uncased, seed 2; "
-        "scoring SimCSE on bert-base-uncased, ..."
+        "0:01:00 16 % done; about 0:05:15 left; training SimCSE on bert-base-uncased, seed 2; "
+        "scoring SimCSE on bert-base- ..."
     )
-    assert again.startswith("1:10 16 % done; about 6:08 left")
+    assert again.startswith("0:01:10 16 % done; about 0:06:08 left")
     assert max(map(len, (line, again))) <= 120
