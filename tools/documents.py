@@ -37,6 +37,7 @@ from bench.judge.world import SCORES, SEEDS
 from bench.judged.rows import Judged, PairRow, SystemRow
 from bench.judged.words import LEVEL
 from bench.registry.methods import format_value, method_classes
+from bench.report.figures.compared import write_gains
 from bench.report.formats import difference_text, score_text
 from bench.reported import FOLDER, prior_sd
 from bench.reported.address import find_rows
@@ -46,7 +47,6 @@ from bench.runs.config import EncoderEntry, MethodEntry, Suite
 from bench.runs.resolve import resolve
 from bench.runs.run import Recipe
 from methods.base import Contrastive, Method, Transform
-from tools.gains_figure import write_gains
 
 ROOT = Path(__file__).parents[1]
 NAMES = ("README.md", "config/README.md", "docs/encoders.md", "docs/findings.md", "docs/world.md")

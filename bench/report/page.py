@@ -183,8 +183,9 @@ def thinned(curve: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
     last = len(curve["step"]) - 1
     kept = sorted({round(index * last / (CURVE_POINTS - 1)) for index in range(CURVE_POINTS)})
     columns = {}
-    for name, values in curve.items():
-        columns[name] = _rounded(values[index] for index in kept)
+    for name in ("step", *_CURVE):
+        if name in curve:
+            columns[name] = _rounded(curve[name][index] for index in kept)
     return columns
 
 

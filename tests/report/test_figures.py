@@ -12,6 +12,7 @@ from bench.report.figures.compared import (
     board_figure,
     comparison,
     figure_stems,
+    gains_figure,
     versus_figure,
 )
 from bench.report.figures.style import BLUE, GREY, INK, ORANGE, drawing, with_stand_ins
@@ -28,7 +29,6 @@ from tests.support.judged_rows import (
     system,
 )
 from tools.documents import gains_frame, wiki_mini
-from tools.gains_figure import gains_figure
 
 ROWS = (75.0, 75.5, 76.0, 76.5, 77.0)
 STS = board()
