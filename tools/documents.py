@@ -39,6 +39,7 @@ from bench.judged.words import LEVEL
 from bench.registry.methods import format_value, method_classes
 from bench.report.figures.compared import write_gains
 from bench.report.formats import difference_text, score_text
+from bench.report.leaderboard import shown_leaderboard
 from bench.reported import FOLDER, prior_sd
 from bench.reported.address import find_rows
 from bench.results.records import Counts
@@ -370,30 +371,13 @@ def pairs_table() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def kinds_table() -> pd.DataFrame:
-    """The suite `spread`, with standard deviations over seeds or templates, and over the seeds of
-    the classifiers."""
+def kinds_table(board: str) -> pd.DataFrame:
+    """A leaderboard of the suite `spread`: over seeds, templates and seeds of the classifiers."""
     judged = stage.read_suite(ROOT / "results" / "spread")
-    accuracies = {row.method: row for row in judged.board_systems("transfer")}
-    pairs = {pair.method: pair for pair in judged.pairs if pair.task == "Avg"}
-    rows = []
-    for system in judged.board_systems("sts"):
-        kind = "templates" if system.over_templates else "seeds"
-        average, transfer = system.score("Avg"), accuracies[system.method]
-        accuracy, difference = transfer.score("MRPC"), "baseline"
-        if not system.is_baseline:
-            pair = pairs[system.method]
-            difference = f"{difference_text(pair.difference, pair.half_width)}, {pair.verdict}"
-        row = {
-            "row": system.plain_label,
-            "n": f"{system.n} {kind}" if system.n > 1 else "–",
-            "STS": score_text(average.mean, average.sd),
-            "MRPC": score_text(accuracy.mean, accuracy.sd),
-            "MRPC, sd over classifier seeds": score_text(transfer.probe_sd),
-            "STS minus SimCSE": difference,
-        }
-        rows.append(row)
-    return pd.DataFrame(rows)
+    systems = judged.board_systems(board)
+    shown = shown_leaderboard(judged.suite, judged.suite.board(board), systems, short=True)
+    columns = ["Method", "n", judged.suite.board(board).overall, *list(shown.columns)[-2:]]
+    return pd.DataFrame(shown.rows)[columns]
 
 
 def dev_table() -> pd.DataFrame:
@@ -545,7 +529,8 @@ TABLES: dict[str, Callable[[], pd.DataFrame | str]] = {
     "wiki-mini power": power_line,
     "wiki-mini probing": probing_table,
     "wiki-mini pairs": pairs_table,
-    "kinds of spread": kinds_table,
+    "spread of STS": partial(kinds_table, "sts"),
+    "spread of MRPC": partial(kinds_table, "transfer"),
     "dev sets": dev_table,
     "world": world_table,
 }
