@@ -75,7 +75,9 @@ def reproduce(
     seeds: Annotated[int | None, opt("By default as many as planned.", "N", min=1)] = None,
     tasks: Annotated[list[str] | None, opt("By default those that it prints.", "NAME ...")] = None,
     cores: Annotated[int, opt("CPU cores to use; by default all.", "N", min=1)] = CORES,
-    dry_run: Annotated[bool, opt("Only print the configuration.", name="--dry-run")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", "-n", help="Only print the configuration.")
+    ] = False,
 ) -> int:
     """Run one row of a printed table.
 

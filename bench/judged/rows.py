@@ -494,5 +494,9 @@ class Judged(JudgedRow):
     # The folder of the suite, if there is one: what is computed on demand reads its results.
     folder: Path | None = Field(default=None, exclude=True)
 
+    def __repr_args__(self) -> Iterable[tuple[str, str]]:
+        """Its name alone: a notebook prints what ends a cell."""
+        return [("suite", self.suite.suite)]
+
     def board_systems(self, name: str) -> list[SystemRow]:
         return [row for row in self.systems if row.board == name]

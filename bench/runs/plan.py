@@ -131,8 +131,14 @@ def _grown(plan: Plan, earlier: Plan, scored: AbstractSet[str]) -> Plan:
 def read_plan(path: Path) -> Plan:
     """Read the `plan.json` of a suite."""
     if not path.exists():
-        suites = (found.parent.name for found in path.parent.parent.glob("*/plan.json"))
-        hint = suggestion(path.parent.name, suites)
+        folder = path.parent
+        hint = suggestion(
+            folder.name, (found.parent.name for found in folder.parent.glob("*/plan.json"))
+        )
+        # A suite without `results/` before it, or a folder of a suite.
+        for suite in (Path("results", folder.name), folder.parent):
+            if (suite / path.name).exists():
+                hint = f"; did you mean '{suite}'?"
         hint = hint or "; name another folder, or run the suite with: python -m bench run FILE.yaml"
         raise UserError(f"{path} does not exist{hint}")
     return read_document(path, Plan, "a plan", f"write it again with: {plan_command(path)}")
@@ -146,15 +152,21 @@ def plan_command(path: Path) -> str:
 def named(text: str, runs: Sequence[PlannedRun]) -> list[PlannedRun]:
     """The runs whose method, and setting if the text has one, a text names.
 
-    An outside encoder is named by its label. Any other run is named by its method, or by its label,
-    of which case makes no difference. In methods, spaces, the order of keys and ingredients, the
-    spelling of numbers, and keys that change nothing make no difference. A run of a method or
-    backbone that is not here any more is named as in the plan. `UserError` gives the nearest names.
+    An outside encoder is named by its label. Any other run is named by its method, or by its label:
+    in upper or lower case, and without what it has in parentheses if that is clear. In methods,
+    spaces, the order of keys and ingredients, the spelling of numbers, and keys that change nothing
+    make no difference. A run of a method or backbone that is not here any more is named as in the
+    plan. `UserError` gives the nearest names.
     """
     labels = {run.label for run in runs if run.outside}
     if text in labels:
         return [run for run in runs if run.outside and run.label == text]
-    labelled = [run for run in runs if run.label.lower() == text.strip().lower()]
+    plain = text.strip().lower()
+    labelled = [run for run in runs if run.label.lower() == plain]
+    if not labelled:
+        labelled = [run for run in runs if run.label.partition(" (")[0].lower() == plain]
+        if len({run.method for run in labelled}) > 1:
+            labelled = []
     try:
         _, setting = parse(text)
     except UserError:
