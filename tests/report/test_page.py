@@ -151,7 +151,7 @@ def test_a_curve_keeps_its_ends_and_no_point_is_made_up(length):
 
 
 @pytest.mark.parametrize(("kind", "line", "is_open"), [
-    ("not comparable", "2 numbers of 1 papers: 1 not comparable (toy-bert stands in), 1 not run",
+    ("not comparable", "2 numbers of 1 papers, none of which is comparable (toy-bert stands in)",
      False),
     ("inconclusive", "2 numbers of 1 papers: 1 inconclusive, 1 not run", True),
 ])  # fmt: skip

@@ -50,9 +50,9 @@ def test_the_first_line_counts_systems_seeds_trainings_and_minutes():
 @pytest.mark.parametrize(
     ("more", "how", "line"),
     [
-        ({}, "paired by seed", "bert-base-uncased, undecided: SSCL -10.0 ± 0.5"),
+        ({}, "paired by seed", "bert-base-uncased, undecided: SSCL -10.00 ± 0.50"),
         ({"outside": True, "kind": "items"}, "over the test items",
-         "bert-base-uncased, undecided: SSCL (outside encoder) -10.0 ± 0.5"),
+         "bert-base-uncased, undecided: SSCL (outside encoder) -10.00 ± 0.50"),
     ],
 )  # fmt: skip
 def test_a_suite_without_an_average_is_compared_on_its_first_task(more, how, line):
