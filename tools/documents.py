@@ -25,7 +25,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from scipy.stats import nct
 
-from bench.datasets.tasks import STS_TASKS
+from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
 from bench.judge import stage
 from bench.judge.pairs import seeds_to_show
 from bench.judge.statistics import (
@@ -50,7 +50,14 @@ from bench.runs.run import Recipe
 from methods.base import Contrastive, Method, Transform
 
 ROOT = Path(__file__).parents[1]
-NAMES = ("README.md", "config/README.md", "docs/encoders.md", "docs/findings.md", "docs/world.md")
+NAMES = (
+    "README.md",
+    "config/README.md",
+    "docs/encoders.md",
+    "docs/error-rates.md",
+    "docs/findings.md",
+    "docs/world.md",
+)
 DOCUMENTS = [ROOT / name for name in NAMES]
 BACKBONES = ("bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large")
 # Names of several of these; without a name for all.
@@ -380,6 +387,24 @@ def kinds_table(board: str) -> pd.DataFrame:
     return pd.DataFrame(shown.rows)[columns]
 
 
+def classifiers_table() -> pd.DataFrame:
+    """Standard deviations over seeds of the classifiers, and over seeds of the training."""
+    scores = pd.read_csv(ROOT / "docs" / "classifier-seeds.csv")
+    wide = scores.pivot_table("value", ["mode", "task", "aggregation"], "model", sort=False)
+    wide["the second minus the first"] = wide.iloc[:, 1] - wide.iloc[:, 0]
+    spreads = wide.groupby(["mode", "task"], sort=False).std().stack().unstack("task")
+    trained = {
+        system.label: {score.task: score.sd for score in system.scores}
+        for system in wiki_mini().board_systems("transfer")
+        if system.n == 5
+    }
+    training = pd.DataFrame.from_dict(trained, "index")
+    spreads.loc[("test", "seeds of the training, SimCSE"), :] = training.loc["SimCSE"]
+    spreads.loc[("test", f"median of {len(trained)} methods"), :] = training.median()
+    columns = [*TRANSFER_TASKS, "Avg"]
+    return spreads[columns].map("{:.2f}".format).reset_index(names=["mode", "vectors"])
+
+
 def dev_table() -> pd.DataFrame:
     """The test items that stand in the dev sets of wiki-mini's trainings."""
     found: dict[str, dict[str, Counts]] = {}
@@ -531,6 +556,7 @@ TABLES: dict[str, Callable[[], pd.DataFrame | str]] = {
     "wiki-mini pairs": pairs_table,
     "spread of STS": partial(kinds_table, "sts"),
     "spread of MRPC": partial(kinds_table, "transfer"),
+    "classifier seeds": classifiers_table,
     "dev sets": dev_table,
     "world": world_table,
 }
@@ -548,6 +574,8 @@ def current(text: str) -> str:
 
     def table(match: re.Match[str]) -> str:
         start, name, end = match.groups()
+        if name not in TABLES:  # a simulation of tests/oracles
+            return match[0]
         return f"{start}\n\n{markdown(TABLES[name]())}\n\n{end}"
 
     pattern = r"(<!-- generated: ([\w -]+?) -->).*?(<!-- end -->)"

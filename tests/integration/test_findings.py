@@ -278,3 +278,19 @@ def test_systems_whose_order_is_stated(better, worse):
     alone = {method.partition("[")[0]: score for method, score in scores.items()}
     first, second = ((alone | scores)[name].mean for name in (better, worse))
     assert first > second
+
+
+def test_the_averages_over_seeds_of_the_classifiers():
+    page = " ".join((ROOT / "docs" / "error-rates.md").read_text(encoding="utf-8").split())
+    scores = pd.read_csv(ROOT / "docs" / "classifier-seeds.csv")
+    averages = scores.query("mode == 'test' and task == 'Avg'").pivot(
+        index="aggregation", columns="model", values="value"
+    )
+    tokens, cls = averages.to_numpy().T
+    assert f"[CLS] lie between {min(cls):.2f} and {max(cls):.2f}" in page
+    assert f"mean of tokens between {min(tokens):.2f} and {max(tokens):.2f}" in page
+    apart = tokens - cls
+    assert f"difference lies between {min(apart):.2f} and {max(apart):.2f}" in page
+    of_suite = {x.method: x.score("Avg").mean for x in wiki_mini().board_systems("transfer")}
+    first = averages.loc["all"].rename(lambda name: name.replace("wiki-minilm", "untrained"))
+    assert first.to_dict() == pytest.approx({name: of_suite[name] for name in first.index})
