@@ -89,7 +89,8 @@ def test_every_table_of_the_paper_suite_fits_a_page(of_papers, tmp_path, documen
     assert complaints(compiled(tmp_path, of_papers, document, environment)) == []
 
 
-def in_paper(tmp_path):
+@pytest.fixture(scope="module")
+def in_paper(tmp_path_factory):
     """The leaderboards of wiki-mini, whole and of chosen rows, and its comparisons."""
     names = ["simcse", "gs-infonce", "diffcse[epochs=1]", "rankcse[teacher=run:simcse@official]",
              "untrained[pooler=avg_first_last]+whitening[sentences=16000,source=wiki1m_fallback]",
@@ -100,17 +101,17 @@ def in_paper(tmp_path):
     texts = show_leaderboards(suite, "latex", rows).split("\n\n")
     whole = show_leaderboards(suite, "latex", suite.systems).split("\n\n")
     texts += [text.replace("\\label{tab:", "\\label{tab:whole-") for text in whole]
-    pair = render_versus(suite.suite, suite.pairs, tmp_path / "compared")
+    folder = tmp_path_factory.mktemp("compared")
+    pair = render_versus(suite.suite, suite.pairs, folder)
     assert pair
-    return texts + [file.read_text() for file in sorted(tmp_path.glob("compared/*.tex"))]
+    return texts + [file.read_text() for file in sorted(folder.glob("*.tex"))]
 
 
 @needs_latex
 @pytest.mark.parametrize(("document", "environment"), DOCUMENTS)
-def test_the_tables_of_a_suite_fit_a_page(tmp_path, document, environment):
-    texts = in_paper(tmp_path)
-    assert len(texts) == 9
-    assert complaints(compiled(tmp_path, texts, document, environment)) == []
+def test_the_tables_of_a_suite_fit_a_page(in_paper, tmp_path, document, environment):
+    assert len(in_paper) == 9
+    assert complaints(compiled(tmp_path, in_paper, document, environment)) == []
 
 
 MEANINGS = {
@@ -188,8 +189,8 @@ def test_a_long_table_is_continued():
     ]  # fmt: skip
 
 
-def test_type_is_never_smaller_than_small(tmp_path):
-    text = "".join(in_paper(tmp_path))
+def test_type_is_never_smaller_than_small(in_paper):
+    text = "".join(in_paper)
     sizes = r"\\(tiny|scriptsize|footnotesize|small|resizebox|scalebox)\b"
     assert {*re.findall(sizes, text)} == {"small"}
 
