@@ -66,7 +66,7 @@ class PairedDifferences:
     # The same of each template that both have, in the order of `differences`.
     template_items: Sequence[ItemDifference | None] = ()
 
-    @property
+    @cached_property
     def kind(self) -> Pairing:
         if has_templates(self.a) or has_templates(self.b):
             return "templates"

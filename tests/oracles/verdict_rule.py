@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy import stats
+from scipy.special import stdtr, stdtrit
 
 from bench.datasets.tasks import STS_TASKS
 from bench.reported import FOLDER, prior_sd
@@ -49,9 +49,9 @@ def answers(
     if planned not in (None, n):
         level = 0.0025 * min(n, planned) / max(n, planned)
     return Answers(
-        distance + stats.t.isf(level, df) * error <= tolerance,
-        distance - stats.t.isf(level / 2, df) * error > tolerance,
-        2 * stats.t.sf(distance / (sd * np.sqrt(1 + 1 / n)), df),
+        distance - stdtrit(df, level) * error <= tolerance,
+        distance + stdtrit(df, level / 2) * error > tolerance,
+        2 * stdtr(df, -distance / (sd * np.sqrt(1 + 1 / n))),
         mean < printed,
     )
 
