@@ -50,7 +50,11 @@ onerror:
     if any("exit status 130" in Path(file).read_text() for file in log):
         print("interrupted: repeat the command to continue", file=sys.stderr)
     else:
-        print(report_status(status(Path(RESULTS))), file=sys.stderr)
+        from bench.report.formats import rendered
+
+        print(
+            rendered("status.txt", **vars(status(Path(RESULTS)))), file=sys.stderr
+        )
     print(
         f"tables and page of what is there: python -m bench render {shlex.quote(RESULTS)}"
         f" --out {shlex.quote(RESULTS)}/partial",

@@ -15,7 +15,6 @@ from bench.runs.paths import data_folder, data_sums
 from bench.results.provenance import runs_per_gpu
 from bench.runs.run import corpus_fingerprint
 from bench.stages.inputs import renew
-from bench.stages.status import report as report_status
 from bench.stages.status import status
 from bench.stages.watch import watch
 from bench.utils.errors import UserError, errors_of, warn

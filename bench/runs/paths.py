@@ -85,15 +85,18 @@ def corpus_file(name: str, suite_dir: Path, data_name: str = "senteval") -> Path
     return download.fetch_corpus(name)
 
 
-def describe_data(folder: Path) -> dict[str, Any]:
-    """The name of a data folder, its number of task files, and a SHA-256 over their checksums and
-    names."""
+def data_sums(folder: Path) -> dict[str, Any]:
+    """Number of task files in a data folder, and a SHA-256 over their checksums and names."""
     sums = {}
     for path in sorted([*(folder / "downstream").rglob("*"), *(folder / "probing").rglob("*")]):
         if path.is_file():
             sums[path.relative_to(folder).as_posix()] = file_sum(path)
-    name = manifest(folder).name
-    return {"name": name, "files": len(sums), "sha256": sha256_listed(sums)}
+    return {"files": len(sums), "sha256": sha256_listed(sums)}
+
+
+def describe_data(folder: Path) -> dict[str, Any]:
+    """The name of a data folder, and its `data_sums`."""
+    return {"name": manifest(folder).name, **data_sums(folder)}
 
 
 def named_files(run: Run, suite_dir: Path) -> dict[str, str]:
