@@ -58,7 +58,7 @@ def test_generated_tables_are_current():
     for path, content in zip(documents.DOCUMENTS, texts, strict=True):
         assert documents.current(content) == content, f"{path} is not current; run make documents"
     named = re.findall(r"<!-- generated: (.*?) -->", "\n".join(texts))
-    assert sorted(set(named)) == sorted(documents.TABLES)
+    assert {*documents.TABLES} <= {*named}  # the oracles of tests write the rest
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
