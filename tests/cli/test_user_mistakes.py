@@ -69,6 +69,11 @@ COMMANDS = [
     (["run", "nothing.yaml", "-n"], "configuration nothing.yaml: it cannot be read"),
     (["plan", "--suite", "smoke", "--out", "mydata"], "mydata is a folder; pass the name of a"),
     (["status", "--suite", "results/none"], "results/none/plan.json does not exist", "bench run"),
+    (
+        ["status", "--suite", "smoke"],
+        "smoke/plan.json does not exist; did you mean 'results/smoke'?",
+    ),
+    (["show", "--suite", "results/smoke/scores"], "did you mean 'results/smoke'?"),
     (["evaluate", "./nosuch", "--out", "o"], "model folder ./nosuch does not exist; give a"),
     ([*EVALUATE, "--pooler", "mean"], "unknown pooler 'mean'; did you mean 'avg'?"),
     ([*EVALUATE, "--pooler", "men"], "unknown pooler 'men' (known: avg, "),
@@ -95,6 +100,8 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.delenv("BENCH_METHODS", raising=False)
     Path("mydata/downstream").mkdir(parents=True)
+    Path("results/smoke/scores").mkdir(parents=True)
+    Path("results/smoke/plan.json").touch()
     Path("mydata/manifest.json").write_text(json.dumps({"sts": {"STS-B": {"test": 1}}}))
     return tmp_path
 

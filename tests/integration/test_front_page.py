@@ -70,6 +70,15 @@ def test_every_name_is_there():
         sentbench.nothing  # noqa: B018
 
 
+def test_what_is_no_suite_is_refused_and_a_suite_shows_its_name():
+    for function in (sentbench.leaderboard, sentbench.against, sentbench.verdicts):
+        with pytest.raises(sentbench.UserError, match="'results/wiki-mini' is not a suite; pass"):
+            function("results/wiki-mini")
+    assert repr(documents.wiki_mini()) == "Judged(suite='wiki-mini')"
+    with pytest.raises(sentbench.UserError, match="unknown mode 'fast'"):
+        sentbench.score("toy-bert", pooler="avg", mode="fast")
+
+
 def test_printed_numbers_have_a_row_each():
     printed = sentbench.printed()
     assert isinstance(printed, pd.DataFrame)

@@ -47,6 +47,7 @@ def drawn():
         ("simcse[ temperature=0.050 , batch_size=32]", "simcse@official"),  # the setting's own
         ("simcse[batch_size=64]", "simcse[batch_size=64]@official"),
         ("My model", "published[model=a,pooler=avg]@paper"),
+        ("ESimCSE", "esimcse[rate=0.1]@official"),  # alone with this label but for its keys
     ],
 )
 def test_methods_are_named_as_in_configurations(text, found):
@@ -57,9 +58,14 @@ def test_methods_are_named_as_in_configurations(text, found):
         scored("simcse", 1, 70.0, recipe_changes={"batch_size": 32}),
         scored("simcse[batch_size=64]", 1, 75.0, overridden={"batch_size": 32}),
         scored("gs-infonce+cards+is-cse", 1, 70.0),
+        scored("esimcse[rate=0.1]", 1, 70.0, label="ESimCSE (rate=0.1)"),
+        scored("sscl[stack=1]", 1, 70.0, label="SSCL (stack=1)"),
+        scored("sscl[stack=3]", 1, 70.0, label="SSCL (stack=3)"),
         scored("published[model=a,pooler=avg]", None, 70.0, setting="paper", **label),
     ]
     assert find(suite(*runs), text).text == found
+    with pytest.raises(UserError, match="'SSCL'"):
+        find(suite(*runs), "SSCL")
 
 
 def test_nothing_to_compare_is_an_error():
