@@ -71,7 +71,7 @@ COMMANDS = [
     (["status", "--suite", "results/none"], "results/none/plan.json does not exist", "bench run"),
     (
         ["status", "--suite", "smoke"],
-        "smoke/plan.json does not exist; did you mean 'results/smoke'?",
+        "plan.json does not exist; did you mean 'results/smoke'?",
     ),
     (["show", "--suite", "results/smoke/scores"], "did you mean 'results/smoke'?"),
     (["evaluate", "./nosuch", "--out", "o"], "model folder ./nosuch does not exist; give a"),
