@@ -41,7 +41,7 @@ def pytest_addoption(parser):
 
 def pytest_collection_finish():
     gc.freeze()
-    gc.set_threshold(200_000, 50, 100)  # tests make little garbage that is cyclic
+    gc.set_threshold(200_000)  # tests make little garbage that is cyclic
     gc.enable()
 
 
