@@ -381,9 +381,9 @@ def pairs_table() -> pd.DataFrame:
 def kinds_table(board: str) -> pd.DataFrame:
     """A leaderboard of the suite `spread`: over seeds, templates and seeds of the classifiers."""
     judged = stage.read_suite(ROOT / "results" / "spread")
-    systems = judged.board_systems(board)
-    shown = shown_leaderboard(judged.suite, judged.suite.board(board), systems, short=True)
-    columns = ["Method", "n", judged.suite.board(board).overall, *list(shown.columns)[-2:]]
+    row, systems = judged.suite.board(board), judged.board_systems(board)
+    shown = shown_leaderboard(judged.suite, row, systems, short=True)
+    columns = ["Method", "n", row.overall, *list(shown.columns)[-2:]]
     return pd.DataFrame(shown.rows)[columns]
 
 

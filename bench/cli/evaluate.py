@@ -69,13 +69,12 @@ def score_tables(
     if form == "csv":
         columns = ["model", "task", "split", "metric", "aggregation", "value"]
         return scores.to_csv(columns=columns, index=False).strip()
-    statistics = _statistics(scores, sets)
-    is_one = len(by_label) == 1 and statistics.empty
-    scores = pd.concat([scores[~scores["aggregation"].str.contains(PROBE_SEED)], statistics])
+    scores = pd.concat([scores, _statistics(scores, sets)])
+    scores = scores[~scores["aggregation"].str.contains(PROBE_SEED)]
     titles = scores["metric"] + " " + scores["split"] + " " + scores["aggregation"]
-    scores["title"] = titles.str.removesuffix(" all")
+    scores = scores.assign(title=titles.str.removesuffix(" all"))
     by, row = "model", "title"
-    if not is_one:
+    if scores["model"].nunique() > 1:
         # Each test score, not the mean of its parts.
         by, row, scores = row, by, scores[scores["title"].str.endswith("test")]
     # Tasks that a data folder defines (`sts:NAME`, `probing:NAME`) come last.
@@ -115,7 +114,6 @@ def _statistics(scores: Any, sets: Mapping[str, Sequence[str]]) -> Any:
         model=scores["model"] + ", classifier seeds",
         aggregation=scores["aggregation"].str.replace(f"{PROBE_SEED}.*", "all", regex=True),
     )
-    scores = scores[~scores["aggregation"].str.contains(PROBE_SEED)]
     set_of = dict[str, str]()
     for label, members in sets.items():
         if {*scores["model"]} >= {*members}:

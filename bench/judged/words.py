@@ -70,6 +70,9 @@ COMPARISON_SYMBOLS: dict[Word, str] = {
     "undecided": "?",
 }  # fmt: skip
 
+# Words that decide nothing: a table gives the reason, and a figure does not stress the row.
+UNDECIDED: tuple[Word, ...] = ("undecided", "by template")
+
 # The standing of a system in a column of a leaderboard: the best, one that cannot be told from it,
 # or, where these are more than half of the column, either.
 Standing = Literal["best", "tied", "open"]

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from bench.judged.rows import Claim, Heading, PairRow, grouped
-from bench.judged.words import COMPARISON_SYMBOLS
+from bench.judged.words import COMPARISON_SYMBOLS, UNDECIDED
 from bench.report.formats import (
     Frame,
     TextTable,
@@ -65,7 +65,7 @@ def _shown(pairs: Sequence[PairRow]) -> TextTable:
 def line_of(pair: PairRow) -> dict[str, str]:
     """A comparison as texts, by column."""
     verdict = f"{COMPARISON_SYMBOLS[pair.verdict]} {pair.verdict}"
-    if pair.verdict in ("undecided", "by template"):
+    if pair.verdict in UNDECIDED:
         verdict += f": {pair.reason}"
     return {
         "Backbone": pair.backbone,

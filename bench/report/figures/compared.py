@@ -21,7 +21,7 @@ from bench.judged.rows import (
     grouped,
     known,
 )
-from bench.judged.words import COMPARISON_SYMBOLS
+from bench.judged.words import COMPARISON_SYMBOLS, UNDECIDED
 from bench.report.figures import style
 from bench.report.formats import backbone_text, by_items, difference_text, names_of, score_text
 from bench.utils.files import stem
@@ -257,9 +257,7 @@ def versus_figure(heading: Heading, pairs: Sequence[PairRow]) -> Figure:
         name = ", ".join(texts[column] for column in names)
         word = pair.verdict
         text = f"{difference_text(pair.difference)} {COMPARISON_SYMBOLS[word]} {word}"
-        strips.append(
-            Strip(pair.backbone, name, text, marks, word not in ("undecided", "by template"))
-        )
+        strips.append(Strip(pair.backbone, name, text, marks, word not in UNDECIDED))
     notes = [FAR, heading.remark_on(pair.backbone for pair in pairs)]
     if len(pairs) > 1:
         notes.append(CORRECTED)
