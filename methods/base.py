@@ -47,6 +47,8 @@ def stream(seed: int, *names: object, device: str | torch.device = "cpu") -> tor
 
 def to_device(tensor: Tensor, device: str | torch.device) -> Tensor:
     """Copy a tensor of the host to a device without waiting for what the device computes."""
+    # An expanded tensor has several elements at one address, and cannot be pinned.
+    tensor = tensor.contiguous()
     if torch.device(device).type == "cpu":
         return tensor
     # Only pinned memory is copied while the device computes.
@@ -258,6 +260,10 @@ class Context(Protocol):
     def head(self, vectors: Tensor) -> Tensor:
         """Apply the training head to vectors (n, d)."""
 
+    def apply(self, module: Callable[..., Tensor], *inputs: Any) -> Tensor:
+        """Return the output of a module of the method, computed in the recipe's precision; at
+        least float32, as losses are."""
+
     def start_from(self, model: str) -> None:
         """Take the weights of another checkpoint."""
 
@@ -423,13 +429,24 @@ def fingerprint(kind: str, described: str, arrays: Mapping[str, Tensor]) -> str:
     return f"{kind}-{digest.hexdigest()[:16]}"
 
 
-def frozen_model(context: Context, name: str, pooler: str) -> Any:
+@dataclass(frozen=True)
+class Frozen:
+    """A model that a training reads and never changes, such as a teacher.
+
+    torch sees no submodule in it. So it is no part of checkpoints and of the best weights, of which
+    it would take most; a training that resumes loads it again.
+    """
+
+    model: Any
+
+
+def frozen_model(context: Context, name: str, pooler: str) -> Frozen:
     """Return the transformer of another encoder, or a copy of the "backbone", without gradient."""
     if name == "backbone":
-        return context.copy_backbone().requires_grad_(False)
+        return Frozen(context.copy_backbone().requires_grad_(False))
     encoder = context.load_encoder(name, pooler)
     check_vocabulary(name, encoder.tokenizer, context.tokenizer)
-    return encoder.model.requires_grad_(False)
+    return Frozen(encoder.model.requires_grad_(False))
 
 
 def check_vocabulary(name: str, tokenizer: Any, backbones: Any) -> None:

@@ -2,7 +2,7 @@
 negatives; the released loss multiplies logits by 0 (docs/methods.md#dclr)."""
 
 import math
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -14,6 +14,7 @@ from methods.base import (
     Context,
     Contrastive,
     Field,
+    Frozen,
     Negatives,
     NonNegativeFloat,
     NonNegativeInt,
@@ -119,7 +120,7 @@ class DCLR(Contrastive):
         if self.hyper.start:
             context.start_from(self.hyper.start)
         self._context = context
-        self.complement: Any = None
+        self.complement: Frozen | None = None
         if self.hyper.phi <= 1:
             self.complement = frozen_model(context, self.hyper.complement, "cls")
 
@@ -139,7 +140,7 @@ class DCLR(Contrastive):
         """Find the false negatives of the batch; the backbone encodes nothing more."""
         if self.complement is None:
             return ()
-        model, tokens = self.complement, self._as_read(tokens)
+        model, tokens = self.complement.model, self._as_read(tokens)
         # With dropout there are two views; without it they would be the same.
         count = 2 if self.hyper.complement_dropout else 1
         model.train(self.hyper.complement_dropout)

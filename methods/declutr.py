@@ -121,7 +121,7 @@ class DeCLUTR(Method):
             vectors = views.vectors[0]
             rows, positions, targets = (to_device(ids, vectors.device) for ids in predicted)
             states = views.states[-1][rows, positions].to(vectors.dtype)
-            guesses = self.language_head(states), targets
+            guesses = context.apply(self.language_head, states), targets
         tokens = context.tokenize(positives, self.hyper.longest)
         return self.loss(vectors, context.embed([tokens]).vectors[0], guesses)
 

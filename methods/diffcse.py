@@ -3,6 +3,7 @@ the sentence vector in place of its first embedding (docs/methods.md#diffcse).""
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from methods.base import (
     Context,
     Contrastive,
     Field,
+    Frozen,
     NonNegativeFloat,
     Shape,
     Step,
@@ -68,7 +70,8 @@ class DiffCSE(Contrastive):
         if self.hyper.batchnorm:
             self.projector = projector(width, stream(context.seed, "projector"))
         if self.hyper.weight:
-            self.generator = context.load_masked_language_model(self.hyper.generator)
+            language_model = context.load_masked_language_model(self.hyper.generator)
+            self.generator = Frozen(language_model.train())  # with its own dropout
             self.discriminator = context.copy_backbone()
             self.detector = nn.Linear(width, 2)
             bound, generator = 1 / math.sqrt(width), stream(context.seed, "detector")
@@ -78,24 +81,24 @@ class DiffCSE(Contrastive):
     def step_loss(self, context: Context, step: Step) -> Tensor:
         tokens = step.take(context.tokens())
         encoded = context.embed([tokens, tokens], self._named_extras(tokens, step))
-        views = encoded.mapped(self.projected)
+        views = encoded.mapped(partial(self.projected, context))
         loss = self.loss(views, step)
         if not self.hyper.weight:
             return loss
         detection = self.detection(context, [*tokens, *tokens], torch.cat([*views.vectors]), step)
         return loss + self.hyper.weight * detection
 
-    def projected(self, vectors: Sequence[Tensor]) -> Sequence[Tensor]:
+    def projected(self, context: Context, vectors: Sequence[Tensor]) -> Sequence[Tensor]:
         """Project lists of vectors (n, d) together: batch statistics are those of all of them."""
         if self.projector is None or not vectors:
             return vectors
-        return self.projector(torch.cat([*vectors])).chunk(len(vectors))
+        return context.apply(self.projector, torch.cat([*vectors])).chunk(len(vectors))
 
     def detection(self, context: Context, tokens: Tokens, vectors: Tensor, step: Step) -> Tensor:
         """Return the loss of telling which tokens of m sequences with vectors (m, d) are new."""
         masked, _, _ = masked_pieces(tokens, context.tokenizer, self.hyper.masked, step)
         with separate_dropout(step, "diffcse-generator", context.device):
-            guesses = context.guesses(self.generator, masked).tolist()
+            guesses = context.guesses(self.generator.model, masked).tolist()
         # All tokens are the generator's, but for the first, whose embedding is the vector.
         pairs = zip(tokens, guesses, strict=True)
         filled = [[row[0], *guess[1 : len(row)]] for row, guess in pairs]
@@ -111,7 +114,7 @@ class DiffCSE(Contrastive):
         positions = longest if self.hyper.padded else None
         with self.discriminator.embeddings.register_forward_hook(with_vectors):
             states, _ = context.states(filled, self.discriminator, positions=positions)
-        logits = self.detector(states[-1].to(vectors.dtype))
+        logits = context.apply(self.detector, states[-1].to(vectors.dtype))
         return F.cross_entropy(logits.flatten(0, 1), to_device(labels.flatten(), logits.device))
 
 

@@ -137,11 +137,10 @@ class ISBERT(Method):
 
     def step_loss(self, context: Context, step: Step) -> Tensor:
         states, mask = context.states(step.take(context.tokens()))
-        return self.loss(states[-1], mask)
+        return self.loss(context.apply(self.local, states[-1], mask), mask)
 
-    def loss(self, states: Tensor, mask: Tensor) -> Tensor:
-        """Return the loss of the last layer's states (n, length, width) and their mask."""
-        features = self.local(states, mask)
+    def loss(self, features: Tensor, mask: Tensor) -> Tensor:
+        """Return the loss of local features (n, length, width) and their mask."""
         return jensen_shannon(features, masked_mean(features, mask), mask)
 
     def encoder(self, context: Context) -> LocalMean:

@@ -5,7 +5,7 @@ import math
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from methods.base import (
     BASE_DEPTH,
@@ -90,9 +90,9 @@ class RankCSE(Contrastive):
     def prepare(self, context: Context) -> None:
         self._context = context
         names = [self.hyper.teacher, self.hyper.teacher_2] if self.hyper.gamma else []
-        self.teachers = nn.ModuleList(
+        self.teachers = [
             frozen_model(context, name, self.hyper.teacher_pooler) for name in names if name
-        )
+        ]
 
     @torch.no_grad()
     def extras(self, tokens: Tokens, step: Step) -> tuple[Tokens, ...]:
@@ -100,7 +100,7 @@ class RankCSE(Contrastive):
         shares = [self.hyper.alpha, 1 - self.hyper.alpha] if len(self.teachers) == 2 else [1.0]
         cosines = []
         for teacher, share in zip(self.teachers, shares, strict=False):
-            states, mask = self._context.states(tokens, teacher.eval())
+            states, mask = self._context.states(tokens, teacher.model.eval())
             vectors = states[-1][:, 0]
             if self.hyper.teacher_pooler == "avg":
                 vectors = masked_mean(states[-1], mask)

@@ -128,17 +128,28 @@ class Decoders(nn.Module):
         self.bias = nn.Parameter(torch.zeros(vocabulary))
 
     def loss(
-        self, gru: GRU, reader: Reader, sentences: Tensor, rows: Sequence[Sequence[int]]
+        self,
+        context: Context,
+        gru: GRU,
+        reader: Reader,
+        sentences: Tensor,
+        rows: Sequence[Sequence[int]],
     ) -> Tensor:
         """Return the summed -log P of all words and end tokens of the rows."""
         ids, lengths = _pad([[*row, END] for row in rows], sentences.device)
+        predicted = torch.arange(ids.shape[1], device=ids.device) < lengths.unsqueeze(1)
+        logits = context.apply(self.logits, gru, reader, sentences, ids, predicted)
+        return F.cross_entropy(logits, ids[predicted], reduction="sum")
+
+    def logits(
+        self, gru: GRU, reader: Reader, sentences: Tensor, ids: Tensor, predicted: Tensor
+    ) -> Tensor:
+        """Return the logits (m, vocabulary) of the m predicted words of ids (n, length)."""
         words = reader.embed(ids[:, :-1])
         # The first word has no predecessor [code].
         start = words.new_zeros(len(ids), 1, words.shape[-1])
         states = gru(torch.cat([start, words], dim=1), sentences)
-        predicted = torch.arange(ids.shape[1], device=ids.device) < lengths.unsqueeze(1)
-        logits = F.linear(states[predicted], self.output, self.bias)
-        return F.cross_entropy(logits, ids[predicted], reduction="sum")
+        return F.linear(states[predicted], self.output, self.bias)
 
 
 class SkipThoughtEncoder:
@@ -248,11 +259,11 @@ class SkipThought(Method):
 
     def step_loss(self, context: Context, step: Step) -> Tensor:
         centres, decoders = step.take(self.centres), self.decoders
-        sentences = self.reader([self.rows[row] for row in centres])
+        sentences = context.apply(self.reader, [self.rows[row] for row in centres])
         before = [self.rows[row - 1] for row in centres]
         after = [self.rows[row + 1] for row in centres]
-        loss = decoders.loss(decoders.before, self.reader, sentences, before)
-        return loss + decoders.loss(decoders.after, self.reader, sentences, after)
+        loss = decoders.loss(context, decoders.before, self.reader, sentences, before)
+        return loss + decoders.loss(context, decoders.after, self.reader, sentences, after)
 
     def encoder(self, context: Context) -> SkipThoughtEncoder:
         return SkipThoughtEncoder(self.reader, self.words)

@@ -6,24 +6,35 @@ and scores therefore runs in `torch_defaults`. Functions of users run as their p
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from bench.models.float32 import ELSEWHERE, float32_products
+
+DEVICES = ("cpu", "cuda")  # that the suite computes on
+_inside = ContextVar("_inside", default=False)  # whether a block of `torch_defaults` is open
+
 
 @contextmanager
 def torch_defaults() -> Iterator[None]:
-    """Take float32, the processor, gradients, no autocast and all kernels of attention and of
-    oneDNN by default within the block. Threads, deterministic kernels and generators stay."""
-    dtype = torch.get_default_dtype()
+    """Take float32, exact products, the processor, gradients, no autocast and all kernels of
+    attention and of oneDNN by default within the block. Threads, deterministic kernels and
+    generators stay. A block within another one changes nothing: what runs in the outer one may
+    have set products of its own, as a training does."""
+    if _inside.get():
+        yield
+        return
+    dtype, token = torch.get_default_dtype(), _inside.set(True)
     torch.set_default_dtype(torch.float32)
     try:
         with (
             # A device that is set, even this one, costs time at each call.
             nullcontext() if torch.get_default_device().type == "cpu" else torch.device("cpu"),
             torch.inference_mode(False),  # which has gradients
-            torch.autocast("cpu", enabled=False),
-            torch.autocast("cuda", enabled=False),
+            _no_autocast(),
+            float32_products(ELSEWHERE),
             torch.backends.mkldnn.flags(True, None, None, None),  # its other flags stay
             sdpa_kernel(
                 [
@@ -37,6 +48,28 @@ def torch_defaults() -> Iterator[None]:
             yield
     finally:
         torch.set_default_dtype(dtype)
+        _inside.reset(token)
+
+
+@contextmanager
+def _no_autocast() -> Iterator[None]:
+    """Turn autocast off, and the cache of weights that it has cast.
+
+    Not by `torch.autocast(enabled=False)`. torch empties that cache when the outermost autocast
+    context ends. Within a context that stays open, ours or a program's, each later step of a
+    training would compute with the weights that its first step has cast.
+    """
+    enabled = {device: torch.is_autocast_enabled(device) for device in DEVICES}
+    cached = torch.is_autocast_cache_enabled()
+    for device in DEVICES:
+        torch.set_autocast_enabled(device, False)
+    torch.set_autocast_cache_enabled(False)  # the default of contexts that a method opens
+    try:
+        yield
+    finally:
+        for device in DEVICES:
+            torch.set_autocast_enabled(device, enabled[device])
+        torch.set_autocast_cache_enabled(cached)
 
 
 @contextmanager

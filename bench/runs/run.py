@@ -168,6 +168,9 @@ def converted(model: type[HyperParameters], values: Mapping[str, Any]) -> dict[s
 # Part of the identity of every trained run. Raise it when a change to the training loop changes
 # scores.
 LOOP_VERSION = 2
+# Part of the identity of runs in "mixed" and "bfloat16", in its place. Version 1 computed with the
+# weights that the first step had cast, from 3103da52 on (CHANGELOG.md).
+HALF_VERSION = 2
 
 # Recipe fields, and hyper-parameters by method, that came later than the first results. At their
 # default they are not part of an identity, so that runs from before have the same one.
@@ -392,6 +395,8 @@ def identity_of(run: Run) -> dict[str, Any]:
             "seed": run.seed,
             "recipe": _identified("recipe", recipe, Recipe()),
         }
+        if run.recipe.precision != "float32":
+            identity["half"] = HALF_VERSION
     return identity
 
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
@@ -285,10 +285,15 @@ class RunContext:
 
     def head(self, vectors: Tensor) -> Tensor:
         """Apply the training head to vectors (n, d), if the pooler has one."""
-        with self.autocast(), self.products():
-            vectors = self.training_head(vectors)
+        with self.products():
+            return self.apply(self.training_head, vectors)
+
+    def apply(self, module: Callable[..., Tensor], *inputs: Any) -> Tensor:
+        """Return the output of a module, whose products have the recipe's precision."""
+        with self.autocast():
+            output = module(*inputs)
         # Cosine, softmax and cross-entropy are computed in float32 (docs/methods.md#optimisation).
-        return vectors.float() if vectors.dtype in (torch.float16, torch.bfloat16) else vectors
+        return output.float() if output.dtype in (torch.float16, torch.bfloat16) else output
 
     def embed(
         self,
@@ -322,15 +327,25 @@ class RunContext:
         return Views(vectors[:count], lambda layer: at_layer(layer)[:count], by_name, states)
 
     @property
+    def on_gpu(self) -> bool:
+        return self.device != "cpu"
+
+    @property
     def dtype(self) -> torch.dtype:
         """The type of products at the recipe's precision."""
         if self.run.recipe.precision == "mixed":
-            return torch.float32 if self.device == "cpu" else torch.float16
+            return torch.float16 if self.on_gpu else torch.float32
         return getattr(torch, self.run.recipe.precision)
 
     def autocast(self) -> Any:
-        is_mixed = self.dtype != torch.float32
-        return torch.autocast(self.device.partition(":")[0], dtype=self.dtype, enabled=is_mixed)
+        """A block whose products have the recipe's precision."""
+        return torch.autocast(
+            self.device.partition(":")[0],
+            dtype=self.dtype,
+            enabled=self.dtype != torch.float32,
+            # Cast weights would outlive a step where a block of autocast stands open around it.
+            cache_enabled=False,
+        )
 
     def products(self) -> Any:
         """Set the products of models in training, forwards and backwards."""

@@ -25,7 +25,7 @@ from bench.datasets.manifest import EncodeSentences
 from bench.evaluation.geometry import alignment, uniformity
 from bench.evaluation.scoring import encoded, score_tasks, sentences
 from bench.models.defaults import computing, torch_defaults
-from bench.models.float32 import ELSEWHERE, SELECTION, float32_products
+from bench.models.float32 import SELECTION, float32_products
 from bench.models.load import save_encoder
 from bench.results.provenance import provenance, timing
 from bench.results.records import read_trained
@@ -104,7 +104,6 @@ def training_settings(run: Run, device: str) -> Iterator[None]:
     try:
         with (
             computing(run.recipe.threads, "error"),
-            float32_products(ELSEWHERE),
             torch.random.fork_rng([] if device == "cpu" else [device]),
         ):
             yield
@@ -191,8 +190,9 @@ class Training:
         self.modules = nn.ModuleList([*context.modules(), self.method]).to(context.device)
         self.weights = [weight for weight in self.modules.parameters() if weight.requires_grad]
         optimiser = make_optimiser(self.weights, recipe)
-        scaled = recipe.precision == "mixed" and context.device != "cpu"
-        scaler = torch.amp.GradScaler(enabled=scaled)
+        # Small gradients would be zero in float16.
+        scaled = context.dtype == torch.float16
+        scaler = torch.amp.GradScaler(context.device.partition(":")[0], enabled=scaled)
         self.state = TrainingState(self.modules, optimiser, scaler, origin)
         self.items = self.method.items(context)
         self.total = sum(1 for _ in batches(self.items, recipe, self.seed))
@@ -234,8 +234,8 @@ class Training:
 
             # The schedule is a function of the step, so there is nothing of it to resume.
             rate = learning_rate(step.index, self.total, recipe)
-            set_learning_rate(optimiser, step.index, rate, recipe)
-            if device != "cpu" and recipe.optimiser == "adamw":
+            set_learning_rate(optimiser, rate, recipe)
+            if context.on_gpu and recipe.optimiser == "adamw":
                 norm = clip_and_step(self.weights, optimiser, scaler, recipe.clip)
             else:
                 scaler.unscale_(optimiser)

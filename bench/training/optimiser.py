@@ -69,21 +69,22 @@ def learning_rate(index: int, total: int, recipe: Recipe) -> float:
     return recipe.learning_rate * ((blocks - passed) / blocks)
 
 
-def set_learning_rate(
-    optimiser: torch.optim.Optimizer, index: int, rate: float, recipe: Recipe
-) -> None:
-    """Set the learning rate of the step after `index` others.
+def set_learning_rate(optimiser: torch.optim.Optimizer, rate: float, recipe: Recipe) -> None:
+    """Set the learning rate of the next step.
 
     Without `bias_correction` (BERT's own optimiser), AdamW gets the rate, epsilon and decay that
     cancel its bias correction at this step. With `early_epsilon` (that of transformers before it
     took torch's), it gets the epsilon that, added after the correction, is `epsilon` before it.
     """
     epsilon, decay = recipe.epsilon, recipe.weight_decay
-    if recipe.optimiser == "adamw":
-        first, second = 1 - BETAS[0] ** (index + 1), math.sqrt(1 - BETAS[1] ** (index + 1))
+    if recipe.optimiser == "adamw" and (recipe.early_epsilon or not recipe.bias_correction):
+        # By the optimiser's own count, which leaves out the steps that a scaler skipped. To read it
+        # is to wait for a GPU. All weights have the same.
+        step = 1 + next((int(state["step"]) for state in optimiser.state.values()), 0)
+        first, second = 1 - BETAS[0] ** step, math.sqrt(1 - BETAS[1] ** step)
         if not recipe.bias_correction:
             rate, epsilon, decay = rate * first / second, epsilon / second, decay * second / first
-        elif recipe.early_epsilon:
+        else:
             epsilon = epsilon / second
     for group in optimiser.param_groups:
         group.update(lr=rate, eps=epsilon, weight_decay=decay if group["weight_decay"] else 0.0)

@@ -76,7 +76,7 @@ def plain_steps(training):
         loss = training.method.step_loss(training.context, step)
         with training.context.products():
             loss.backward()
-        set_learning_rate(optimiser, index, learning_rate(index, training.total, recipe), recipe)
+        set_learning_rate(optimiser, learning_rate(index, training.total, recipe), recipe)
         torch.nn.utils.clip_grad_norm_(weights, recipe.clip)
         optimiser.step()
         yield {"loss": loss.item()}

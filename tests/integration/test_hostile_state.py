@@ -96,6 +96,12 @@ for context in kept:
 numpy.seterr(all="raise")
 """
 PRECISION = """
+def product(inputs, weight, bias=None, linear=torch.nn.functional.linear):
+    if torch.backends.mkldnn.matmul.fp32_precision == "bf16":
+        inputs, weight = inputs.bfloat16().to(inputs), weight.bfloat16().to(weight)
+    return linear(inputs, weight, bias)
+
+torch.nn.functional.linear = product  # as a processor with AMX computes, on each
 torch.set_default_dtype(torch.bfloat16)
 torch.set_grad_enabled(False)
 torch.set_float32_matmul_precision("medium")

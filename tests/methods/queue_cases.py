@@ -65,7 +65,7 @@ class QueueCase(Case):
             for part in self.slots:
                 # It judges a batch by its first view.
                 if getattr(part, "complement", None) is not None:
-                    part.complement.vectors.data = first.detach().clone()
+                    part.complement.model.vectors.data = first.detach().clone()
             step = replace(step, rows=range(len(first)))
             self.train()
             for part in self.slots:

@@ -156,7 +156,7 @@ class Dropping(FakeContext):
 def false_of(context, index=0, **hyper):
     method = built(**hyper)
     method.prepare(context)
-    assert not any(weight.requires_grad for weight in method.complement.parameters())
+    assert not any(weight.requires_grad for weight in method.complement.model.parameters())
     method.train()
     assert method.extras(context.tokens(), Step(index, 6, BATCH_SIZE, 3, range(64))) == ()
     return method.false

@@ -24,6 +24,7 @@ def started(runs, padded="true", batchnorm="true"):
     # A weight with which a mistake in the detection shows.
     text = f"diffcse[weight=2.0,masked=0.5,padded={padded},batchnorm={batchnorm}]"
     method, context = runs.exact(text)
+    method.generator.model.eval()  # without dropout, as all others
     if method.projector is not None:
         method.projector.train()  # the statistics of the batch
         with torch.no_grad():  # as after some steps
@@ -41,7 +42,7 @@ def expected_loss(context, method):
         sentences = oracle.projected(sentences, first.weight, norm.weight, norm.bias, last.weight)
     loss = infonce(*sentences.chunk(2), method.hyper.temperature)
     masked, _, _ = masked_pieces(tokens, context.tokenizer, method.hyper.masked, step(0, ROWS))
-    filled = oracle.filled_in(method.generator, masked, [row[0] for row in tokens])
+    filled = oracle.filled_in(method.generator.model, masked, [row[0] for row in tokens])
     detection = oracle.detection(
         method.discriminator, *method.detector.parameters(), tokens, filled, sentences,
         context.tokenizer.pad_token_id, method.hyper.padded,
@@ -62,7 +63,7 @@ def disagreement(context, method):
 def test_equals_the_oracle(runs, hyper):
     context, method = started(runs, **hyper)
     assert disagreement(context, method) < 1e-6
-    assert not any(weight.requires_grad for weight in method.generator.parameters())
+    assert not any(weight.requires_grad for weight in method.generator.model.parameters())
 
 
 edit = edits("methods.diffcse")

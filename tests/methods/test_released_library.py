@@ -63,7 +63,7 @@ def weights_differ(modules, recipe, epsilon, decay, released_rates=None):
     rates = [learning_rate(index, STEPS, recipe) for index in range(STEPS)]
     optimiser = make_optimiser(list(named.values()), recipe)
     for index, rate in enumerate(rates):
-        set_learning_rate(optimiser, index, rate, recipe)
+        set_learning_rate(optimiser, rate, recipe)
         for name, weight in named.items():
             weight.grad = gradients[name][index].clone()
         optimiser.step()

@@ -36,7 +36,10 @@ DOCUMENTS = [range(0, 6), range(6, 9)]
 
 def context_of(texts):
     sentences, documents = lambda corpus=None: texts, lambda: DOCUMENTS
-    return SimpleNamespace(seed=3, device="cpu", sentences=sentences, documents=documents)
+    return SimpleNamespace(
+        seed=3, device="cpu", sentences=sentences, documents=documents,
+        apply=lambda module, *inputs: module(*inputs),
+    )  # fmt: skip
 
 
 def prepared(texts, **hyper):
@@ -73,7 +76,7 @@ FLOORS = {torch.float64: 1e-3, torch.float32: 0.05}
 def disagreement(method, wanted):
     """The largest difference, relative to the loss and to the largest entry of each gradient."""
     count, weights = method.items(None), list(method.parameters())
-    found = gradients(method.step_loss(None, Step(0, 1, count, 3, range(count))), weights)
+    found = gradients(method.step_loss(context_of([]), Step(0, 1, count, 3, range(count))), weights)
     return difference(found, wanted, weights, FLOORS[found[0].dtype], lambda weight: 1.0)
 
 

@@ -6,7 +6,6 @@ import os
 import re
 import signal
 from contextlib import closing, contextmanager
-from functools import partial
 
 import pytest
 import torch
@@ -132,8 +131,8 @@ def test_the_scale_of_mixed_precision_goes_on(make, unstopped, tmp_path, monkeyp
     overflow at first."""
     scalers, plain = [], torch.amp.GradScaler
 
-    def scaler(enabled):
-        scalers.append(plain("cpu", init_scale=2.0**126, growth_interval=2))
+    def scaler(device, enabled):
+        scalers.append(plain(device, init_scale=2.0**126, growth_interval=2))
         return scalers[-1]
 
     monkeypatch.setattr(torch.amp, "GradScaler", scaler)
@@ -418,8 +417,8 @@ def test_a_gradient_that_is_not_finite_is_a_divergence(make, tmp_path, slope, no
 @pytest.fixture
 def scaled(monkeypatch):
     """The scaler of a GPU's mixed precision: it skips a step whose gradient is not finite."""
-    scaler = partial(torch.amp.GradScaler, "cpu")
-    monkeypatch.setattr(torch.amp, "GradScaler", lambda enabled: scaler(enabled=True))
+    scaler = torch.amp.GradScaler
+    monkeypatch.setattr(torch.amp, "GradScaler", lambda device, enabled: scaler(device))
 
 
 def overflowing(*bad):

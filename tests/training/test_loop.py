@@ -228,7 +228,7 @@ def test_optimisers_by_hand(updated, betas, fields):
     optimiser = make_optimiser([weight], recipe)
     for index, gradient in enumerate(GRADIENTS):
         rate = 0.1 / (index + 1)
-        set_learning_rate(optimiser, index, rate, recipe)
+        set_learning_rate(optimiser, rate, recipe)
         weight.grad = gradient.clone()
         optimiser.step()
         mean = betas[0] * mean + (1 - betas[0]) * gradient
@@ -252,7 +252,7 @@ def test_adamw_has_the_bits_of_torchs(decay_biases, monkeypatch):
             for place, weight in enumerate(weights):
                 slope = torch.randn(weight.shape, generator=draw)
                 weight.grad = None if place in absent else scaler.scale(slope)
-            set_learning_rate(optimiser, index, 0.1, recipe)
+            set_learning_rate(optimiser, 0.1, recipe)
             if index == 3:
                 weights[0].grad[0, 0] = math.inf
             if index % 2:
@@ -268,6 +268,31 @@ def test_adamw_has_the_bits_of_torchs(decay_biases, monkeypatch):
     assert len(ours[1]) == len(torchs[1]) == 12
     for own, plain in zip(chain(*ours), chain(*torchs), strict=True):
         assert torch.equal(own, plain)
+
+
+@pytest.mark.parametrize("skips", [0, 1, 3, 9])
+@pytest.mark.parametrize("fused", [False, True])
+def test_adam_of_bert_counts_no_step_that_a_scaler_skips(skips, fused):
+    """The first steps behind them are those of a scaler that skips none."""
+    recipe = Recipe(learning_rate=1e-3, bias_correction=False, epsilon=1e-6)
+    weight = torch.nn.Parameter(torch.zeros(3))
+    optimiser, scaler = make_optimiser([weight], recipe), torch.amp.GradScaler("cpu")
+    gradient, mean, square = torch.tensor([0.1, 0.2, 0.3]), 0, 0
+    for index in range(skips + 5):
+        before = weight.detach().clone()
+        scaler.scale(torch.zeros(()))  # makes the scale
+        weight.grad = gradient * (scaler.get_scale() if index >= skips else math.inf)
+        set_learning_rate(optimiser, 1e-3, recipe)
+        if fused:
+            clip_and_step([weight], optimiser, scaler, 1e9)
+        else:
+            scaler.step(optimiser)
+            scaler.update()
+        if index >= skips:
+            mean = 0.9 * mean + 0.1 * gradient
+            square = 0.999 * square + 0.001 * gradient**2
+            before -= 1e-3 * mean / (square.sqrt() + 1e-6)
+        torch.testing.assert_close(weight.detach(), before, rtol=1e-5, atol=0)
 
 
 # Modes

@@ -1,0 +1,72 @@
+"""Trainings of each kind, tiny and without dropout: what must hold in every precision and place."""
+
+import torch
+from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM
+
+from bench.models.transformer import load_backbone
+from bench.runs.resolve import resolve
+from tests.conftest import LAYERS, WIDTH, make_sentences
+from tests.support.tiny_suite import SMALL
+
+TEMPLATES = "template=the <sentence> is <mask> .,template_2=a <sentence> was <mask> ."
+SPANS = "anchors=1,document=10,longest=5,shortest=3"
+KINDS = {  # what each has that others lack
+    "simcse": "views of one pass",
+    "sscl": "a lower layer",
+    "sscl[dimension=16,positive=self]": "a head that is scored",
+    "consert": "changed embeddings",
+    "is-cse[buffer=12,clusters=3,group=both,neighbours=3]": "a memory with clusters",
+    "esimcse[queue=12]": "a second encoder that follows",
+    "cards[neighbours=5,switch=0]": "neighbours",
+    "ct-bert[batch_size=4,drawn=12,negatives=3]": "two encoders that learn",
+    "is-bert": "convolutions",
+    f"promptbert[{TEMPLATES}]": "templates",
+    f"cot-bert[aligned=true,{TEMPLATES}]": "positions that all sequences share",
+    "skip-thought[batch_size=4,units=8,vocabulary=30,width=6]": "no transformer",
+    "diffcse@paper": "a discriminator",
+    "diffcse@official": "a discriminator that reads padding",
+    f"declutr[batch_size=2,{SPANS}]": "a masked-language loss",
+    "rankcse": "a teacher",
+    "gs-infonce": "noise",
+    "dclr": "noise that is learnt, and a complementary model",
+}
+OFF = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+
+
+def headed_bert(tiny_bert, folder):
+    """The tiny BERT's shape with a masked-language head, which DiffCSE needs, and without dropout:
+    its generator keeps its own whatever the recipe says, and a GPU draws other masks."""
+    torch.manual_seed(11)
+    config = AutoConfig.from_pretrained(tiny_bert, **OFF)
+    AutoModelForMaskedLM.from_config(config).save_pretrained(folder)
+    load_backbone(tiny_bert)[1].save_pretrained(folder)
+    return folder
+
+
+def distilbert(tiny_bert, folder):
+    """A backbone with a forward pass of its own, which is not packed."""
+    torch.manual_seed(11)
+    tokenizer = load_backbone(tiny_bert)[1]
+    shape = {"dim": WIDTH, "n_layers": LAYERS, "n_heads": 4, "hidden_dim": 48}
+    shape |= {"initializer_range": 0.15, "max_position_embeddings": 64}
+    config = AutoConfig.for_model("distilbert", vocab_size=len(tokenizer), **shape)
+    AutoModel.from_config(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def documents(folder):
+    """A corpus of 28 sentences in documents of four."""
+    corpus = folder / "documents.txt"
+    corpus.write_text("".join(f"{sentence}\n" for sentence in make_sentences(28, seed=4)))
+    rows = "".join(f"{1 + 4 * number}\t4\n" for number in range(7))
+    corpus.with_name("documents.docs.tsv").write_text(f"first\tlines\n{rows}")
+    return corpus
+
+
+def run_of_kind(text, backbone, data, corpus, precision="float32"):
+    """A run of a few steps."""
+    recipe = {"precision": precision, "dropout": 0.0, "corpus": str(corpus)}
+    recipe |= {key: value for key, value in SMALL.items() if f"{key}=" not in text}
+    places = {"backbone_name": str(backbone), "corpus": str(corpus), "data": str(data)}
+    return resolve(text, **places, seed=1, recipe=recipe)
