@@ -49,7 +49,7 @@ def heading(
         mode=plan.mode,
         config=plan.suite if is_of_project else "FILE.yaml",
         baseline=plan.baseline,
-        baseline_name=shown_name(baseline[0]) if baseline else "",
+        baseline_name=shown_name(baseline) if baseline else "",
         baseline_has_seeds=any(result.run.seed is not None for result in baseline),
         uncompared=uncompared,
         boards=tuple(tables),

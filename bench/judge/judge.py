@@ -57,7 +57,7 @@ def _run_row(result: RunResults) -> RunRow:
     """How a training went, and what the scores of its run come from."""
     planned, provenance = result.run, result.provenance
     outcome, written = provenance.outcome, provenance.as_written()
-    title = f"{shown_name(result)}, {planned.backbone}"
+    title = f"{shown_name([result])}, {planned.backbone}"
     if planned.seed is not None:
         title += f", seed {planned.seed}"
     if planned.template:

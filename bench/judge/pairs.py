@@ -326,8 +326,7 @@ class _Comparison(PairedDifferences):
 
     def row(self, decision: Decision, claims: Sequence[Claim]) -> PairRow:
         a, b = _paired(self.a, self.b), _paired(self.b, self.a)
-        first_a, first_b = self.results_a[0], self.results_b[0]
-        run = first_a.run
+        run = self.results_a[0].run
         return PairRow(
             board=self.board.name,
             backbone=self.backbone,
@@ -335,12 +334,12 @@ class _Comparison(PairedDifferences):
             setting=run.setting,
             task=self.task,
             label=run.label,
-            name=shown_name(first_a),
+            name=shown_name(self.results_a),
             outside=run.outside,
             labelled=run.labelled,
             runs=tuple(result.run.id for result in self.results_a),
-            baseline=_name(first_b.run),
-            baseline_name=shown_name(first_b),
+            baseline=_name(self.results_b[0].run),
+            baseline_name=shown_name(self.results_b),
             kind=self.kind,
             n=self.n,
             n_a=len(self.a),

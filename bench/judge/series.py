@@ -53,7 +53,7 @@ def _figure(figure: PaperFigure, suite: SuiteResults) -> FigureRow | None:
                 missing.setdefault(series.label, []).append((series.backbone, x))
                 continue
             points += drawn
-            name = shown_name(runs[0])
+            name = shown_name(runs)
             if text != texts[0]:
                 at = "" if x is None else f" at {x:g}"
                 remarks.append(f"{series.label}{at} is {name} here.")

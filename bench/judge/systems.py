@@ -44,8 +44,15 @@ def is_own(run: PlannedRun) -> bool:
     return has_file and run.setting == "paper"
 
 
-def shown_name(result: RunResults) -> str:
-    """Label and setting, as tables show them, and whether the run has seen test sentences."""
+def _first_scored(results: Sequence[RunResults]) -> RunResults:
+    """The first finished run of a system, else its first: what the others have read is unknown."""
+    return min(results, key=lambda result: result.status != "finished")
+
+
+def shown_name(results: Sequence[RunResults]) -> str:
+    """Label and setting of a system, as tables show them, and whether it has seen test
+    sentences."""
+    result = _first_scored(results)
     name = result.run.label
     if result.run.outside:
         name += OUTSIDE
@@ -95,7 +102,7 @@ def _system(
     compared = [x for x in pairs if first.id in x.runs and (x.board, x.task) == place]
     pair = compared[0] if len(compared) == 1 else None
     unfinished = Counter(result.fate for result in results if result.status != "finished")
-    scored = min(results, key=lambda result: result.status != "finished")
+    scored = _first_scored(results)
     remarks = _remarks(board, results, scored, unfinished)
     probed = _over_probe_seeds(results, board.planned, scored.provenance.probe_seeds)
     if probed.n > 1:
@@ -107,7 +114,7 @@ def _system(
         method=first.method,
         setting=first.setting,
         corpus=first.corpus,
-        name=shown_name(results[0]),
+        name=shown_name(results),
         labelled=first.labelled,
         outside=first.outside,
         own=is_own(first),

@@ -1,8 +1,16 @@
 """The systems of a suite on its boards: their order, and what is said of them."""
 
+import pytest
+
+from bench.datasets.metrics import probe_seed
+from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
 from bench.judge.heading import heading
+from bench.judge.judge import judge
+from bench.judge.pairs import against
+from bench.results.records import Provenance
 from bench.results.suite_results import read_results
 from bench.utils.files import write_json
+from tests.support.compared_runs import scored, suite
 from tests.support.rows import systems_of
 from tests.support.synthetic_suite import seeds, write_suite
 
@@ -22,9 +30,9 @@ def test_leaderboards_are_best_first_and_count_what_is_missing(tmp_path):
     runs += [run | tasks for run in seeds("sscl", [{"STS-B": 50.0}], backbone="roberta-base")]
     folder = write_suite(tmp_path, runs)
     write_json(folder / "runs" / "run004" / "failure.json", {})
-    suite = read_results(folder)
-    assert heading(suite).partial == "Partial: 6 of 9 runs have been made, 1 failed."
-    rows = systems_of(suite)
+    results = read_results(folder)
+    assert heading(results).partial == "Partial: 6 of 9 runs have been made, 1 failed."
+    rows = systems_of(results)
     assert [(row.backbone, row.method, row.n, row.averages, row.remark) for row in rows] == [
         ("bert-base-uncased", "is-cse", 1, (90.0,), ""),
         ("bert-base-uncased", "sscl", 1, (70.0,), ""),
@@ -35,3 +43,37 @@ def test_leaderboards_are_best_first_and_count_what_is_missing(tmp_path):
     ]
     assert {row.score("Avg").mean for row in rows} == {None}  # of all seven
     assert (rows[0].score("STS-B").mean, rows[0].score("STS-B").n) == (90.0, 1)
+
+
+@pytest.mark.parametrize(
+    "first", [{}, {"status": "diverged", "reason": "loss is nan"}], ids=["missing", "diverged"]
+)
+def test_what_was_read_before_is_known_of_any_finished_seed(tmp_path, first):
+    """The first seed has no counts."""
+    counts = {task: {"items": 10, "seen": 2, "in_dev": 1} for task in STS_TASKS}
+    runs = [{"method": "simcse", "seed": 9} | first]
+    runs += seeds("simcse", [60.0, 61.0], contamination=counts) + seeds("is-cse", [60.0, 61.0])
+    results = read_results(write_suite(tmp_path, runs, baseline="simcse"))
+    (row,) = (row for row in systems_of(results) if row.method == "simcse")
+    assert (row.seen, row.in_dev) == (20, 10)
+    assert "test items in its corpus: STS12 20%" in row.remark
+    names = {pair.name for pair in against(results, "is-cse")}
+    rows = judge(results)
+    names |= {rows.suite.baseline_name, *(pair.baseline_name for pair in rows.pairs)}
+    assert names == {row.name} == {"simcse, official (has seen test sentences)"}
+
+
+def test_the_spread_over_classifier_seeds_is_that_of_runs_with_the_same_seeds():
+    """Only the first run has both further seeds: 70, 71 and 72 on every task."""
+    runs = []
+    for seed, further in enumerate(((7, 8), (7,))):
+        points = dict.fromkeys(TRANSFER_TASKS, 70.0 - 30 * seed)
+        run = scored("simcse", seed, points, metric="accuracy", tasks=("transfer",),
+                     provenance=Provenance(probe_seeds=[*further]))  # fmt: skip
+        for more, name in enumerate(map(probe_seed, further), 1):
+            for task in TRANSFER_TASKS:
+                run.scores[task, "test", f"accuracy_{name}"] = points[task] + more
+        runs.append(run)
+    (row,) = systems_of(suite(*runs), "transfer")
+    assert (row.probe_sd, row.probe_n) == (1.0, 3)
+    assert row.remark == "sd 1.00 over 3 classifier seeds"
