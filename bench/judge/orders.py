@@ -116,19 +116,20 @@ def _order(
         low, high = tau_interval(printed, scores)
         expected = expected_tau(scores)
     tau = float(kendalltau(printed, [row.ours.mean for row in rows]).statistic)
-    order = OrderRow(
-        title=title,
-        source=source,
-        table=table,
-        board=board,
-        backbone=rows[0].backbone,
-        split=rows[0].split,
-        metric=rows[0].metric,
-        rows=len(rows),
-        tau=tau,
-        low=low,
-        high=high,
-        expected=expected,
-        seeds=fewest,
-    )
-    return [order]
+    return [
+        OrderRow(
+            title=title,
+            source=source,
+            table=table,
+            board=board,
+            backbone=rows[0].backbone,
+            split=rows[0].split,
+            metric=rows[0].metric,
+            rows=len(rows),
+            tau=tau,
+            low=low,
+            high=high,
+            expected=expected,
+            seeds=fewest,
+        )
+    ]

@@ -2,11 +2,9 @@
 
 import pytest
 
-from bench.datasets.metrics import probe_seed
-from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
+from bench.datasets.tasks import STS_TASKS
 from bench.judge.heading import heading
 from bench.judge.judge import judge
-from bench.judge.pairs import against
 from bench.results.records import Provenance
 from bench.results.suite_results import read_results
 from bench.utils.files import write_json
@@ -51,29 +49,21 @@ def test_leaderboards_are_best_first_and_count_what_is_missing(tmp_path):
 def test_what_was_read_before_is_known_of_any_finished_seed(tmp_path, first):
     """The first seed has no counts."""
     counts = {task: {"items": 10, "seen": 2, "in_dev": 1} for task in STS_TASKS}
-    runs = [{"method": "simcse", "seed": 9} | first]
-    runs += seeds("simcse", [60.0, 61.0], contamination=counts) + seeds("is-cse", [60.0, 61.0])
-    results = read_results(write_suite(tmp_path, runs, baseline="simcse"))
-    (row,) = (row for row in systems_of(results) if row.method == "simcse")
-    assert (row.seen, row.in_dev) == (20, 10)
-    assert "test items in its corpus: STS12 20%" in row.remark
-    names = {pair.name for pair in against(results, "is-cse")}
-    rows = judge(results)
-    names |= {rows.suite.baseline_name, *(pair.baseline_name for pair in rows.pairs)}
-    assert names == {row.name} == {"simcse, official (has seen test sentences)"}
+    runs = []
+    for name in ("simcse", "is-cse"):
+        runs += [{"method": name, "seed": 9} | first, *seeds(name, [60.0], contamination=counts)]
+    rows = judge(read_results(write_suite(tmp_path, runs, baseline="simcse")))
+    assert {(row.seen, row.in_dev) for row in rows.systems} == {(20, 10)}
+    assert "test items in its corpus: STS12 20%" in rows.systems[0].remark
+    names = {rows.suite.baseline_name, rows.pairs[0].name, rows.pairs[0].baseline_name}
+    assert names == {f"{x}, official (has seen test sentences)" for x in ("simcse", "is-cse")}
+    assert names == {row.name for row in rows.systems}
 
 
 def test_the_spread_over_classifier_seeds_is_that_of_runs_with_the_same_seeds():
-    """Only the first run has both further seeds: 70, 71 and 72 on every task."""
-    runs = []
-    for seed, further in enumerate(((7, 8), (7,))):
-        points = dict.fromkeys(TRANSFER_TASKS, 70.0 - 30 * seed)
-        run = scored("simcse", seed, points, metric="accuracy", tasks=("transfer",),
-                     provenance=Provenance(probe_seeds=[*further]))  # fmt: skip
-        for more, name in enumerate(map(probe_seed, further), 1):
-            for task in TRANSFER_TASKS:
-                run.scores[task, "test", f"accuracy_{name}"] = points[task] + more
-        runs.append(run)
-    (row,) = systems_of(suite(*runs), "transfer")
-    assert (row.probe_sd, row.probe_n) == (1.0, 3)
-    assert row.remark == "sd 1.00 over 3 classifier seeds"
+    """Only the first run has a further seed."""
+    of_mr = {"metric": "accuracy", "tasks": ("MR",)}
+    first = scored("simcse", 1, {"MR": 70.0}, provenance=Provenance(probe_seeds=[7]), **of_mr)
+    first.scores["MR", "test", "accuracy_probe seed 7"] = 72.0
+    (row,) = systems_of(suite(first, scored("simcse", 2, {"MR": 40.0}, **of_mr)), "transfer")
+    assert (row.probe_sd, row.probe_n) == (pytest.approx(2**0.5), 2)
