@@ -123,7 +123,7 @@ OTHER_SEED = seeds("is-cse", [78.0])[0] | {"seed": 50}
         ([SKIPPED], (), "not run", "this backbone has no layer 11"),
         (seeds("simcse", [{"STS12": 70.0}]), (), "not run", "this score is not in the suite"),
         ([], ("is-cse", "Table 8", "Skip-thought", "skip-thought"), "not run",
-         "training data not available"),
+         "printed model not in the suite"),
         # The mean of the other seeds would be biased.
         ([*SIMCSE, DIVERGED], (), "diverged", "1 of 4 seeds diverged"),
         # Not even where it agrees.
