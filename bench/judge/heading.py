@@ -44,16 +44,18 @@ def heading(
     pairs."""
     plan = suite.plan
     is_of_project = (config.SUITES / f"{plan.suite}.yaml").is_file()
-    return Heading.of(
-        plan,
+    return Heading(
+        suite=plan.suite,
+        mode=plan.mode,
         config=plan.suite if is_of_project else "FILE.yaml",
-        baseline_name=shown_name(baseline[0]) if baseline else "",
+        baseline=plan.baseline,
+        baseline_name=shown_name(baseline) if baseline else "",
         baseline_has_seeds=any(result.run.seed is not None for result in baseline),
         uncompared=uncompared,
-        boards=tables,
-        stand_ins=plan.stand_ins.values(),
-        differs=differs(suite),
+        boards=tuple(tables),
+        stand_ins=tuple(plan.stand_ins.values()),
+        differs=tuple(differs(suite)),
         partial=_partial(suite),
         growth=GROWTH if plan.dropped or any(run.added for run in plan.runs) else "",
-        orders=orders,
+        orders=tuple(orders),
     )

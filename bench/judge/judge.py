@@ -40,16 +40,16 @@ def judge(suite: SuiteResults) -> Judged:
     world = judge_world(suite)
     if all(row.verdict.kind == "not comparable" for row in world):
         world = []  # a suite of its own recipe
-    return Judged.of(
+    return Judged(
         suite=heading(suite, tables, baseline, uncompared, orders(numbers, tables)),
-        numbers=numbers,
-        settings=setting_rows(),
-        quoted=quoted_rows(suite, tables),
-        world=world,
-        systems=systems,
-        pairs=pairs,
-        series=figures(suite),
-        runs=[_run_row(result) for result in suite.runs],
+        numbers=tuple(numbers),
+        settings=tuple(setting_rows()),
+        quoted=tuple(quoted_rows(suite, tables)),
+        world=tuple(world),
+        systems=tuple(systems),
+        pairs=tuple(pairs),
+        series=tuple(figures(suite)),
+        runs=tuple(_run_row(result) for result in suite.runs),
     )
 
 
@@ -57,7 +57,7 @@ def _run_row(result: RunResults) -> RunRow:
     """How a training went, and what the scores of its run come from."""
     planned, provenance = result.run, result.provenance
     outcome, written = provenance.outcome, provenance.as_written()
-    title = f"{shown_name(result)}, {planned.backbone}"
+    title = f"{shown_name([result])}, {planned.backbone}"
     if planned.seed is not None:
         title += f", seed {planned.seed}"
     if planned.template:
@@ -73,14 +73,23 @@ def _run_row(result: RunResults) -> RunRow:
             analyses.append(Analysis(name=name, result={}, missing=values["reason"]))
         elif name == "alignment":  # figures show the others
             analyses.append(Analysis(name=name, result=values))
-    return RunRow.of(
-        planned,
-        result,
-        outcome,
-        provenance,
+    return RunRow(
+        id=planned.id,
         title=title,
+        text=planned.text,
+        backbone=planned.backbone,
+        setting=planned.setting,
+        seed=planned.seed,
+        trained=planned.trained,
+        status=result.status,
+        reason=result.reason,
+        date=provenance.date,
+        steps=outcome.steps,
+        best_step=outcome.best_step,
+        best_dev=outcome.best_dev,
+        seconds=outcome.seconds,
         scoring_seconds=provenance.seconds,
         origin={name: written[name] for name in _ORIGIN if written.get(name)},
         curve=curve,
-        analyses=analyses,
+        analyses=tuple(analyses),
     )

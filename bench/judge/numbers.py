@@ -15,7 +15,15 @@ from bench.judge.pairs import BySeed, matched
 from bench.judge.statistics import coefficient_of_variation, expected_best
 from bench.judge.systems import scores_of
 from bench.judge.verdict import TOLERANCES, VerdictInput, tolerance, verdicts_of
-from bench.judged.rows import BoardRow, NumberRow, QuotedRow, RunScores, SettingRow, Verdict
+from bench.judged.rows import (
+    BoardRow,
+    NumberRow,
+    QuotedRow,
+    RunScores,
+    SettingRow,
+    SideRow,
+    Verdict,
+)
 from bench.judged.words import AT_LEAST, FEWEST_SEEDS
 from bench.registry.backbones import NO_BACKBONE
 from bench.reported import SOURCES, paper_name, prior_sd, quoted
@@ -145,6 +153,15 @@ class Side:
                 return False
         return True
 
+    def row(self) -> SideRow:
+        return SideRow(
+            run=self.run,
+            measured_on=self.measured_on,
+            deterministic=self.deterministic,
+            scores=self.scores,
+            verdict=self.verdict,
+        )
+
     def verdict_input(self) -> VerdictInput:
         number = self.number
         task, split, metric = number.key
@@ -264,28 +281,45 @@ def number_rows(suite: SuiteResults, compared: Iterable[Sides]) -> list[NumberRo
             is_planned &= any(number.key in planned[result.run.id] for result in runs)
         # Beside print stand our scores as far as they can be compared with it.
         scores = ours.scores if ours.verdict.is_comparable else ()
+        side_rows = {name: side.row() for name, side in sides.items()}
         rows.append(
-            NumberRow.of(
-                number,
-                ours=ours,
-                other=sides.get("other"),
-                checkpoint=sides.get("checkpoint"),
+            NumberRow(
                 place=places[number],
                 address=address(number),
                 paper=paper_name(number.source),
                 paper_title=SOURCES[number.source],
-                label=label,
+                source=number.source,
+                table=number.table,
                 row=printed_names().get(number.label, label),
+                label=label,
+                method=number.method,
+                backbone=number.backbone,
+                variant=number.variant,
                 line=lines.get(number, ""),
+                task=number.task,
+                split=number.split,
+                metric=number.metric,
+                aggregation=number.aggregation,
+                value=number.value,
+                text=number.text,
+                quoted_from=number.quoted_from,
+                note=number.note,
+                reason=number.reason,
+                run=number.run,
+                minus=number.minus,
+                our_split=number.our_split,
                 command=reproduce_command(number) if number.run else "",
                 ranks=number.is_score and (number.task == "Avg" or is_only),
                 planned=is_planned,
+                ours=side_rows["ours"],
+                other=side_rows.get("other"),
                 published=number.checkpoint,
+                checkpoint=side_rows.get("checkpoint"),
                 difference=fmean(scores) - number.value if scores else None,
                 rank=1 + sum(x > number.value for x in scores) if len(scores) > 1 else None,
                 best_of_five=expected_best(scores, 5),
                 cv=None if number.minus else coefficient_of_variation([number.value, *scores]),
-                runs=_run_scores(sides.values()),
+                runs=tuple(_run_scores(sides.values())),
             )
         )
     return rows
@@ -298,7 +332,17 @@ def setting_rows() -> list[SettingRow]:
         if not number.is_measurement:
             label = row_name(number.method, number.variant)
             paper = paper_name(number.source)
-            rows.append(SettingRow.of(number, place=place, paper=paper, label=label))
+            rows.append(
+                SettingRow(
+                    place=place,
+                    paper=paper,
+                    source=number.source,
+                    table=number.table,
+                    label=label,
+                    backbone=number.backbone,
+                    reason=number.reason,
+                )
+            )
     return rows
 
 
@@ -313,14 +357,15 @@ def quoted_rows(suite: SuiteResults, boards: Iterable[BoardRow]) -> Iterator[Quo
             ]
             ours = scores_of(runs, board.whole)
             n = max(score.n for score in ours)
-            yield QuotedRow.of(
-                entry,
+            yield QuotedRow(
                 board=board.name,
+                backbone=entry.backbone,
                 name=entry["name"],
+                quoted_from=entry.quoted_from,
                 printed={score.task: entry[score.task] for score in ours},
                 setting=entry.run.partition("@")[2] if n else "",
                 n=n,
-                ours=ours if n else [],
+                ours=tuple(ours) if n else (),
             )
 
 

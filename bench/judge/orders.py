@@ -88,20 +88,21 @@ def orders(rows: Iterable[NumberRow], boards: Iterable[BoardRow]) -> list[OrderR
             ranked.append(row)
     found: list[OrderRow] = []
     for group in grouped(ranked, attrgetter("source", "table", "backbone", "split", "metric")):
-        found += _order(group, title=f"{group[0].paper}, {group[0].table}", board="")
+        source, table = group[0].source, group[0].table
+        found += _order(group, f"{group[0].paper}, {table}", source=source, table=table)
     for board in boards:
         whole = board.whole
         if whole.is_in_print(whole.overall):
             columns = ("test", whole.metric, whole.overall)
             of_board = [row for row in ranked if (row.split, row.metric, row.task) == columns]
             for group in grouped(of_board, attrgetter("backbone")):
-                found += _order(
-                    group, title=f"All papers, {whole.title}", board=whole.name, source="", table=""
-                )
+                found += _order(group, f"All papers, {whole.title}", board=whole.name)
     return found
 
 
-def _order(group: Sequence[NumberRow], **heading: str) -> list[OrderRow]:
+def _order(
+    group: Sequence[NumberRow], title: str, board: str = "", source: str = "", table: str = ""
+) -> list[OrderRow]:
     """The order of some rows, those compared with the same runs counted once; none with too few."""
     compared = attrgetter("run", "minus", "ours.measured_on", "our_split", "task", "aggregation")
     rows = [same[0] for same in grouped(group, compared)]
@@ -115,14 +116,20 @@ def _order(group: Sequence[NumberRow], **heading: str) -> list[OrderRow]:
         low, high = tau_interval(printed, scores)
         expected = expected_tau(scores)
     tau = float(kendalltau(printed, [row.ours.mean for row in rows]).statistic)
-    order = OrderRow.of(
-        rows[0],
-        **heading,
-        rows=len(rows),
-        tau=tau,
-        low=low,
-        high=high,
-        expected=expected,
-        seeds=fewest,
-    )
-    return [order]
+    return [
+        OrderRow(
+            title=title,
+            source=source,
+            table=table,
+            board=board,
+            backbone=rows[0].backbone,
+            split=rows[0].split,
+            metric=rows[0].metric,
+            rows=len(rows),
+            tau=tau,
+            low=low,
+            high=high,
+            expected=expected,
+            seeds=fewest,
+        )
+    ]

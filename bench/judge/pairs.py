@@ -326,16 +326,22 @@ class _Comparison(PairedDifferences):
 
     def row(self, decision: Decision, claims: Sequence[Claim]) -> PairRow:
         a, b = _paired(self.a, self.b), _paired(self.b, self.a)
-        first_a, first_b = self.results_a[0], self.results_b[0]
-        return PairRow.of(
-            decision,
-            self,
-            first_a.run,
-            name=shown_name(first_a),
+        run = self.results_a[0].run
+        return PairRow(
             board=self.board.name,
-            runs=[result.run.id for result in self.results_a],
-            baseline=_name(first_b.run),
-            baseline_name=shown_name(first_b),
+            backbone=self.backbone,
+            method=run.method,
+            setting=run.setting,
+            task=self.task,
+            label=run.label,
+            name=shown_name(self.results_a),
+            outside=run.outside,
+            labelled=run.labelled,
+            runs=tuple(result.run.id for result in self.results_a),
+            baseline=_name(self.results_b[0].run),
+            baseline_name=shown_name(self.results_b),
+            kind=self.kind,
+            n=self.n,
             n_a=len(self.a),
             n_b=len(self.b),
             items=self.items.n if self.items else None,
@@ -343,11 +349,17 @@ class _Comparison(PairedDifferences):
             sd_a=a.sd,
             mean_b=b.mean,
             sd_b=b.sd,
+            differences=self.differences,
             difference=self.mean,
             prior_sd=self.prior[0],
             prior_df=self.prior[1],
+            half_width=self.half_width,
             p=self.p_value,
-            claims=claims,
+            p_adjusted=decision.p_adjusted,
+            verdict=decision.verdict,
+            reason=decision.reason,
+            seeds=decision.seeds,
+            claims=tuple(claims),
         )
 
 
@@ -494,8 +506,9 @@ def _claims(compared: _Comparison, level: float) -> list[Claim]:
             claimed = a.value - b.value
             part, low, high = compared.part_of(claimed)
             beside_b.append(
-                Claim.of(
-                    a,
+                Claim(
+                    source=a.source,
+                    table=a.table,
                     printed_on=a.backbone,
                     printed_a=a.value,
                     printed_b=b.value,
@@ -506,7 +519,9 @@ def _claims(compared: _Comparison, level: float) -> list[Claim]:
                     seeds_claimed=compared.seeds_for(claimed, level),
                 )
             )
-        alone.append(Claim.of(a, printed_on=a.backbone, printed_a=a.value))
+        alone.append(
+            Claim(source=a.source, table=a.table, printed_on=a.backbone, printed_a=a.value)
+        )
     # A number of A alone adds nothing if a table prints both.
     return beside_b or alone
 

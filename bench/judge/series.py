@@ -10,7 +10,7 @@ import pandas as pd
 from bench.datasets.metrics import BOUNDS
 from bench.judge.numbers import select
 from bench.judge.systems import shown_name
-from bench.judged.rows import FigureRow
+from bench.judged.rows import FigureRow, Series
 from bench.judged.words import LOG, OURS, PRINT
 from bench.reported import curves
 from bench.reported.figures import PaperFigure, PaperSeries, load_figures
@@ -53,7 +53,7 @@ def _figure(figure: PaperFigure, suite: SuiteResults) -> FigureRow | None:
                 missing.setdefault(series.label, []).append((series.backbone, x))
                 continue
             points += drawn
-            name = shown_name(runs[0])
+            name = shown_name(runs)
             if text != texts[0]:
                 at = "" if x is None else f" at {x:g}"
                 remarks.append(f"{series.label}{at} is {name} here.")
@@ -71,7 +71,16 @@ def _figure(figure: PaperFigure, suite: SuiteResults) -> FigureRow | None:
     if missing:
         remarks.append(f"Not in this suite: {_listed(figure, missing)}.")
     columns = table.where(table.notna(), None).to_dict("list")
-    return FigureRow.of(figure, remarks=remarks, columns=columns)
+    return FigureRow(
+        stem=figure.stem,
+        heading=figure.heading,
+        kind=figure.kind,
+        x=figure.x,
+        note=figure.note,
+        remarks=tuple(remarks),
+        series=tuple(Series(label=x.label, backbone=x.backbone) for x in figure.series),
+        columns=columns,
+    )
 
 
 def _near(table: pd.DataFrame, last: int, remarks: list[str]) -> pd.DataFrame:

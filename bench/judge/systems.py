@@ -44,8 +44,15 @@ def is_own(run: PlannedRun) -> bool:
     return has_file and run.setting == "paper"
 
 
-def shown_name(result: RunResults) -> str:
-    """Label and setting, as tables show them, and whether the run has seen test sentences."""
+def _first_scored(results: Sequence[RunResults]) -> RunResults:
+    """The first finished run of a system, else its first: what the others have read is unknown."""
+    return min(results, key=lambda result: result.status != "finished")
+
+
+def shown_name(results: Sequence[RunResults]) -> str:
+    """Label and setting of a system, as tables show them, and whether it has seen test
+    sentences."""
+    result = _first_scored(results)
     name = result.run.label
     if result.run.outside:
         name += OUTSIDE
@@ -93,21 +100,23 @@ def _system(
     # A method without a backbone is compared on each, and shown beside a single one.
     place = board.name, board.overall
     compared = [x for x in pairs if first.id in x.runs and (x.board, x.task) == place]
-    if len(compared) > 1:
-        compared = []
+    pair = compared[0] if len(compared) == 1 else None
     unfinished = Counter(result.fate for result in results if result.status != "finished")
-    scored = min(results, key=lambda result: result.status != "finished")
+    scored = _first_scored(results)
     remarks = _remarks(board, results, scored, unfinished)
     probed = _over_probe_seeds(results, board.planned, scored.provenance.probe_seeds)
     if probed.n > 1:
         remarks.append(f"sd {probed.sd:.2f} over {probed.n} classifier seeds")
-    return SystemRow.of(
-        first,
-        *compared,
-        is_baseline=first.id in baseline,
-        word=compared[0].verdict if compared else None,
+    return SystemRow(
         board=board.name,
-        name=shown_name(results[0]),
+        backbone=first.backbone,
+        label=first.label,
+        method=first.method,
+        setting=first.setting,
+        corpus=first.corpus,
+        name=shown_name(results),
+        labelled=first.labelled,
+        outside=first.outside,
         own=is_own(first),
         n=len(results) - unfinished.total(),
         over_templates=bool(first.template),
@@ -119,9 +128,13 @@ def _system(
         on_rest=_mean_points(results, board.planned, board.planned.overall, REST),
         probe_sd=probed.sd,
         probe_n=probed.n,
-        runs=[result.run.id for result in results],
-        run_averages=[result.points(board.planned, "Avg") for result in results],
-        scores=scores_of(results, board.whole),
+        runs=tuple(result.run.id for result in results),
+        run_averages=tuple(result.points(board.planned, "Avg") for result in results),
+        scores=tuple(scores_of(results, board.whole)),
+        is_baseline=first.id in baseline,
+        difference=pair.difference if pair else None,
+        half_width=pair.half_width if pair else None,
+        word=pair.verdict if pair else None,
     )
 
 

@@ -66,7 +66,19 @@ def judge_world(suite: SuiteResults) -> list[WorldRow]:
                 continue
             score = run.scores.get(key, nan)
             verdict = _verdict(suite, run, entry, number, score)
-            rows.append(WorldRow.of(entry, run.run, number=number, score=score, verdict=verdict))
+            rows.append(
+                WorldRow(
+                    run=run.run.text,
+                    backbone=run.run.backbone,
+                    seed=run.run.seed,
+                    task=entry.task,
+                    metric=entry.metric,
+                    number=number,
+                    score=score,
+                    tolerance=entry.tolerance,
+                    verdict=verdict,
+                )
+            )
             if verdict.kind in ("lower", "higher"):
                 outside.add(run.run.id)
                 if _is_within_seeds(score, entry):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BeforeValidator, Field
 
@@ -40,20 +40,7 @@ NO_BACKBONE = "none"  # the name of the backbone of a system without one
 OUTSIDE = " (outside encoder)"  # after the label of an encoder that the suite has not trained
 
 
-class JudgedRow(StrictModel):
-    """A row whose fields are those of what it is made of, by name."""
-
-    @classmethod
-    def of(cls, *sources: object, **values: Any) -> Self:
-        """A row with some values; every other field is that of the first source that has it."""
-        for source in sources:
-            for name in cls.model_fields.keys() - values.keys():
-                if hasattr(source, name):
-                    values[name] = getattr(source, name)
-        return cls.model_validate(values, from_attributes=True)
-
-
-class ScoreColumns(JudgedRow):
+class ScoreColumns(StrictModel):
     """Points of some runs, each once."""
 
     scores: tuple[float, ...]
@@ -127,7 +114,7 @@ class RunScores(StrictModel):
     scores: tuple[float | None, ...]
 
 
-class NumberRow(OfMetric, JudgedRow):
+class NumberRow(OfMetric, StrictModel):
     """A printed number that measures something, with our scores."""
 
     place: int  # in the order of print
@@ -177,7 +164,7 @@ class NumberRow(OfMetric, JudgedRow):
         return any(side.verdict.is_comparable for side in self.sides)
 
 
-class SettingRow(JudgedRow):
+class SettingRow(StrictModel):
     """A printed hyper-parameter."""
 
     place: int  # in the order of print
@@ -189,7 +176,7 @@ class SettingRow(JudgedRow):
     reason: str  # why there is no run
 
 
-class OrderRow(JudgedRow):
+class OrderRow(StrictModel):
     """Whether the order of the rows of a printed table holds, or of all papers on a board."""
 
     title: str  # of the table, such as "IS-CSE, Table 1", or of the board
@@ -213,7 +200,7 @@ class Score(ScoreColumns):
     task: str
 
 
-class QuotedRow(JudgedRow):
+class QuotedRow(StrictModel):
     """Scores of a method of another paper, as printed, and ours, which are not judged."""
 
     board: str
@@ -226,7 +213,7 @@ class QuotedRow(JudgedRow):
     ours: tuple[Score, ...] = ()
 
 
-class WorldRow(JudgedRow):
+class WorldRow(StrictModel):
     """A score of a run of the embedded world beside that of the reference machine."""
 
     run: str
@@ -243,7 +230,7 @@ class WorldRow(JudgedRow):
 # --- Systems ---
 
 
-class SystemRow(JudgedRow):
+class SystemRow(StrictModel):
     """A system on a board, with its difference from the baseline of the suite."""
 
     board: str
@@ -293,7 +280,7 @@ class SystemRow(JudgedRow):
 # --- Pairs ---
 
 
-class Claim(JudgedRow):
+class Claim(StrictModel):
     """A printed number of a method, with that of the baseline from the same table."""
 
     source: str
@@ -309,7 +296,7 @@ class Claim(JudgedRow):
     seeds_claimed: int | None = None  # that would show `claimed`
 
 
-class PairRow(JudgedRow):
+class PairRow(StrictModel):
     """A method (A) against a baseline (B) on one task of a board, or its `Avg`."""
 
     board: str
@@ -360,7 +347,7 @@ class Series(StrictModel):
     backbone: str
 
 
-class FigureRow(JudgedRow):
+class FigureRow(StrictModel):
     """A figure of a paper with our data."""
 
     stem: str  # of its file names
@@ -386,7 +373,7 @@ class Analysis(StrictModel):
     missing: str = ""  # why there is no result
 
 
-class RunRow(JudgedRow):
+class RunRow(StrictModel):
     """A planned run, where its results come from, and how its training went."""
 
     id: str
@@ -435,7 +422,7 @@ class BoardRow(StrictModel):
         return "Avg" if "Avg" in self.columns else self.columns[0]
 
 
-class Heading(JudgedRow):
+class Heading(StrictModel):
     """A suite as a whole."""
 
     suite: str  # its name
@@ -479,7 +466,7 @@ class Heading(JudgedRow):
         return f"{self.partial} {self.incomparable(backbones)}".strip()
 
 
-class Judged(JudgedRow):
+class Judged(StrictModel):
     """A judged suite."""
 
     suite: Heading

@@ -44,11 +44,9 @@ def _averages(rows: PrintedRows) -> Iterator[Finding]:
     """`average`, `rounding`: averages that are not the mean of their row."""
     boards = [{*board.tasks} for board in BOARDS.values()]
     for row in rows:
-        average = mean(row.figures)
-        gap = row.cells.get("Avg", average) - average
-        if {*row.tasks} in boards and abs(gap) > row.unit / 2:
-            kind = "average" if abs(gap) > row.unit * 3 / 2 else "rounding"
-            yield finding(kind, [row], mean=average, gap=gap)
+        if {*row.tasks} in boards and abs(row.gap) > row.unit / 2:
+            kind = "average" if abs(row.gap) > row.unit * 3 / 2 else "rounding"
+            yield finding(kind, [row])
 
 
 def attainable(value: Fraction, unit: Fraction, items: int, runs: int = 1) -> bool:
@@ -95,10 +93,10 @@ def _is_quoted(row: PrintedRow) -> bool:
 
 
 def _leading(rows: PrintedRows) -> list[PrintedRow]:
-    """The rows, first those whose numbers the fewest share, then those that quote nobody: a finding
-    is filed under the first."""
+    """The rows, first those whose numbers the fewest share, then those that quote nobody, then
+    those whose average fits their figures least: a finding is filed under the first."""
     prints = Counter(row.figures for row in rows)
-    return sorted(rows, key=lambda row: (prints[row.figures], _is_quoted(row)))
+    return sorted(rows, key=lambda row: (prints[row.figures], _is_quoted(row), -abs(row.gap)))
 
 
 def _copies(rows: PrintedRows) -> Iterator[Finding]:
@@ -144,7 +142,7 @@ def _alike(lefts: PrintedRows, rights: PrintedRows) -> Iterator[Finding]:
 
 
 def _labels(tables: PrintedRows) -> Iterator[Finding]:
-    """`label`: one label printed several times with different numbers."""
+    """`label`, `untrained`: one label printed several times with different numbers."""
     groups = defaultdict(list)
     for row in tables:
         groups[row.label].append(row)
@@ -157,8 +155,9 @@ def _labels(tables: PrintedRows) -> Iterator[Finding]:
             concerned = _leading([row for row in group if row.cells.keys() & {*contested}])
             # One task with its values stands for all; readers compare averages.
             example = "Avg" if "Avg" in contested else contested[0]
+            several = len({row.words for row in concerned}) > 1
             yield finding(
-                "label",
+                "untrained" if several else "label",
                 concerned,
                 count=len(contested),
                 tasks=len(places),
@@ -182,48 +181,66 @@ def _rivals(first: PrintedRow, averages: Collection[Fraction], tables: PrintedRo
 # --- Between text and tables
 
 
-def _terms(claim: PrintedRow, task: str, tables: PrintedRows) -> PrintedRows:
-    """The two rows of a claimed difference "A minus B": of all that the text may mean, those that
-    fit best; none if a side is in no table."""
-    sides = []
-    for method in claim.method.split(" minus "):
-        meant = (claim.source, method, claim.backbone, claim.metric, claim.split)
-        exactly, alike = [], []
-        for row in tables:
-            found = (row.source, row.method, row.backbone, row.metric + DIFFERENCE, row.split)
-            if found == meant and task in row.cells:
-                # Several tables may print a row; the text means the one in just its variant.
-                if row.words == claim.words:
-                    exactly.append(row)
-                elif is_nested(row, claim):
-                    alike.append(row)
-        sides.append(exactly or alike)
-    claimed = claim.cells[task]
+_Terms = Sequence[tuple[PrintedRow, Fraction]]  # one or two rows, each with its figure
 
-    def misfit(pair: Sequence[PrintedRow]) -> Fraction:
-        return abs(pair[0].cells[task] - pair[1].cells[task] - claimed)
+
+def _value(terms: _Terms) -> Fraction:
+    """The figure of a term, or the difference of two."""
+    return terms[0][1] - sum(cell for _, cell in terms[1:])
+
+
+def _terms(claim: PrintedRow, task: str, rows: PrintedRows) -> _Terms:
+    """The row of a score in the text, or the two of a difference "A minus B": of all that the text
+    may mean, those that fit best; none if a side is in no row."""
+    methods = claim.method.split(" minus ")
+    sides = []
+    for method in methods:
+        meant = (claim.source, method, claim.backbone, claim.metric.removesuffix(DIFFERENCE))
+        sides.append(
+            [
+                (row, cell)
+                for row, name, cell in cells_of(rows)
+                if (row.source, row.method, row.backbone, row.metric) == meant
+                and row.place != claim.place
+                # A text may leave the split open, and speak of the STS tasks rather than of one.
+                and claim.split in ("", row.split)
+                and task in (name, "STS")
+                # The variant of a difference is that of A or of both.
+                and (claim.words <= row.words or (methods[1:] and row.words < claim.words))
+            ]
+        )
+
+    def misfit(terms: _Terms) -> tuple[int, Fraction]:
+        # Several tables may print a row; the text means the one in just its variant.
+        others = sum(row.words != claim.words for row, _ in terms)
+        return others, abs(_value(terms) - claim.cells[task])
 
     return min(product(*sides), key=misfit, default=())
 
 
-def _resting(rows: PrintedRows, tables: PrintedRows, known: Sequence[Finding]) -> Iterator[Finding]:
-    """`resting`: claimed differences that use rows of the `tables` with `known` findings."""
-    flaws = defaultdict(list)
-    for flaw in known:
-        if flaw.kind in UNSAFE:
-            for name in flaw.rows:
-                flaws[name].append(flaw.kind)
-    for claim, task, value in cells_of(row for row in rows if " minus " in row.method):
-        pair = _terms(claim, task, tables)
-        unsafe = [row.name for row in pair if row.name in flaws]
-        if unsafe:
-            gap = None
+def _claims(rows: PrintedRows, tables: PrintedRows, known: Sequence[Finding]) -> Iterator[Finding]:
+    """`text`, `difference`: scores in the text and differences of two that the `tables`, or else
+    the other text, do not have; `resting`: differences that use rows with `known` findings."""
+    texts = [row for row in rows if row not in tables]
+    for claim, task, value in cells_of(texts):
+        terms = _terms(claim, task, tables) or _terms(claim, task, texts)
+        if not terms:
+            continue
+        concerned = [claim, *(row for row, _ in terms)]
+        facts = {"task": task, "value": value, "given": _value(terms)}
+        # Each is rounded or truncated.
+        if abs(_value(terms) - value) >= len(terms) * max(row.unit for row in concerned):
+            yield finding("difference" if terms[1:] else "text", concerned, **facts)
+        unsafe, fitting = [], None
+        for row, _ in terms:
+            kinds = [x.kind for x in known if x.kind in UNSAFE and row.name in x.rows]
+            if kinds:
+                unsafe.append(f"{row.name} (see: {', '.join(kinds)})")
             # Only an average that does not fit its row has another value in its place.
-            if task == "Avg" and any("average" in flaws[name] for name in unsafe):
-                gap = mean(pair[0].figures) - mean(pair[1].figures)
-            reasons = [f"{name} (see: {', '.join(flaws[name])})" for name in unsafe]
-            facts = {"task": task, "value": value, "unsafe": reasons, "gap": gap}
-            yield finding("resting", [claim, *pair], **facts)
+            if task == "Avg" and "average" in kinds:
+                fitting = _value([(row, mean(row.figures)) for row, _ in terms])
+        if unsafe and terms[1:]:
+            yield finding("resting", concerned, **facts, unsafe=unsafe, fitting=fitting)
 
 
 def _statements(tables: PrintedRows, claims: Sequence[dict[str, Any]]) -> Iterator[Finding]:
@@ -276,5 +293,5 @@ def findings(
     tables = [row for row in rows if re.fullmatch(r"(Table|Figure) \w+", row.table)]
     known = [*_averages(rows), *_scales(rows), *_copies(rows), *_labels(tables)]
     known += _statements(tables, claims)
-    known += _resting(rows, tables, known)
+    known += _claims(rows, tables, known)
     return sorted(known, key=lambda finding: [*FINDING_KINDS].index(finding.kind))

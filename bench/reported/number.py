@@ -29,7 +29,7 @@ Texts = Annotated[list[str], BeforeValidator(as_list)]  # one or several
 
 # Why a printed row is compared with no run.
 REASONS = (
-    "training data not available",
+    "printed model not in the suite",
     "measurement not described",
     "hyper-parameter, not a score",
 )

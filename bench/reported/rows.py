@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from statistics import mean
 from typing import Any
 
 import pandas as pd
@@ -20,6 +21,10 @@ from bench.utils.errors import listed
 _KINDS = yaml.safe_load((FOLDER / "findings.yaml").read_text(encoding="utf-8"))
 FINDING_KINDS = {kind: entry["title"] for kind, entry in _KINDS.items()}
 DIFFERENCE = "_delta"  # suffix of the metric of a printed difference "A minus B"
+
+# Models that the papers do not train: hyper-parameters of training are not part of their label.
+UNTRAINED = ("GloVe", "BERT", "RoBERTa")
+OF_TRAINING = ("bs=", "lr=", "tau=", "epochs=", "steps=", "seed=")
 
 
 @dataclass(eq=False)
@@ -45,6 +50,12 @@ class PrintedRow:
     def figures(self) -> tuple[Fraction, ...]:
         """The points of `tasks`."""
         return tuple(map(self.cells.__getitem__, self.tasks))
+
+    @property
+    def gap(self) -> Fraction:
+        """The printed average minus the mean of `figures`; 0 without an average."""
+        average = mean(self.figures)
+        return self.cells.get("Avg", average) - average
 
     @cached_property
     def unit(self) -> Fraction:
@@ -84,8 +95,10 @@ class PrintedRow:
     def label(self) -> tuple[Any, ...]:
         """The fields that determine the numbers: a paper's own run is distinct from quoted
         numbers and from other papers' runs."""
-        origin = "quoted" if self.quoted_from else self.paper
-        return self.words, origin, self.method, self.backbone, self.metric, self.split
+        words, origin = self.words, "quoted" if self.quoted_from else self.paper
+        if self.method in UNTRAINED:
+            words = frozenset(word for word in words if not word.startswith(OF_TRAINING))
+        return words, origin, self.method, self.backbone, self.metric, self.split
 
 
 PrintedRows = Sequence[PrintedRow]

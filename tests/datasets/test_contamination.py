@@ -133,6 +133,17 @@ def test_only_trained_runs_have_dev_sets(tiny_bert, tiny_data, tiny_corpus, tmp_
     assert [*found.values()] == [0, 1, 0]
 
 
+def test_a_sentence_that_is_too_short_to_be_trained_on_is_not_seen(tiny_bert, tiny_data, tmp_path):
+    """With `distinct`, sentences of fewer words are left out of the corpus."""
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("one\nwords of three\n")
+    places = {"backbone_name": str(tiny_bert), "corpus": str(corpus), "data": str(tiny_data)}
+    pairs = sts.Subset("x", ("one", "words of three"), ("else", "else"), np.arange(2.0))
+    run = resolve("simcse[distinct=2]", **places, seed=1, recipe={})
+    ((seen, _),) = known_items(run, tmp_path, [sts.StsTask("STS12", "test", (pairs,))]).values()
+    assert seen.tolist() == [0, 1]
+
+
 @pytest.mark.slow
 def test_the_dev_sets_in_the_real_test_sets(senteval):
     """The counts of docs/findings.md and docs/protocol.md, by a plain rule for words."""

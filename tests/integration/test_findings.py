@@ -162,7 +162,8 @@ def test_the_audit():
         f"{rests} of the {len(AVERAGES)} gains have an average on one side",
         f"There are {len(found)} findings: {sources['sscl']} in SSCL, "
         f"{sources['is-cse']} in IS-CSE, {sources['gs-infonce-v2']} in the second version of "
-        f"GS-InfoNCE, {sources['gs-infonce-v1']} in the first. "
+        f"GS-InfoNCE, {sources['gs-infonce-v1']} in the first, "
+        f"{sources['simcse-zh-noise']} in the Chinese report. "
         f"{kinds['rounding'] + kinds['runs']} of them (`rounding`, `runs`)",
         f"{(measuring['run'] != '').sum()} of the {len(measuring)} printed numbers "
         "that measure something",

@@ -66,6 +66,24 @@ def test_both_settings_stand_side_by_side(tmp_path):
     assert found.best_of_five == pytest.approx(best)
 
 
+def test_the_first_answer_is_that_of_the_seeds_that_were_planned_first(tmp_path):
+    """Also where a configuration lists those that were added before them: with one of these, the
+    first five seeds would decide nothing."""
+    first = (76.0, 76.1, 76.2, 76.3, 76.4)
+    runs = seeds("simcse", [75.0, 75.2, *first])
+    for run in runs[:2]:
+        run["added"] = ["sts"]
+    ours = judged(tmp_path, *runs).ours
+    assert ours.scores == pytest.approx((*first, 75.0, 75.2))
+    assert (ours.verdict.kind, ours.verdict.seeds) == ("reproduced", None)
+    assert ours.verdict.reason.endswith("the first 5 seeds decided")
+
+
+def test_a_score_that_equals_print_does_not_outrank_it(tmp_path):
+    """76.25 is printed, and binary fractions hold it."""
+    assert judged(tmp_path, *seeds("simcse", [76.25, 76.25, 77.0, 75.0])).rank == 2
+
+
 def test_a_row_is_judged_by_the_aggregation_that_it_prints(tmp_path):
     """SSCL, Table 2 on bert-large: BERT-flow's paper weights subsets by their pairs."""
     printed = (65.20, 73.39, 69.42, 74.92, 77.63, 72.26, 62.50)
@@ -105,7 +123,7 @@ OTHER_SEED = seeds("is-cse", [78.0])[0] | {"seed": 50}
         ([SKIPPED], (), "not run", "this backbone has no layer 11"),
         (seeds("simcse", [{"STS12": 70.0}]), (), "not run", "this score is not in the suite"),
         ([], ("is-cse", "Table 8", "Skip-thought", "skip-thought"), "not run",
-         "training data not available"),
+         "printed model not in the suite"),
         # The mean of the other seeds would be biased.
         ([*SIMCSE, DIVERGED], (), "diverged", "1 of 4 seeds diverged"),
         # Not even where it agrees.

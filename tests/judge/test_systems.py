@@ -1,8 +1,14 @@
 """The systems of a suite on its boards: their order, and what is said of them."""
 
+import pytest
+
+from bench.datasets.tasks import STS_TASKS
 from bench.judge.heading import heading
+from bench.judge.judge import judge
+from bench.results.records import Provenance
 from bench.results.suite_results import read_results
 from bench.utils.files import write_json
+from tests.support.compared_runs import scored, suite
 from tests.support.rows import systems_of
 from tests.support.synthetic_suite import seeds, write_suite
 
@@ -22,9 +28,9 @@ def test_leaderboards_are_best_first_and_count_what_is_missing(tmp_path):
     runs += [run | tasks for run in seeds("sscl", [{"STS-B": 50.0}], backbone="roberta-base")]
     folder = write_suite(tmp_path, runs)
     write_json(folder / "runs" / "run004" / "failure.json", {})
-    suite = read_results(folder)
-    assert heading(suite).partial == "Partial: 6 of 9 runs have been made, 1 failed."
-    rows = systems_of(suite)
+    results = read_results(folder)
+    assert heading(results).partial == "Partial: 6 of 9 runs have been made, 1 failed."
+    rows = systems_of(results)
     assert [(row.backbone, row.method, row.n, row.averages, row.remark) for row in rows] == [
         ("bert-base-uncased", "is-cse", 1, (90.0,), ""),
         ("bert-base-uncased", "sscl", 1, (70.0,), ""),
@@ -35,3 +41,27 @@ def test_leaderboards_are_best_first_and_count_what_is_missing(tmp_path):
     ]
     assert {row.score("Avg").mean for row in rows} == {None}  # of all seven
     assert (rows[0].score("STS-B").mean, rows[0].score("STS-B").n) == (90.0, 1)
+
+
+def test_what_was_read_before_is_known_of_any_finished_seed(tmp_path):
+    """The first seed of one system is missing, that of the other diverged: neither has counts."""
+    diverged = {"status": "diverged", "reason": "loss is nan"}
+    counts = {task: {"items": 10, "seen": 2, "in_dev": 1} for task in STS_TASKS}
+    runs = []
+    for name, first in ("simcse", {}), ("is-cse", diverged):
+        runs += [{"method": name, "seed": 9} | first, *seeds(name, [60.0], contamination=counts)]
+    rows = judge(read_results(write_suite(tmp_path, runs, baseline="simcse")))
+    assert {(row.seen, row.in_dev) for row in rows.systems} == {(20, 10)}
+    assert "test items in its corpus: STS12 20%" in rows.systems[0].remark
+    names = {rows.suite.baseline_name, rows.pairs[0].name, rows.pairs[0].baseline_name}
+    assert names == {f"{x}, official (has seen test sentences)" for x in ("simcse", "is-cse")}
+    assert names == {row.name for row in rows.systems}
+
+
+def test_the_spread_over_classifier_seeds_is_that_of_runs_with_the_same_seeds():
+    """Only the first run has a further seed."""
+    of_mr = {"metric": "accuracy", "tasks": ("MR",)}
+    first = scored("simcse", 1, {"MR": 70.0}, provenance=Provenance(probe_seeds=[7]), **of_mr)
+    first.scores["MR", "test", "accuracy_probe seed 7"] = 72.0
+    (row,) = systems_of(suite(first, scored("simcse", 2, {"MR": 40.0}, **of_mr)), "transfer")
+    assert (row.probe_sd, row.probe_n) == (pytest.approx(2**0.5), 2)

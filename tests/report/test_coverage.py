@@ -8,7 +8,7 @@ from bench.report.coverage import report
 from bench.utils.errors import UserError
 from tests.support.judged_rows import heading, judged, measured, number, setting
 
-NO_TEXT = "training data not available"
+NO_TEXT = "printed model not in the suite"
 
 
 SKIP = {"reason": NO_TEXT, "run": "", "planned": False, "label": "Skip-thought"}

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bench.datasets.tasks import STS_TASKS
+from bench.results.records import Provenance
 from bench.results.suite_results import RunResults, SuiteResults
 from bench.runs.plan import Plan
 from bench.runs.run import PlannedRun
@@ -16,14 +17,14 @@ def scored(
     method: str, seed: int | None, points: float | Mapping[str, float] | None, **more: Any
 ) -> RunResults:
     """A run with these points on every STS task, or by task; `None` means that it diverged."""
-    metric = more.pop("metric", "spearman")
+    metric, made = more.pop("metric", "spearman"), more.pop("provenance", Provenance())
     plan: dict[str, Any] = {"id": re.sub(r"[^\w.-]+", "-", f"{method}-{seed}"), "method": method}
     plan |= {"setting": "official", "seed": seed, "label": method.upper(), "backbone": BASE}
     plan |= {"corpus": "" if seed is None else "wiki1m", "tasks": ("all",), "recipe_changes": {}}
     by_task = points if isinstance(points, Mapping) else dict.fromkeys(STS_TASKS, points)
     scores = {(task, "test", metric): value for task, value in by_task.items() if value is not None}
     status = "finished" if scores else "diverged"
-    return RunResults(PlannedRun(**plan | more), status, "", scores)
+    return RunResults(PlannedRun(**plan | more), status, "", scores, made)
 
 
 def suite(*runs: RunResults, stand_ins: dict[str, str] | None = None) -> SuiteResults:
