@@ -56,13 +56,15 @@ def make_sentences(count, seed, lengths=(2, 9)):
     return rows
 
 
-def _bert_tokenizer():
+def bert_tokenizer(size=0):
+    """A lower-casing WordPiece tokenizer of at least so many pieces."""
     from tokenizers import BertWordPieceTokenizer
     from transformers import PreTrainedTokenizerFast
 
     names = ("pad", "unk", "cls", "sep", "mask")
     special = {f"{name}_token": f"[{name.upper()}]" for name in names}
     pieces = [*special.values(), *WORDS, *ascii_lowercase, *(f"##{a}" for a in ascii_lowercase)]
+    pieces += [f"[unused{number}]" for number in range(size - len({*pieces}))]
     vocabulary = {piece: number for number, piece in enumerate(dict.fromkeys(pieces))}
     tokenizer = BertWordPieceTokenizer(vocabulary)._tokenizer
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=64, **special)
@@ -87,7 +89,7 @@ def _write_backbone(kind, folder):
     import torch
     from transformers import AutoConfig, AutoModel
 
-    tokenizer, own = _bert_tokenizer(), {"max_position_embeddings": 64}
+    tokenizer, own = bert_tokenizer(), {"max_position_embeddings": 64}
     if kind == "roberta":
         tokenizer = _roberta_tokenizer()
         own = {"max_position_embeddings": 66, "type_vocab_size": 1, "pad_token_id": 1}

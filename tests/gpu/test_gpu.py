@@ -1,7 +1,10 @@
-"""On a GPU: one training of each kind against the processor, the packed attention against its
-public fallback, and the times of a step, a selection and an encoding (`make test-gpu`)."""
+"""On a GPU: one training of each kind against the processor, in each precision; the packed
+attention against its public fallback; and the times of a step, a selection and an encoding (`make
+test-gpu`). Without a GPU what needs no kernel of it runs on the path of one
+(`tests.support.gpu_path`), so that these tests do not rot."""
 
 import time
+from functools import partial
 from statistics import fmean
 
 import numpy as np
@@ -11,107 +14,87 @@ import torch
 from bench.models.float32 import SELECTION, float32_products
 from bench.models.fused_forward import attend_fused
 from bench.models.load import load_encoder
-from bench.models.transformer import load_backbone
-from bench.runs.resolve import resolve
+from bench.results.provenance import provenance
 from bench.stages.cost import DEV_SENTENCES
 from bench.stages.device import lease
 from bench.training import context as training_context
 from bench.training.context import RunContext, nearest_rows
 from bench.training.loop import Training, train
-from tests.conftest import CLOSE, make_sentences
+from tests.conftest import CLOSE, bert_tokenizer, make_sentences
 from tests.oracles.padded_attention import attend_padded
 from tests.support.at_once import train_at_once
-from tests.support.tiny_suite import SMALL, tiny_run
+from tests.support.gpu_path import take_gpu_path
+from tests.support.kinds import KINDS, distilbert, documents, headed_bert, run_of_kind
+from tests.support.tiny_suite import tiny_run
 from tests.training import test_context
 from tests.training.test_loop import log_of
 
-DEVICE = "cuda"
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU is here"),
-    pytest.mark.usefixtures("global_state"),
-]
-
-PROMPTS = "template=the <sentence> is <mask> .,template_2=a <sentence> was <mask> ."
-KINDS = {  # what each has that others lack
-    "simcse": "views of one pass",
-    "sscl": "a lower layer",
-    "consert": "changed embeddings",
-    "is-cse[buffer=12,clusters=3,group=both,neighbours=3]": "a memory with clusters",
-    "esimcse[queue=12]": "a second encoder that follows",
-    "cards[neighbours=5,switch=0]": "neighbours",
-    "ct-bert[batch_size=4,drawn=12,negatives=3]": "two encoders that learn",
-    "is-bert": "convolutions",
-    f"promptbert[{PROMPTS}]": "templates",
-    "skip-thought[batch_size=4,units=8,vocabulary=30,width=6]": "no transformer",
-    "diffcse": "a discriminator",
-    "gs-infonce": "noise",
-    "dclr": "noise that is learnt",
-}
+HERE = torch.cuda.is_available()
+DEVICE = "cuda" if HERE else "cpu"
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("global_state")]
+needs_gpu = pytest.mark.skipif(not HERE, reason="no GPU is here")
 DRAWN_THERE = {"gs-infonce", "dclr"}  # other noise on a GPU
+NOT_FUSED = "simcse[pooler=avg]"
 
 
 @pytest.fixture(scope="module")
-def backbone(tiny_bert, tmp_path_factory):
-    """The tiny BERT's shape with a masked-language head, which DiffCSE needs, and without dropout:
-    its generator keeps its own whatever the recipe says, and a GPU draws other masks."""
-    from transformers import AutoConfig, AutoModelForMaskedLM
-
-    folder = tmp_path_factory.mktemp("models") / "tiny-bert-with-head"
-    torch.manual_seed(11)
-    off = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    config = AutoConfig.from_pretrained(tiny_bert, **off)
-    AutoModelForMaskedLM.from_config(config).save_pretrained(folder)
-    load_backbone(tiny_bert)[1].save_pretrained(folder)
-    return folder
+def backbones(tiny_bert, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    return headed_bert(tiny_bert, folder / "bert"), distilbert(tiny_bert, folder / "distilbert")
 
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
-    """28 sentences in documents of four."""
-    path = tmp_path_factory.mktemp("corpus") / "tiny.txt"
-    path.write_text("".join(f"{sentence}\n" for sentence in make_sentences(28, seed=4)))
-    documents = "".join(f"{1 + 4 * number}\t4\n" for number in range(7))
-    path.with_name("tiny.docs.tsv").write_text(f"first\tlines\n{documents}")
-    return path
+    return documents(tmp_path_factory.mktemp("corpus"))
 
 
 @pytest.fixture
-def run_of(backbone, tiny_data, corpus, monkeypatch):
-    """Runs whose numbers are a processor's up to rounding: without dropout and TF32."""
+def fit(backbones, tiny_data, corpus, tmp_path, monkeypatch):
+    """Train a run without dropout and TF32 in a place of its own: the outcome and the log."""
     monkeypatch.setattr(training_context, "TRAINING", "ieee")
+    # From a scale at which no step overflows and is skipped.
+    monkeypatch.setattr(torch.amp, "GradScaler", partial(torch.amp.GradScaler, init_scale=2.0**6))
 
-    def make(text):
-        recipe = {"precision": "float32", "dropout": 0.0, "corpus": str(corpus)}
-        recipe |= {key: value for key, value in SMALL.items() if f"{key}=" not in text}
-        places = {"backbone_name": str(backbone), "corpus": str(corpus), "data": str(tiny_data)}
-        return resolve(text, **places, seed=1, recipe=recipe)
+    def fit(text, name, precision="float32", device=DEVICE):
+        run = run_of_kind(text, backbones[text == NOT_FUSED], tiny_data, corpus, precision)
+        with pytest.MonkeyPatch.context() as patch:
+            if not HERE and name != "processor":
+                take_gpu_path(patch)
+            outcome = train(run, tmp_path, tmp_path / name, device)["outcome"]
+        assert outcome["status"] == "finished"
+        return log_of(tmp_path / name)
 
-    return make
+    return fit
 
 
-@pytest.mark.parametrize("text", KINDS)
-def test_a_training_of_each_kind(text, run_of, tmp_path):
+@pytest.mark.slow
+@pytest.mark.parametrize("text", [*KINDS, NOT_FUSED])
+def test_a_training_of_each_kind(text, fit, tmp_path):
     """The same bits twice; the first loss, before rounding grows, as on the processor."""
-    run = run_of(text)
-    places = {"cpu": "cpu", "first": DEVICE, "second": DEVICE}
-    outcomes = {
-        name: train(run, tmp_path, tmp_path / name, device)["outcome"]
-        for name, device in places.items()
-    }
-    logs = {name: log_of(tmp_path / name) for name in places}
-    assert {outcome["status"] for outcome in outcomes.values()} == {"finished"}
-    assert logs["first"] == logs["second"]
+    first, second = fit(text, "first"), fit(text, "second")
+    assert first == second
     if text not in DRAWN_THERE:
-        assert logs["first"][0]["loss"] == pytest.approx(logs["cpu"][0]["loss"], rel=1e-4, abs=1e-5)
+        loss = fit(text, "processor", device="cpu")[0]["loss"]
+        assert first[0]["loss"] == pytest.approx(loss, rel=1e-4, abs=1e-5)
     sentences = make_sentences(20, seed=3)
     here, there = (
-        load_encoder(tmp_path / "first", device=device).encode(sentences)
+        load_encoder(tmp_path / "first" / "encoder", device=device).encode(sentences)
         for device in ("cpu", DEVICE)
     )
     np.testing.assert_allclose(there, here, **CLOSE)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["mixed", "bfloat16"])
+@pytest.mark.parametrize("text", [text for text in KINDS if text != "dclr"] + [NOT_FUSED])
+def test_losses_of_each_precision_are_those_of_float32(text, precision, fit):
+    """In parts of the first loss, as in tests/training/test_precision.py."""
+    expected = [row["loss"] for row in fit(text, "float32")]
+    found = [row["loss"] for row in fit(text, precision, precision)]
+    assert found == pytest.approx(expected, rel=0, abs=0.1 * expected[0])
+
+
+@needs_gpu
 @pytest.mark.parametrize("text", ["simcse", "esimcse[queue=12]"])
 def test_three_trainings_on_a_gpu_end_as_one_alone(text, tiny_bert, tiny_data, corpus, tmp_path):
     """In mixed precision, with dropout; also under a daemon of MPS, if one runs."""
@@ -121,6 +104,7 @@ def test_three_trainings_on_a_gpu_end_as_one_alone(text, tiny_bert, tiny_data, c
     assert train_at_once(run, 3, tmp_path, **places) == [alone] * 3
 
 
+@needs_gpu
 @pytest.mark.parametrize("first_only", [False, True])
 def test_the_kernel_of_attention_equals_padded_attention(first_only):
     """Vectors and gradients in half precision."""
@@ -142,12 +126,14 @@ def test_the_kernel_of_attention_equals_padded_attention(first_only):
         torch.testing.assert_close(kernel, padded, rtol=1e-2, atol=1e-2)
 
 
+@needs_gpu
 @pytest.mark.parametrize("kind", ["random", "cone", "copies"])
 def test_neighbours(kind):
     vectors = test_context.rows(kind)
     np.testing.assert_array_equal(nearest_rows(vectors, 5, DEVICE), nearest_rows(vectors, 5))
 
 
+@needs_gpu
 def test_a_lease_is_of_a_gpu():
     with lease() as outer, lease() as inner:
         assert outer == inner
@@ -158,35 +144,43 @@ def test_a_lease_is_of_a_gpu():
 
 WIDE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16}
 WIDE |= {"intermediate_size": 4096}
+NARROW = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
 SHAPES = {  # batch size; what differs from BERT-base
     "bert-base": (64, {}),
     "roberta-base": (512, {"vocab_size": 50265}),
     "bert-large": (64, WIDE),
 }
 STEPS, SENTENCES = 100, 40_000
+if not HERE:  # that it runs
+    SHAPES, STEPS, SENTENCES = {"narrow": (8, NARROW)}, 25, 400
+
+
+def wait():
+    if HERE:
+        torch.cuda.synchronize()
 
 
 def seconds(work, times):
     """Seconds of a repetition, after one that is not timed."""
     work()
-    torch.cuda.synchronize()
+    wait()
     started = time.perf_counter()
     for _ in range(times):
         work()
-    torch.cuda.synchronize()
+    wait()
     return (time.perf_counter() - started) / times
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_times(name, tiny_bert, tiny_data, tmp_path):
+def test_times(name, tiny_data, tmp_path):
     """SimCSE in mixed precision on random weights, at the published batch sizes."""
     from transformers import BertConfig, BertModel
 
     batch_size, changes = SHAPES[name]
-    tokenizer = load_backbone(tiny_bert)[1]
-    backbone, corpus = tmp_path / f"random-{name}", tmp_path / "corpus.txt"
-    BertModel(BertConfig(**changes)).save_pretrained(backbone)
-    tokenizer.save_pretrained(backbone)
+    config, backbone = BertConfig(**changes), tmp_path / f"random-{name}"
+    BertModel(config).save_pretrained(backbone)
+    bert_tokenizer(config.vocab_size).save_pretrained(backbone)
+    corpus = tmp_path / "corpus.txt"
     sentences = make_sentences(SENTENCES, seed=1, lengths=(12, 31))  # of 23.4 pieces, as wiki1m
     corpus.write_text("".join(f"{sentence}\n" for sentence in sentences))
     recipe = {"batch_size": batch_size, "epochs": 2, "sentences": SENTENCES, "select_every": 1000}
@@ -201,8 +195,8 @@ def test_times(name, tiny_bert, tiny_data, tmp_path):
         selection = seconds(lambda: encoder.encode_tokens(tokens), 5)
     encoding = seconds(lambda: encoder.encode_tokens(tokens), 5)
     print(
-        f"\n{torch.cuda.get_device_name()}, {name}, batch size {batch_size}, "
+        f"\n{provenance(DEVICE, 1)['device']['name']}, {name}, batch size {batch_size}, "
         f"{fmean(map(len, tokens)):.1f} pieces a sentence: a step {1e3 * step:.1f} ms, "
-        f"encoding {DEV_SENTENCES} sentences for a selection {1e3 * selection:.0f} ms, "
-        f"in float32 {DEV_SENTENCES / encoding:,.0f} sentences a second"
+        f"encoding {len(tokens)} sentences for a selection {1e3 * selection:.0f} ms, "
+        f"in float32 {len(tokens) / encoding:,.0f} sentences a second"
     )

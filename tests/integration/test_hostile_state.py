@@ -96,12 +96,13 @@ for context in kept:
 numpy.seterr(all="raise")
 """
 PRECISION = """
-def product(inputs, weight, bias=None, linear=torch.nn.functional.linear):
+def product(*operands, linear=torch.nn.functional.linear):
+    # A processor with AMX would round them; others compute as before.
     if torch.backends.mkldnn.matmul.fp32_precision == "bf16":
-        inputs, weight = inputs.bfloat16().to(inputs), weight.bfloat16().to(weight)
-    return linear(inputs, weight, bias)
+        raise ArithmeticError("a product of float32 in bfloat16")
+    return linear(*operands)
 
-torch.nn.functional.linear = product  # as a processor with AMX computes, on each
+torch.nn.functional.linear = product
 torch.set_default_dtype(torch.bfloat16)
 torch.set_grad_enabled(False)
 torch.set_float32_matmul_precision("medium")

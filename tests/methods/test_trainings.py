@@ -9,6 +9,7 @@ from bench.datasets import sts
 from bench.evaluation.scoring import score_tasks
 from bench.models.load import load_encoder
 from tests.methods.outside import of_methods, run_of, some_steps
+from tests.support.gpu_path import take_gpu_path
 from tests.support.outcomes import timeless
 from tests.training.test_loop import assert_same_training, log_of, outcome_of
 
@@ -38,6 +39,23 @@ def test_a_training_ends_the_same_way_twice_and_scores_what_it_says(
     found = mean(record["value"] for record in records if record["aggregation"] == "all")
     assert found == pytest.approx(outcome["best_dev"], rel=0, abs=1e-12)
     assert log != log_of(train_tiny("simcse"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", TRAININGS)
+@pytest.mark.usefixtures("global_state")
+def test_a_training_in_mixed_precision_goes_on_after_steps_that_the_scaler_skips(
+    text, train_tiny, tiny_corpus, monkeypatch
+):
+    """On a GPU's path. The first scale, 65536, is too large for the losses of some methods."""
+    given, steps = TRAININGS[text]
+    given = given | ({"corpus": str(tiny_corpus)} if "corpus" in given else {})
+    take_gpu_path(monkeypatch)
+    folder = train_tiny(text, fresh=True, **given | {"precision": "mixed"})
+    outcome = outcome_of(folder)
+    assert (outcome["status"], outcome["steps"]) == ("finished", steps)
+    taken = [row for row in log_of(folder) if not row.get("skipped")]
+    assert len(taken) == steps - outcome["skipped_steps"] > 0
 
 
 SHORT = {"epochs": 1, "select_on": "STS-B", "precision": "float32"}
