@@ -117,6 +117,15 @@ def test_the_command_prints_text_and_json(suite, capsys):
     assert content["steps"] == {str(log): "OSError: x"}
 
 
+def test_hours_that_nobody_can_tell_are_unknown(suite, capsys):
+    """A corpus that is gone has no length."""
+    plan = read_plan(suite / "plan.json")
+    runs = [run.model_copy(update={"corpus": "/nowhere/mine.txt"}) for run in plan.runs]
+    plan.model_copy(update={"runs": runs}).write(suite / "plan.json")
+    assert main(["status", "--suite", str(suite)]) == 0
+    assert "\nhours left: unknown\n" in capsys.readouterr().out
+
+
 def test_a_job_that_fails_before_its_run_is_seen(suite, ids):
     log = suite / "logs" / "train" / f"{ids[-1]}.log"
     write_text(log, "waiting for a GPU\n")
