@@ -94,13 +94,8 @@ def test_a_corpus_at_hand_is_looked_at_for_documents(tmp_path, monkeypatch):
     assert runs(methods=["cropping[unit=sentence]"], corpus="wiki1m")  # needs none
 
 
-def test_the_home_folder_may_stand_for_itself(tmp_path, monkeypatch):
-    (tmp_path / "mine.txt").write_text("one\ntwo\n")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    (run, *_) = runs(corpus="~/mine.txt")
-    assert run.corpus == str(tmp_path / "mine.txt")
-    with pytest.raises(UserError, match=f"data folder {tmp_path}/data does not exist"):
-        runs(data="~/data")
+def test_a_path_may_begin_in_the_home_folder():
+    assert suite(corpus="~/mine.txt").corpus == str(Path.home() / "mine.txt")
 
 
 # Expansion
