@@ -180,7 +180,6 @@ def test_features_are_the_vectors_and_of_pairs_distance_and_product():
         (np.ones((3, 4)), r"X: .*of shape \(3, 4\) for 2 sentences"),
         ([[1, 2], [3, np.nan]], "X: the vector of 'b' is not finite, .* the encoder has diverged"),
         ([[1e39, 2], [3, 4]], "X: the vector of 'a' is not finite"),  # above float32's range
-        (np.eye(2, 4, dtype=int), "X: the encoder gave an array of int64"),
         (np.ones((2, 4)), "X: all vectors are equal"),
     ],
 )
@@ -190,7 +189,7 @@ def test_vectors_that_cannot_be_classified(vectors, problem):
         task_of(["a", "b"]).features("train", lambda texts: np.array(vectors))
 
 
-@pytest.mark.parametrize("scale", [1e-30, 1e10, 1e30])
+@pytest.mark.parametrize("scale", [1e-30, 1e10])
 def test_features_whose_squares_float32_lacks_are_refused(scale):
     """Accuracies would be those of chance: optimisers square the features, of pairs u * v."""
     with pytest.raises(UserError, match="the vector of 'a' is not finite, or its squares are"):
@@ -230,7 +229,6 @@ TREE, XPROBE = "probing/tree_depth.txt", "probing-xprobe-en/sentence_length/va.t
             "Depth: its tr",
         ),
         ("Depth", TREE, DEPTH.replace("te\t9", "te\t5"), "Depth: its test samples have fewer than"),
-        ("Depth", TREE, DEPTH.replace("va\t5", "va\t10"), "Depth: its dev samples have fewer than"),
         ("xprobe-Length", XPROBE, "a\t0\nb\nc\t1\n", "line 2: 1 tab-separated fields, expected 2"),
     ],
 )
