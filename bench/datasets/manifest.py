@@ -252,7 +252,7 @@ def check_vectors(texts: Sequence[str], given: Any, width: int = 0) -> np.ndarra
         )
     vectors = vectors.astype(np.float32, copy=False)
     # Norms and the optimisers of classifiers square numbers.
-    largest = np.abs(vectors).max(axis=1)
+    largest = np.maximum(vectors.max(axis=1), -vectors.min(axis=1))
     has_squares = (largest == 0) | (largest > 1e-19) & (largest < 1e19)
     if not has_squares.all():
         text = texts[has_squares.argmin()]

@@ -107,8 +107,8 @@ def _subset(name: str, lines: Sequence[Line], least: float, most: float) -> Subs
         golds.append(gold)
     if len({*golds}) < 2:
         raise UserError(
-            f"{name}: all gold scores are {golds[0]:g}, so no rank correlation exists; correct the "
-            "file, or the columns in manifest.json"
+            f"{name}: all gold scores are equal, so no rank correlation exists; correct the file, "
+            "or the columns in manifest.json"
         )
     firsts, seconds = zip(*(line.texts for line in lines), strict=True)
     return Subset(name, firsts, seconds, np.interp(golds, (least, most), (0, 5)))

@@ -94,8 +94,9 @@ class VectorStore:
             width = len(next(iter(self._vectors.values()), ()))
             # Before they are written, since those are not encoded again.
             vectors = check_vectors(chunk, self.encoder.encode(chunk), width)
-            fields = [("key", np.void, KEY), ("vector", np.float32, vectors.shape[1])]
-            rows = np.empty(len(chunk), fields)
+            rows = np.empty(
+                len(chunk), [("key", np.void, KEY), ("vector", np.float32, vectors.shape[1])]
+            )
             rows["key"] = np.frombuffer(b"".join(map(_key, chunk)), rows["key"].dtype)
             rows["vector"] = vectors
             file = self._folder / f"{len(self._vectors):08}.npy"

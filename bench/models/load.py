@@ -441,8 +441,8 @@ class Model:
 
     @property
     def is_function(self) -> bool:
-        source = self.source
-        return not isinstance(source, str | Path) or bool(FUNCTION.fullmatch(str(source)))
+        is_name = isinstance(self.source, str | Path)
+        return not is_name or bool(FUNCTION.fullmatch(str(self.source)))
 
     @property
     def name(self) -> str:
@@ -548,7 +548,7 @@ class FunctionEncoder:
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
         texts = text_list(sentences)
         try:
-            output = retrying(self.function)(texts)
+            output = retrying(self.function)(list(texts))  # a function may change it
             if hasattr(output, "detach"):
                 output = output.detach().cpu()
                 if output.is_floating_point():  # numpy has no bfloat16

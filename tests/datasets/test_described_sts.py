@@ -100,7 +100,7 @@ def describe(folder, **form):
         ({"separator": "||"}, "1 fields between '||', expected 3 or more"),
         (
             {"path": "flat.tsv"},
-            "sts:german: all gold scores are 3, so no rank correlation exists; c",
+            "sts:german: all gold scores are equal, so no rank correlation exist",
         ),
         ({"columns": [0, 1, 2]}, "gold score 'eine Katze' is not a number from 0 to 5"),
         ({"sts": {"sts:german": {"dev": 2, "test": 2}}, "path": "a.tsv"}, "german share one path"),

@@ -228,7 +228,6 @@ TREE, XPROBE = "probing/tree_depth.txt", "probing-xprobe-en/sentence_length/va.t
             DEPTH.replace("tr\t10", "tr\t5").replace("tr\t9", "tr\t5"),
             "Depth: its tr",
         ),
-        ("Depth", TREE, DEPTH.replace("te\t9", "te\t5"), "Depth: its test samples have fewer than"),
         ("xprobe-Length", XPROBE, "a\t0\nb\nc\t1\n", "line 2: 1 tab-separated fields, expected 2"),
     ],
 )

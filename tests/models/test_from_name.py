@@ -226,11 +226,8 @@ PACKED = np.packbits(ROWS > 0, axis=1)
         (PACKED.view(np.int8), "an array of int8"),
         (PACKED.tolist(), "an array of int64"),
         (torch.tensor(PACKED), "an array of uint8"),
-        (ROWS * 1j, "an array of complex64"),
         (ROWS.astype(object), "an array of object"),
         (None, "NoneType and no array for 9 sentences"),
-        (ROWS[:1], "an array of float32 of shape (1, 7) for 9 sentences"),
-        (ROWS[:, 0], "shape (9,)"),
         ([*ROWS[1:], [1.0]], "inhomogeneous shape"),
         (ROWS * np.nan, "the vector of 'text ' is not finite, or its squares are beyond float32"),
         (ROWS * 1e30, "is not finite"),
@@ -241,9 +238,9 @@ def test_what_is_no_array_of_vectors_is_refused(given, told):
         FunctionEncoder(lambda texts: given, "m:f").encode(TEXTS)
 
 
-def test_bfloat16_of_torch_is_taken():
-    encoder = FunctionEncoder(lambda texts: torch.tensor(plain(texts)).bfloat16(), "m:f")
-    np.testing.assert_allclose(encoder.encode(TEXTS), ROWS, rtol=2**-8)
+def test_a_function_may_change_its_list():
+    encoder = FunctionEncoder(lambda texts: plain([texts.pop(0) for _ in texts[:]]), "m:f")
+    np.testing.assert_array_equal(encoder.encode(TEXTS), ROWS)
 
 
 def test_short_vectors_are_normalised():
