@@ -2,8 +2,9 @@
 
 import csv
 import re
+from collections import deque
 from collections.abc import Iterator, Sequence
-from itertools import chain, islice
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,12 @@ OTHER_FORMATS = (
 )
 
 # How lines of other formats look.
-OTHER_LINES = (
+OTHER_LINES = re.compile(
     r"\s*\S.*(\t|\|\|\|).*\S\s*|__label__.*"  # a table, with tabs or other marks of its own,
     r'|(\d+|"[^"]*")[,;|]\S.*|.*\S[,;|](-?[\d.]+|[A-Za-z_]+|"[^"]*")'  # with an id or a label,
     r"|\S+( \S+)* (O|[BIES]-[\w-]+)"  # or with a token and its tags
     r"|\s*(<.*>|[{\[].*[}\]],?)\s*"  # markup
-    r"|[\W\d_]*\d[\W\d_]*"  # a number or a time of subtitles
+    r"|[\W_]*\d[\W\d_]*"  # a number or a time of subtitles
 )
 
 
@@ -134,16 +135,18 @@ def check_name(name: str) -> None:
     and is no list of sentences; warn of a file with copies of one sentence alone."""
     path = local_corpus(name, local_folder())
     if path:
-        sentences = read_sentences(path)  # whole: any line may be damaged
-        head = sentences[:1000]
+        head = list(islice(_rows(path), 1000))
         # Of any thousand lines of wiki1m_fallback at most 5 % look so, of subtitles 16 % or more.
-        if sum(bool(re.fullmatch(OTHER_LINES, text)) for text in head) > max(5, len(head) / 8):
+        if len([*filter(OTHER_LINES.fullmatch, head)]) > 5 + len(head) / 8:
             raise UserError(
                 f"{path} has lines that are no sentences, as of tables, subtitles, markup or "
                 "tagged tokens; write one sentence a line to a file"
             )
-        if len({*map(str.strip, sentences)} - {""}) < 2:
-            warn(f"warning: {path} has one sentence alone, on {len(sentences)} of its lines")
+        distinct = islice(groupby(filter(str.strip, _rows(path))), 2)
+        if len([*distinct]) < 2:
+            lines = read_sentences(path)  # refuses a file without a sentence
+            warn(f"warning: {path} has one sentence alone, on {len(lines)} of its lines")
+        deque(_rows(path), 0)  # any line may be damaged
     elif is_fetched(name) and name not in CORPORA and not pin(name, "corpora"):
         fetch_corpus(name)
 

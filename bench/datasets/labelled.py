@@ -75,7 +75,7 @@ class LabelledTask:
         if len(arrays) == 2:
             u, v = arrays
             features = np.concatenate([np.abs(u - v), u * v], axis=1)
-            with errors_of(f"{self.name}, |u - v| and u * v"):
+            with errors_of(self.name):
                 check_vectors(columns[0], features)
         if len(features) > 1 and not np.ptp(features, axis=0).any():
             raise UserError(f"{self.name}: all vectors are equal; the encoder has collapsed")
