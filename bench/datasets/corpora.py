@@ -28,9 +28,11 @@ OTHER_FORMATS = (
 OTHER_LINES = re.compile(
     r"\s*\S.*(\t|\|\|\|).*\S\s*|__label__.*"  # a table, with tabs or other marks of its own,
     r'|(\d+|"[^"]*")[,;|]\S.*|.*\S[,;|](-?[\d.]+|[A-Za-z_]+|"[^"]*")'  # with an id or a label,
-    r"|\S+( \S+)* (O|[BIES]-[\w-]+)"  # or with a token and its tags
-    r"|\s*(<.*>|[{\[].*[}\]],?)\s*"  # markup
-    r"|[\W_]*\d[\W\d_]*"  # a number or a time of subtitles
+    r"|\S+( \S+)* (O|[BIES]-[\w-]+)"  # or with a token and its tags,
+    r"|\S+ (NNP?S?|VB[DGNPZ]?|JJ|IN|DT|PRP|RB|NOUN|VERB|ADJ|ADP|DET|PRON|PUNCT)( \S+)*"
+    r"|\S+/[A-Z]+( \S+/[A-Z.,:$'`]+)*|\(( ?\()?[A-Z]+ ?\(.*\)"  # on one line, or in a tree
+    r'|\s*(<.*>|[{\[].*[}\]],?|".*",)\s*'  # markup
+    r"|[\W_]*\d[\W\d_]*|[\[{][\d:.,]+[\]}].*|Dialogue: \d.*"  # a number or a time of subtitles
 )
 
 

@@ -105,6 +105,10 @@ FORMS = [
     "00:09.100 --> 00:09.900\nShe has read\nnine\nbooks .\n\n",
     "She\tPRP\tO\nread\tVBD\tO\nbooks\tNNS\tO\n\n",
     "Ann NNP B-NP B-PER\nread VBD B-VP O\nbooks NNS B-NP O\n\n",
+    "She PRP\nread VBD\nbooks NNS\n\n",
+    "She/PRP read/VBD books/NNS ./.\n",
+    "( (S (NP She) (VP read (NP books))) )\n",
+    "[00:09.10]She has read nine books .\n",
     ' {"id": 9, "text": "She has read nine books ."},\n',
     "<p>She has read nine books .</p>\n",
 ]
