@@ -30,9 +30,9 @@ def score(
     >>> records = sentbench.score(model.encode, tasks=["STS-B"])  # doctest: +SKIP
 
     Args:
-        model: a function that takes a list of texts and gives an array (n, d) of numpy or torch, or
-            an object with such a method `encode`, as a SentenceTransformer; or a hub id, or a
-            folder.
+        model: a function that takes a list of texts and gives an array (n, d) of numpy or torch, of
+            floating-point numbers, or an object with such a method `encode`, as a
+            SentenceTransformer; or a hub id, or a folder.
         tasks: a name, or names, of tasks and groups: "STS-B", ["sts", "TREC"].
         data: "senteval" (the folder BENCH_DATA, else the hub), or a folder that holds downstream/.
         pooler: of a transformer that names none.

@@ -2,6 +2,7 @@
 
 import csv
 import re
+from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import chain, groupby, islice
 from pathlib import Path
@@ -21,6 +22,17 @@ NLI_HEADER = "sent0,sent1,hard_neg"  # of nli_for_simcse.csv: premise, entailmen
 OTHER_FORMATS = (
     r"(?i)\.(jsonl?|ndjson|tsv|tab|xml|html?|ya?ml|conllu?|tmx|rtf|pdf|docx?|odt|epub|xlsx?|ods|"
     r"parquet|arrow|feather|avro|pkl|np[yz]|h5|db|sqlite|zip|bz2|xz|zst|lz4|7z|rar|tar|tgz)(\.gz)?$"
+)
+
+# How lines of other formats look.
+OTHER_LINES = re.compile(
+    r"\s*\S.*(\t|\|\|\|).*\S\s*|__label__.*"  # a table, with tabs or other marks of its own,
+    r'|(\d+|"[^"]*")[,;|]\S.*|.*\S[,;|](-?[\d.]+|[A-Za-z_]+|"[^"]*")'  # with an id or a label,
+    r"|\S+( \S+)* (O|[BIES]-[\w-]+)"  # or with a token and its tags,
+    r"|\S+ (NNP?S?|VB[DGNPZ]?|JJ|IN|DT|PRP|RB|NOUN|VERB|ADJ|ADP|DET|PRON|PUNCT)( \S+)*"
+    r"|\S+/[A-Z]+( \S+/[A-Z.,:$'`]+)*|\(( ?\()?[A-Z]+ ?\(.*\)"  # on one line, or in a tree
+    r'|\s*(<.*>|[{\[].*[}\]],?|".*",)\s*'  # markup
+    r"|[\W_]*\d[\W\d_]*|[\[{][\d:.,]+[\]}].*|Dialogue: \d.*"  # a number or a time of subtitles
 )
 
 
@@ -122,13 +134,21 @@ WORLDS = {"world": "world.txt", "world-nli": "world-nli.csv"}
 
 def check_name(name: str) -> None:
     """Raise `UserError` if no corpus and no file in BENCH_DATA has this name, or the file is here
-    and has another format or no sentence; warn of a file with copies of one sentence alone."""
+    and is no list of sentences; warn of a file with copies of one sentence alone."""
     path = local_corpus(name, local_folder())
     if path:
+        head = list(islice(_rows(path), 1000))
+        # Of any thousand lines of wiki1m_fallback at most 5 % look so, of subtitles 16 % or more.
+        if len([*filter(OTHER_LINES.fullmatch, head)]) > 5 + len(head) / 8:
+            raise UserError(
+                f"{path} has lines that are no sentences, as of tables, subtitles, markup or "
+                "tagged tokens; write one sentence a line to a file"
+            )
         distinct = islice(groupby(filter(str.strip, _rows(path))), 2)
         if len([*distinct]) < 2:
             lines = read_sentences(path)  # refuses a file without a sentence
             warn(f"warning: {path} has one sentence alone, on {len(lines)} of its lines")
+        deque(_rows(path), 0)  # any line may be damaged
     elif is_fetched(name) and name not in CORPORA and not pin(name, "corpora"):
         fetch_corpus(name)
 

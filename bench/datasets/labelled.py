@@ -14,10 +14,18 @@ from pathlib import Path
 import numpy as np
 
 from bench.datasets import sts
-from bench.datasets.manifest import EncodeSentences, bad, listed_task, look_up, manifest, read_parts
+from bench.datasets.manifest import (
+    EncodeSentences,
+    bad,
+    check_vectors,
+    listed_task,
+    look_up,
+    manifest,
+    read_parts,
+)
 from bench.datasets.sts import StsTask
 from bench.datasets.tasks import NESTED, OWN_STS, PAIRS, SPLITS, task_of
-from bench.utils.errors import UserError, did_you_mean, warn
+from bench.utils.errors import UserError, did_you_mean, errors_of, warn
 
 
 @dataclass(frozen=True)
@@ -62,11 +70,13 @@ class LabelledTask:
     def features(self, split: str, vectors: EncodeSentences) -> np.ndarray:
         """Return the features of a split, float32 (n, d); pairs give [|u - v|, u * v]."""
         columns = self.splits[split].columns
-        arrays = look_up(self.name, columns, lambda texts: np.asarray(vectors(texts), np.float32))
+        arrays = look_up(self.name, columns, vectors)
         features = arrays[0]
         if len(arrays) == 2:
             u, v = arrays
             features = np.concatenate([np.abs(u - v), u * v], axis=1)
+            with errors_of(self.name):
+                check_vectors(columns[0], features)
         if len(features) > 1 and not np.ptp(features, axis=0).any():
             raise UserError(f"{self.name}: all vectors are equal; the encoder has collapsed")
         return features
@@ -95,6 +105,11 @@ def read(name: str, data: Path) -> LabelledTask:
             if line.answer not in numbers:
                 hint = did_you_mean(line.answer, labels)
                 raise bad(line.path, line.number, f"unknown label {line.answer[:20]!r}{hint}")
+        if len({line.answer for line in lines}) < 2:
+            raise UserError(
+                f"{name}: its {part} samples have fewer than two labels, so that no classifier can "
+                "fail; correct the file"
+            )
         splits[part] = ordered((line.texts, numbers[line.answer]) for line in lines)
     return LabelledTask(name, task.protocol, len(labels), splits)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -228,25 +228,36 @@ def clean(sentence: str) -> str:
 def look_up(
     where: str, columns: Sequence[Sequence[str]], vectors: EncodeSentences
 ) -> list[np.ndarray]:
-    """Encode columns of n sentences and return their vectors, an array (n, d) per column."""
-    arrays = [np.asarray(vectors(column)) for column in columns]
+    """Encode columns of n sentences and return their vectors, float32 (n, d) per column."""
+    texts = list(chain.from_iterable(columns))
     with errors_of(where):
-        for column, array in zip(columns, arrays, strict=True):
-            check_vectors(column, array, arrays[0].shape[-1])
-    return arrays
+        return np.split(check_vectors(texts, vectors(texts)), len(columns))
 
 
-def check_vectors(texts: Sequence[str], vectors: np.ndarray, width: int) -> None:
-    """Raise `UserError` unless there is a finite vector of a width for each text."""
-    if vectors.shape != (len(texts), width) or not width:
+def check_vectors(texts: Sequence[str], given: Any, width: int = 0) -> np.ndarray:
+    """Return what an encoder gave for texts as float32 (n, d), where d is `width` unless that is 0;
+    `UserError` unless each has a vector of floating-point numbers, with squares in float32."""
+    vectors = np.asarray(given)
+    shape = len(texts), width or np.atleast_1d(vectors).shape[-1] or 1
+    # Whole numbers may be packed bits. Their type does not say so: "ubinary" vectors of libraries
+    # are uint8, "binary" ones int8, as those of another quantisation; services give both as lists.
+    if vectors.shape != shape or vectors.dtype.kind != "f":
+        found = f"an array of {vectors.dtype} of shape {vectors.shape}"
+        if not vectors.ndim:
+            found = f"{type(vectors.item()).__name__} and no array"
         raise UserError(
-            f"the encoder gave an array of shape {vectors.shape} for {len(texts)} sentences; "
-            "it must give one vector per sentence, all of one length"
+            f"the encoder gave {found} for {len(texts)} sentences; it must give one vector per "
+            "sentence, all of one length, of floating-point numbers: unpack bits by "
+            "numpy.unpackbits(vectors, axis=1), convert other numbers by .astype('float32')"
         )
-    finite = np.isfinite(vectors).all(axis=1)
-    if not finite.all():
-        text = texts[finite.argmin()]
+    vectors = vectors.astype(np.float32, copy=False)
+    # Norms and the optimisers of classifiers square numbers.
+    largest = np.maximum(vectors.max(axis=1), -vectors.min(axis=1))
+    has_squares = (largest == 0) | (largest > 1e-19) & (largest < 1e19)
+    if not has_squares.all():
+        text = texts[has_squares.argmin()]
         raise UserError(
-            f"the vector of {text[:80]!r} is not finite; the encoder has diverged or is "
-            "broken, so mend it or choose another"
+            f"the vector of {text[:80]!r} is not finite, or its squares are beyond float32; the "
+            "encoder has diverged or is broken, so mend it, scale its vectors or choose another"
         )
+    return vectors

@@ -105,6 +105,11 @@ def _subset(name: str, lines: Sequence[Line], least: float, most: float) -> Subs
                 problem += ", the 'range' of the set in manifest.json"
             raise bad(line.path, line.number, problem)
         golds.append(gold)
+    if len({*golds}) < 2:
+        raise UserError(
+            f"{name}: all gold scores are equal, so no rank correlation exists; correct the file, "
+            "or the columns in manifest.json"
+        )
     firsts, seconds = zip(*(line.texts for line in lines), strict=True)
     return Subset(name, firsts, seconds, np.interp(golds, (least, most), (0, 5)))
 
@@ -157,11 +162,10 @@ def _title(task: StsTask, subset: Subset) -> str:
 
 
 def _correlation(metric: Metric, name: str, predicted: np.ndarray, gold: np.ndarray) -> float:
-    for values, noun in ((predicted, "similarities"), (gold, "gold scores")):
-        if np.ptp(values) == 0:
-            raise UserError(
-                f"{name}: all {noun} are equal, so no rank correlation exists; "
-                "has the encoder collapsed?"
-            )
+    if np.ptp(predicted) == 0:
+        raise UserError(
+            f"{name}: all similarities are equal, so no rank correlation exists; "
+            "has the encoder collapsed?"
+        )
     assert metric.formula
     return metric.formula(gold, predicted)

@@ -14,8 +14,8 @@ ROWS = 256  # rows per block of a similarity matrix: 40 MB in float64 against 20
 
 
 def unit(vectors: Tensor) -> Tensor:
-    """Normalise vectors (..., d) to length 1."""
-    return F.normalize(vectors, dim=-1)
+    """Normalise vectors (..., d) to length 1, however short they are."""
+    return F.normalize(vectors, dim=-1, eps=1e-37)
 
 
 def alignment(first: Tensor, second: Tensor, gold: Tensor) -> float | None:

@@ -91,10 +91,12 @@ class VectorStore:
         progress = Progress(len(missing), f"encode {len(missing):,} sentences")
         for start in range(0, len(missing), size):
             chunk = missing[start : start + size]
-            vectors = np.asarray(self.encoder.encode(chunk), np.float32)
-            width = next(iter(self._vectors.values()), vectors[-1:]).size
-            check_vectors(chunk, vectors, width)  # what is written is not encoded again
-            rows = np.empty(len(chunk), [("key", np.void, KEY), ("vector", np.float32, width)])
+            width = len(next(iter(self._vectors.values()), ()))
+            # Before they are written, since those are not encoded again.
+            vectors = check_vectors(chunk, self.encoder.encode(chunk), width)
+            rows = np.empty(
+                len(chunk), [("key", np.void, KEY), ("vector", np.float32, vectors.shape[1])]
+            )
             rows["key"] = np.frombuffer(b"".join(map(_key, chunk)), rows["key"].dtype)
             rows["vector"] = vectors
             file = self._folder / f"{len(self._vectors):08}.npy"

@@ -41,6 +41,7 @@ from bench.models.transformer import (
     templated_ids,
     token_ids,
 )
+from bench.utils.errors import UserError
 from bench.utils.files import atomic_file, is_complete, sha256_text
 from bench.utils.progress import Progress
 from methods.base import Tokens, fingerprint, seed_torch, to_device, training_mode
@@ -69,6 +70,16 @@ class Encoder(Protocol):
 
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
         """Vectors of the sentences, float32 (n, d), in order."""
+
+
+def text_list(sentences: Any) -> list[str]:
+    """Return sentences as a list; `UserError` for one text, or for what are no texts."""
+    # One text, a map and a table are iterable, too: over letters, keys and columns.
+    is_one = isinstance(sentences, str) or hasattr(sentences, "keys")
+    texts: list[Any] = [None] if is_one else list(sentences)
+    if not all(isinstance(text, str) for text in texts):
+        raise UserError(f"{sentences!r:.60} is no list of texts; pass one")
+    return texts
 
 
 def length_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
@@ -196,7 +207,7 @@ class TransformerEncoder:
     def _spanned(self, sentences: Sequence[str], room: int = 0) -> tuple[list[list[int]], Any]:
         """Token ids, and which of them the pooler sees; None: all. For contrastive prompting, those
         of the auxiliary text instead."""
-        longest = self._limit - room
+        sentences, longest = text_list(sentences), self._limit - room
         if self._text:
             tokens, spans = templated_ids(self.tokenizer, sentences, self._text, longest)
             for text in self._auxiliary:  # at most one

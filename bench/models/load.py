@@ -22,7 +22,6 @@ import re
 import sys
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,10 +31,11 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.nn import functional as F
 
+from bench.datasets.manifest import check_vectors
 from bench.datasets.sts import cosine
 from bench.download.hub import retrying
 from bench.models.defaults import torch_defaults
-from bench.models.encoder import Encoder, TransformerEncoder
+from bench.models.encoder import Encoder, TransformerEncoder, text_list
 from bench.models.float32 import ELSEWHERE, float32_products
 from bench.models.packed_forward import SYNONYMS, check_pooler
 from bench.models.steered import check_marks
@@ -330,7 +330,7 @@ class ModularEncoder:
     @torch_defaults()
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
         options = {"prompt": self._prompt, "show_progress_bar": False}
-        texts = [sentence or self._blank for sentence in sentences]
+        texts = [sentence or self._blank for sentence in text_list(sentences)]
         return np.asarray(self._library.encode(texts, **options), dtype=np.float32)
 
 
@@ -363,7 +363,7 @@ class Normalised(Shaped):
     kind = "normalised"
 
     def through(self, vectors: np.ndarray) -> np.ndarray:
-        return in_chunks(vectors, lambda chunk: F.normalize(chunk.double(), dim=-1))
+        return in_chunks(vectors, lambda chunk: F.normalize(chunk.double(), dim=-1, eps=1e-37))
 
 
 # Models by name, with options
@@ -386,7 +386,7 @@ READERS: dict[str, Callable[[str], Any]] = {
 class Model:
     """A model to score; options as in `load_encoder`."""
 
-    source: str | Function  # hub id, folder, name of a backbone, `module:function`, or a function
+    source: str | Path | Function  # hub id, folder, backbone, `module:function`, or a function
     pooler: str | None = None
     prompt: str | None = None
     normalize: bool = False
@@ -441,13 +441,14 @@ class Model:
 
     @property
     def is_function(self) -> bool:
-        return not isinstance(self.source, str) or bool(FUNCTION.fullmatch(self.source))
+        is_name = isinstance(self.source, str | Path)
+        return not is_name or bool(FUNCTION.fullmatch(str(self.source)))
 
     @property
     def name(self) -> str:
         source = self.source
-        if isinstance(source, str):
-            return source
+        if isinstance(source, str | Path):
+            return str(source)
         return (
             f"{getattr(source, '__module__', 'builtins')}:"
             f"{getattr(source, '__qualname__', type(source).__name__)}"
@@ -527,7 +528,8 @@ def files(models: Sequence[Model]) -> dict[str, Model]:
 
 
 class FunctionEncoder:
-    """Encodes with a function from a list of texts to an array (n, d) of numpy or torch.
+    """Encodes with a function from a list of texts to an array (n, d) of numpy or torch, of
+    floating-point numbers.
 
     Without an attribute `identity` of the function, its vectors are not known in another process
     (`lasting` is False), and evaluations are not resumed.
@@ -544,31 +546,34 @@ class FunctionEncoder:
         self.identity = f"{self.kind}-{sha256_text(text)[:16]}"
 
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
+        texts = text_list(sentences)
         try:
-            output = retrying(self.function)(list(sentences))
+            output = retrying(self.function)(list(texts))  # a function may change it
             if hasattr(output, "detach"):
-                output = output.detach().float().cpu()
-            vectors = np.asarray(output, dtype=np.float32)
+                output = output.detach().cpu()
+                if output.is_floating_point():  # numpy has no bfloat16
+                    output = output.float()
+            output = np.asarray(output)
         except FAILURES as error:
             reason = describe_error(error)
-            blank = ", some of them blank, as in SentEval's files" if "" in sentences else ""
+            blank = ", some of them blank, as in SentEval's files" if "" in texts else ""
             raise UserError(
-                f"'{self.name}' failed on {len(sentences)} texts{blank} ({reason}); mend it"
+                f"'{self.name}' failed on {len(texts)} texts{blank} ({reason}); mend it"
             ) from error
-        if self.asked or len(sentences) < 2:
+        vectors = check_vectors(texts, output)
+        if self.asked or len(texts) < 2:
             return vectors
         self.asked = True
-        with suppress(ValueError, IndexError):  # of shapes that are refused later
-            # Up to eight of the texts, in another order and batch. Zero vectors have no direction.
-            step = -len(sentences) // 8
-            first, again = vectors[::step], self.encode(sentences[::step])
-            apart = 1 - cosine(first, again)[cosine(first, first) > 0].min(initial=1)
-            told = f"the function gives a text different vectors (a cosine of 1 - {apart:.1g})"
-            if apart > 1e-3:
-                raise UserError(
-                    f"{told}; call model.eval(), fix the random state, and let no vector depend "
-                    "on the order, the padding or the size of a batch"
-                )
-            if apart > 1e-9:  # more than float32 rounds
-                warn(told)
+        # Up to eight of the texts, in another order and batch. Zero vectors have no direction.
+        step = -len(texts) // 8
+        first, again = vectors[::step], self.encode(texts[::step])
+        apart = 1 - cosine(first, again)[cosine(first, first) > 0].min(initial=1)
+        told = f"the function gives a text different vectors (a cosine of 1 - {apart:.1g})"
+        if apart > 1e-3:
+            raise UserError(
+                f"{told}; call model.eval(), fix the random state, and let no vector depend "
+                "on the order, the padding or the size of a batch"
+            )
+        if apart > 1e-9:  # more than float32 rounds
+            warn(told)
         return vectors

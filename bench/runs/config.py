@@ -1,6 +1,7 @@
 """The configuration of a suite: read from YAML, validated, expanded to runs."""
 
 import itertools
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -27,6 +28,8 @@ from bench.utils.errors import UserError, did_you_mean, errors_of
 from bench.utils.validation import StrictModel, validated
 
 Item = TypeVar("Item")
+# Many are paths, which no shell has expanded.
+Text = Annotated[str, Field(min_length=1), AfterValidator(os.path.expanduser)]
 
 
 def _distinct(items: list[Item]) -> list[Item]:
@@ -43,7 +46,7 @@ def _as_list(value: Any) -> Any:
 class EncoderEntry(StrictModel):
     """An entry of `encoders`: a model, or such a map."""
 
-    model: Annotated[str, Field(min_length=1)]
+    model: Text
     """a folder (Hugging Face, sentence-transformers, or of a run), a name in `BENCH_MODELS`, a
     backbone's name, or a hub id"""
     label: Annotated[str, Field(max_length=60)] = ""
@@ -134,7 +137,6 @@ def _or_text(field: str) -> BeforeValidator:
 _OR_NOTHING = BeforeValidator(lambda value: {} if value is None else value)
 _OR_ITEM = BeforeValidator(_as_list)
 
-Text = Annotated[str, Field(min_length=1)]
 # Strict: 1.0 and true are no seeds, since they would give a run another identity than 1.
 Seed = Annotated[int, Field(strict=True, ge=0, lt=2**63)]
 Distinct = Annotated[list[Item], Field(min_length=1), AfterValidator(_distinct)]

@@ -145,7 +145,7 @@ def layers(material: Material) -> dict[str, Any]:
     depth = int(transformer.model.config.num_hidden_layers)
     width = 4 * depth + 2
     similarities = transformer.encode_tokens(tokens, pool=geometry.layer_similarities, width=width)
-    check_vectors(sentences, similarities, width)
+    check_vectors(sentences, similarities)
     # One token and two special ones form no pair.
     has_pair = np.array([len(row) > 3 for row in tokens])
     setsim_first, setsim_mean, toksim, toksim_special = np.split(
@@ -175,7 +175,7 @@ def tokens(material: Material) -> dict[str, Any]:
     flat = transformer.encode_tokens(
         [row], pool=lambda states, _: states[-1].flatten(1), width=len(row) * width
     )
-    check_vectors([sentence], flat, len(row) * width)
+    check_vectors([sentence], flat)
     unit = geometry.unit(torch.from_numpy(flat.reshape(len(row), width)).double())
     return {
         "sentence": sentence,

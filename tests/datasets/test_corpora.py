@@ -83,6 +83,7 @@ JSON = '{"id": 0, "text": "A pilot is here."}\n{"id": 1, "text": "Two dogs run."
         ("a.txt", b"PAR1\x15\0\x15", "is binary or UTF-16"),
         ("a.txt", WHOLE, "is compressed; add .gz to its name"),
         ("a.txt", LINES.replace("\n", "\r"), "its lines end in CR alone"),
+        ("a.txt", b"one\ntwo\n" * 3000 + b"clich\xe9\n", "line 6001: byte 0xe9 is not valid utf-8"),
         ("a.CSV", "premise,b\na,b\n", "the header is not sent0,sent1,hard_neg"),
     ],
 )
@@ -92,6 +93,38 @@ def test_a_corpus_that_is_no_text_is_refused_in_the_plan(name, content, problem,
         corpora.check_name(str(path))
     with pytest.raises(UserError, match=problem):
         corpora.read_sentences(path)
+
+
+FORMS = [
+    "9\teng\tShe has read nine books .\n",
+    "She has read nine books . ||| Elle a lu neuf livres .\n",
+    "__label__books She has read nine books .\n",
+    '9,"She said, there are nine books .",1\n',
+    "She has read nine books .;positive\n",
+    "9\n00:00:09,100 --> 00:00:09,900\nShe has read\nnine books .\n\n",
+    "00:09.100 --> 00:09.900\nShe has read\nnine\nbooks .\n\n",
+    "She\tPRP\tO\nread\tVBD\tO\nbooks\tNNS\tO\n\n",
+    "Ann NNP B-NP B-PER\nread VBD B-VP O\nbooks NNS B-NP O\n\n",
+    "She PRP\nread VBD\nbooks NNS\n\n",
+    "She/PRP read/VBD books/NNS ./.\n",
+    "( (S (NP She) (VP read (NP books))) )\n",
+    "[00:09.10]She has read nine books .\n",
+    ' {"id": 9, "text": "She has read nine books ."},\n',
+    "<p>She has read nine books .</p>\n",
+]
+
+
+@pytest.mark.parametrize("lines", FORMS)
+def test_a_corpus_of_another_format_is_known_by_its_lines(lines, tmp_path):
+    path = put(tmp_path, "a.txt.gz", f"A title\n{lines * 30}")
+    with pytest.raises(UserError, match="has lines that are no sentences, as of tables"):
+        corpora.check_name(str(path))
+
+
+def test_a_text_with_some_such_lines_is_a_corpus(tmp_path):
+    """Tabs, numbers, brackets, and commas as in any text, also where every line has one."""
+    lines = 'Hello , world\nIn 2,000 years, he said: "a,b" .\n\n我们,他们。\n\tindented\nO\n'
+    corpora.check_name(str(put(tmp_path, "a.txt", "".join(FORMS) + lines * 40)))
 
 
 def test_names_of_other_formats_are_refused_and_no_other_names(tmp_path):

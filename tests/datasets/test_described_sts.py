@@ -59,7 +59,7 @@ def test_repeated_pairs_are_counted(folder, capsys):
     """A pair of another order is another pair; sets that are published stay as they are."""
     pairs = ["1\ta\tb", "2\ta\tb", "2\ta\tb", "0\tb\ta", "3\tc\td"]
     put_rows(folder, "german/test/pairs.tsv", [GERMAN_ROWS[0], *pairs])
-    put_rows(folder, "CNSD-STS-B/cnsd-sts-test.txt", ROWS[:1] * 3)
+    put_rows(folder, "CNSD-STS-B/cnsd-sts-test.txt", [*ROWS[:1] * 2, ROWS[1]])
     listed = json.loads((folder / "manifest.json").read_text())
     listed["sts"]["sts:german"]["test"] = len(pairs)
     write_json(folder / "manifest.json", listed)
@@ -98,6 +98,10 @@ def describe(folder, **form):
         ({"sperator": "|"}, "unknown key 'sperator'; did you mean 'separator'?"),
         ({"header": False}, "3 pairs with a gold score, the manifest expects 2"),
         ({"separator": "||"}, "1 fields between '||', expected 3 or more"),
+        (
+            {"path": "flat.tsv"},
+            "sts:german: all gold scores are equal, so no rank correlation exist",
+        ),
         ({"columns": [0, 1, 2]}, "gold score 'eine Katze' is not a number from 0 to 5"),
         ({"sts": {"sts:german": {"dev": 2, "test": 2}}, "path": "a.tsv"}, "german share one path"),
         ({"sts": {"sts:germna": {"test": 2}}}, "does not describe the files of sts:germna"),
@@ -105,6 +109,7 @@ def describe(folder, **form):
     ],
 )
 def test_a_wrong_description_is_named(change, problem, folder):
+    put_rows(folder, "flat.tsv", ["gold\tA\tB", "3\ta\tb", "3.0\tc\td"])
     content = {"name": "own", "sts": {"sts:german": {"test": 2}}}
     form = {key: value for key, value in change.items() if key not in ("sts", "sts_files")}
     content["sts_files"] = {"sts:german": GERMAN | form}

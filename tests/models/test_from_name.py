@@ -12,7 +12,14 @@ from scipy.stats import spearmanr
 
 import bench
 from bench.__main__ import main
-from bench.models.load import FunctionEncoder, Model, files, load_encoder
+from bench.models.load import (
+    FunctionEncoder,
+    Model,
+    ModularEncoder,
+    Normalised,
+    files,
+    load_encoder,
+)
 from bench.results.records import read_scores
 from bench.utils.errors import UserError
 from methods.word_overlap import BagOfWords
@@ -23,7 +30,7 @@ import numpy as np
 import torch
 
 def letters(texts):
-    return np.array([[text.count(letter) for letter in "abcdeilorst"] + [1] for text in texts])
+    return np.array([[text.count(letter) for letter in "abcdeilorst"] + [1.0] for text in texts])
 
 def tensor(texts):
     return torch.from_numpy(letters(texts)).double().requires_grad_()
@@ -96,7 +103,7 @@ def test_scores_of_a_function_equal_plain_loops(mine, name, evaluate, tiny_data,
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("my_encoders_of_a_test:few", "the encoder gave an array of shape ("),
+        ("my_encoders_of_a_test:few", "the encoder gave an array of float64 of shape ("),
         ("my_encoders_of_a_test:broken", "my_encoders_of_a_test.py, line 15: 0"),
         ("my_encoders_of_a_test:leters", "has no attribute 'leters'"),
         ("my_encoders_of_a_test:bare", "'my_encoders_of_a_test:bare' is no function of texts and"),
@@ -193,8 +200,6 @@ def test_what_is_no_function_of_the_text_is_refused(encode, told):
         ),
         (drawn(1e-7), ""),  # rounding
         (lambda texts: np.zeros((len(texts), 2)), ""),
-        (lambda texts: np.full((len(texts), 2), np.nan), ""),  # refused where vectors are stored
-        (lambda texts: np.ones(len(texts)), ""),
     ],
 )
 def test_smaller_differences_of_a_function_are_said(encode, said, capsys):
@@ -202,6 +207,75 @@ def test_smaller_differences_of_a_function_are_said(encode, said, capsys):
     encoder.encode(TEXTS)
     encoder.encode(TEXTS)  # asked once
     assert re.fullmatch(said, capsys.readouterr().err)
+
+
+def plain(texts):
+    """Vectors that hold for a text wherever it stands: the share of some letters."""
+    return np.float32([[text.count(letter) / len(text) for letter in "abginsx"] for text in texts])
+
+
+ROWS = plain(TEXTS)
+PACKED = np.packbits(ROWS > 0, axis=1)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (PACKED, "an array of uint8 of shape (9, 1) for 9 sentences; it must give one vector"),
+        # Libraries pack bits in int8, too, services in lists.
+        (PACKED.view(np.int8), "an array of int8"),
+        (PACKED.tolist(), "an array of int64"),
+        (torch.tensor(PACKED), "an array of uint8"),
+        (ROWS.astype(object), "an array of object"),
+        (None, "NoneType and no array for 9 sentences"),
+        ([*ROWS[1:], [1.0]], "inhomogeneous shape"),
+        (ROWS * np.nan, "the vector of 'text ' is not finite, or its squares are beyond float32"),
+        (ROWS * 1e30, "is not finite"),
+    ],
+)
+def test_what_is_no_array_of_vectors_is_refused(given, told):
+    with pytest.raises(UserError, match=re.escape(told)):
+        FunctionEncoder(lambda texts: given, "m:f").encode(TEXTS)
+
+
+def test_a_function_may_change_its_list():
+    encoder = FunctionEncoder(lambda texts: plain([texts.pop(0) for _ in texts[:]]), "m:f")
+    np.testing.assert_array_equal(encoder.encode(TEXTS), ROWS)
+
+
+def test_short_vectors_are_normalised():
+    made = Normalised(None).through(np.float32([[3e-17, 4e-17], [0, 0]]))
+    np.testing.assert_allclose(made, [[0.6, 0.8], [0, 0]], rtol=1e-6)
+
+
+@pytest.fixture
+def encoders(tiny_bert):
+    """A transformer, run by us and by the library, and a function."""
+
+    class Library(list):
+        max_seq_length = 9
+        encode = staticmethod(lambda texts, **_: plain(texts))
+
+    return [
+        load_encoder(tiny_bert, pooler="avg"),
+        ModularEncoder(tiny_bert, "", Library(), "", "float32"),
+        FunctionEncoder(plain, "m:f"),
+    ]
+
+
+def test_what_is_no_list_of_texts_is_refused(encoders):
+    """A text is a sequence of texts, too, and so are the keys of a map."""
+    for texts in ("two birds", b"two", {"two": 1}, [b"a"], ["a", None], [["a"]], [("a", "b")]):
+        for encoder in encoders:
+            with pytest.raises(UserError, match="is no list of texts; pass one"):
+                encoder.encode(texts)
+
+
+def test_texts_may_come_in_other_sequences_and_from_a_generator(encoders):
+    texts = ["two birds", "a sea"]
+    for form in (tuple, iter, np.array):
+        for encoder in encoders:
+            np.testing.assert_array_equal(encoder.encode(form(texts)), encoder.encode(texts))
 
 
 def test_the_identity_of_a_function_is_its_attribute():
@@ -241,8 +315,9 @@ def test_from_python(tiny_bert, tiny_data, evaluate, tmp_path):
         record | {"backbone": "methods.word_overlap:BagOfWords"} for record in records
     ]
     assert evaluate(out, str(tiny_bert), "--pooler", "avg_top2") == 0
-    records = bench.score(str(tiny_bert), ["STS12", "STS-B"], str(tiny_data), pooler="avg_top2")
-    assert records == read_scores(out).as_written()["records"]
+    for model in (str(tiny_bert), tiny_bert):
+        records = bench.score(model, ["STS12", "STS-B"], str(tiny_data), pooler="avg_top2")
+        assert records == read_scores(out).as_written()["records"]
 
 
 # Several models

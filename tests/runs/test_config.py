@@ -94,6 +94,10 @@ def test_a_corpus_at_hand_is_looked_at_for_documents(tmp_path, monkeypatch):
     assert runs(methods=["cropping[unit=sentence]"], corpus="wiki1m")  # needs none
 
 
+def test_a_path_may_begin_in_the_home_folder():
+    assert suite(corpus="~/mine.txt").corpus == str(Path.home() / "mine.txt")
+
+
 # Expansion
 
 

@@ -288,7 +288,7 @@ def test_what_is_not_finite_is_refused(material_of, tiny_bert, name, monkeypatch
     else:
         encoder = Words()
         encoder.vector = lambda text: [math.nan if text.count("a") == 2 else 1.0, 1.0]
-    with pytest.raises(UserError, match="is not finite; the encoder has diverged"):
+    with pytest.raises(UserError, match=r"is not finite, .* the encoder has diverged"):
         analyse(encoder, material_of(), name)
 
 

@@ -117,6 +117,12 @@ def test_the_command_prints_text_and_json(suite, capsys):
     assert content["steps"] == {str(log): "OSError: x"}
 
 
+def test_hours_that_nobody_can_tell_are_unknown(suite, monkeypatch, capsys):
+    monkeypatch.setattr("bench.stages.status._predict", lambda *_: None)  # a corpus is not here
+    main(["status", "--suite", str(suite)])
+    assert "\nhours left: unknown\n" in capsys.readouterr().out
+
+
 def test_a_job_that_fails_before_its_run_is_seen(suite, ids):
     log = suite / "logs" / "train" / f"{ids[-1]}.log"
     write_text(log, "waiting for a GPU\n")
