@@ -3,6 +3,7 @@ breach is noticed."""
 
 import json
 import os
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -67,6 +68,7 @@ def forgotten(monkeypatch, global_state):
     """No test sees another's methods: within a process a file is imported once, as `BENCH_METHODS`
     stays what it is."""
     monkeypatch.setenv("BENCH_METHODS", "")
+    monkeypatch.setattr(sys, "path", [*sys.path])
     yield
     registered._methods.cache_clear()
     registered.load_file.cache_clear()
@@ -322,6 +324,60 @@ def test_an_edited_file_is_another_run(add, monkeypatch):
     renamed = path.rename(path.with_name("renamed.py"))
     monkeypatch.setenv("BENCH_METHODS", str(renamed))
     assert run_of(text).id == after  # the content counts, not the place
+
+
+# Ways to a module, by its name and place; the last lines of the file, and what else is there.
+PATH = "\nimport sys\nsys.path.insert(0, {folder!r})\n"
+WAYS = {
+    "a module": ("import helper_a", "helper_a.py", {}),
+    "in a function": ("def f():\n    import helper_b as h", "helper_b.py", {}),
+    "by another": ("from helper_c import x", "deep_c.py", {"helper_c.py": "import deep_c; x = 1"}),
+    "a package": (
+        "import pack_d.inner",
+        "pack_d/deep.py",
+        {"pack_d/__init__.py": "", "pack_d/inner.py": "from . import deep"},
+    ),
+    "without __init__.py": ("from pack_e import inner", "pack_e/inner.py", {}),
+    "all of a package": (
+        "from pack_f import *",
+        "pack_f/inner.py",
+        {"pack_f/__init__.py": "__all__ = ['inner']"},
+    ),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_edited_module_of_the_user_is_another_run(way, add, write, tmp_path):
+    code, place, others = WAYS[way]
+    for name, text in (others | {place: "x = 1"}).items():
+        write(text, f"mine/{name}")
+    write("x = 1", "mine/unrelated.py")
+    add(SOURCE + PATH.format(folder=str(tmp_path / "mine")) + code, "mine/queue.py")
+    ids = [run_of("queue").id]
+    for edited in ("unrelated.py", place):
+        write("x = 2", f"mine/{edited}")
+        registered._methods.cache_clear()
+        registered.load_file.cache_clear()
+        ids.append(run_of("queue").id)
+    assert ids[0] == ids[1] != ids[2]
+
+
+@pytest.mark.parametrize("place", ["queue.py", "helper_g.py"])
+@pytest.mark.parametrize(
+    "code",
+    [
+        "importlib.import_module(name)", "__import__(name)", "exec(open(name).read())",
+        "runpy.run_path(name)", "importlib.util.spec_from_file_location(name, name)",
+    ],
+)  # fmt: skip
+def test_code_that_could_change_unnoticed_is_refused(code, place, add, write):
+    call, files = f"\ndef f(name):\n    {code}\n", {"queue.py": SOURCE + "def g(): import helper_g"}
+    files |= {"helper_g.py": ""}
+    files[place] += call
+    write(files["helper_g.py"], "helper_g.py")
+    add(files["queue.py"])
+    with pytest.raises(UserError, match=rf"{place}, line \d+ calls .*: use import statements\)"):
+        run_of("queue")
 
 
 def test_annotations_may_be_texts(add):
