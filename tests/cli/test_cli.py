@@ -16,6 +16,7 @@ from bench.cli import main
 from bench.datasets.tasks import STS_TASKS, average
 from bench.results.records import read_scores
 from bench.utils.interrupts import Stopped
+from bench.utils.version import __version__
 from methods.simcse import SimCSE
 from tests.support.tiny_suite import job_words
 
@@ -105,6 +106,28 @@ def test_a_folder_named_methods_hides_nothing(tmp_path):
     options = {"env": os.environ | {"PYTHONPATH": str(ROOT)}, "capture_output": True}
     done = subprocess.run([*COMMAND, *words], cwd=tmp_path, **options)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+HIDDEN = """ hides the package '{}' of sentbench; rename it, or take its folder off Python's path \
+(the working folder and PYTHONPATH are on it)"""
+
+
+@pytest.mark.parametrize("file", ["{}.py", "{}/__init__.py"])
+@pytest.mark.parametrize("name", ["bench", "methods"])
+def test_another_module_of_one_of_our_names_is_a_sentence_and_not_the_command_s(
+    name, file, tmp_path
+):
+    other = tmp_path / file.format(name)
+    other.parent.mkdir(exist_ok=True)
+    other.write_text("raise SystemExit('not this one')\n")
+    options = {"cwd": tmp_path, "capture_output": True, "text": True}
+    options["env"] = os.environ | {"PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    done = subprocess.run([sys.executable, "-c", "import sentbench"], **options)
+    told = f"ImportError: {other}{HIDDEN.format(name)}"
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (1, told)
+    command = "import sys; sys.argv[:] = ['bin/sentbench', '--version']; import sentbench"
+    words = [sys.executable, "-c", f"{command}; sys.exit(sentbench.command())"]
+    assert subprocess.run(words, **options).stdout == f"{__version__}\n"
 
 
 def test_a_python_without_the_libraries_is_told_how_to_get_them():
