@@ -148,6 +148,24 @@ def test_threads_wait_asleep_and_torch_is_not_loaded_before_that_is_set():
     assert "torch" not in printed  # which loads OpenMP
 
 
+def test_what_libraries_are_told_by_the_environment_does_not_reach_them(tmp_path):
+    (tmp_path / "matplotlibrc").write_bytes(b"# caf\xe9")
+    told = {
+        "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+        "MATPLOTLIBRC": str(tmp_path / "matplotlibrc"),
+        "MPLCONFIGDIR": str(tmp_path),
+        "PANDAS_FUTURE": "x", "NUMPY_MADVISE_HUGEPAGE": "x", "SKLEARN_WORKING_MEMORY": "x",
+        "TORCH_LOGS": "x", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": "1", "NVIDIA_TF32_OVERRIDE": "1",
+        "ONEDNN_DEFAULT_FPMATH_MODE": "BF16", "TORCH_HOME": "/x",
+        "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
+    }  # fmt: skip
+    code = "import os, bench.cli, matplotlib, numpy, pandas, sklearn, torch; print(*os.environ)"
+    given = os.environ | {"PYTHONPATH": str(ROOT)} | told
+    printed = subprocess.check_output([sys.executable, "-c", code], env=given, text=True)
+    left = {"MATPLOTLIBRC", "MPLCONFIGDIR", "PYTORCH_CUDA_ALLOC_CONF", "TORCH_HOME"}
+    assert told.keys() & {*printed.split()} == left
+
+
 def test_a_character_that_the_terminal_lacks_is_escaped(monkeypatch):
     terminal = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
     monkeypatch.setattr(sys, "stdout", terminal)
