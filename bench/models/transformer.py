@@ -288,8 +288,7 @@ def readable_by_both(folder: Path) -> None:
         tokenizer["additional_special_tokens"] = tokenizer.pop("extra_special_tokens")
     rotary = model.get("rope_parameters") or {}
     if "rope_theta" in rotary:
-        scaling = {key: value for key, value in rotary.items() if key != "rope_theta"}
-        model |= {"rope_theta": rotary["rope_theta"], "rope_scaling": scaling}
+        model |= {"rope_theta": rotary["rope_theta"], "rope_scaling": rotary}
     write_json(settings, tokenizer)
     write_json(config, model)
 

@@ -9,7 +9,7 @@ from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 
-from bench.utils.files import sha256_file, sha256_listed
+from bench.utils.files import sha256_file, sha256_text
 from methods.base import Method
 
 # Folders of code that is not the user's: this project and the standard library.
@@ -37,8 +37,8 @@ def code_sum(file: Path) -> str:
     Raises:
         ImportError: it loads code that no import statement names.
     """
-    sums, left = {"": sha256_file(file)}, [file]
-    for importing in left:  # which grows
+    files = [file]
+    for importing in files:  # which grows
         for name in _imported(importing):
             # A function may add the folder of its file to Python's path first.
             spec = find_spec(name) or PathFinder.find_spec(name, [str(importing.parent)])
@@ -48,21 +48,18 @@ def code_sum(file: Path) -> str:
             if is_library(spec.origin or places[0]):
                 continue
             for place in map(Path, places):
-                for found in [place, *sorted(place.rglob("*.py"))]:
-                    key = str(found.relative_to(place.parent))
-                    if found.is_file() and key not in sums:
-                        sums[key] = sha256_file(found)
-                        left += [found] if found.suffix == ".py" else []
-    return sha256_listed(sums) if len(sums) > 1 else sums[""]
+                found = [place, *place.rglob("*.py")]
+                files += [path for path in found if path.is_file() and path not in files]
+    sums = sorted(map(sha256_file, files))  # of contents alone: places may differ
+    return sha256_text(" ".join(sums)) if len(sums) > 1 else sums[0]
 
 
 def _imported(file: Path) -> Iterator[str]:
     """Yield the first part of the names of the modules that a file imports."""
-    for node in ast.walk(ast.parse(file.read_bytes())):
+    for node in ast.walk(ast.parse(file.read_bytes() if file.suffix == ".py" else "")):
         match node:
-            case ast.Import():
-                for alias in node.names:
-                    yield alias.name.partition(".")[0]
+            case ast.Import(names=names):
+                yield from (alias.name.partition(".")[0] for alias in names)
             case ast.ImportFrom(level=0, module=str(name)):
                 yield name.partition(".")[0]
             case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in _HIDING:

@@ -9,8 +9,6 @@ from pathlib import Path
 from bench.runs.config import SNAKEFILE
 from bench.utils.interrupts import defer_signals
 
-ROOT = str(Path(__file__).parents[2])  # the folder of the packages
-
 
 def run_workflow(config: Path, options: Iterable[str]) -> int:
     """Let Snakemake run a configuration in the working folder, with options and targets; its exit
@@ -20,12 +18,10 @@ def run_workflow(config: Path, options: Iterable[str]) -> int:
     try:
         # A signal while the process starts is raised when it has started, and is known here.
         with defer_signals():
-            # Folders `bench` and `methods` in the working folder, or one on Python's path, are not
-            # those of the suite.
-            path = os.pathsep.join(filter(None, [ROOT, os.environ.get("PYTHONPATH")]))
+            # Folders `bench` and `methods` in the working folder are not those of the suite.
             process = subprocess.Popen(
                 [sys.executable, "-m", "snakemake", *words],
-                env=os.environ | {"PYTHONSAFEPATH": "1", "PYTHONPATH": path},
+                env=os.environ | {"PYTHONSAFEPATH": "1"},
             )
         return process.wait()
     except BaseException as stop:

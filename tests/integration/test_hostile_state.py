@@ -116,7 +116,7 @@ def test_what_a_program_sets_moves_no_bit_and_stays_set(code, plain, tmp_path):
 def test_what_the_environment_sets_moves_no_bit(plain, tmp_path):
     (tmp_path / "matplotlibrc").write_text("axes.grid: True\nfont.size: 20\n")
     environment = {
-        "MPLCONFIGDIR": str(tmp_path), "MPLBACKEND": "module://of.a.notebook", "LC_ALL": "C",
+        "MPLCONFIGDIR": str(tmp_path), "MPLBACKEND": "of.a.notebook", "LC_ALL": "C",
         "PANDAS_FUTURE": "upcoming", "PANDAS_COPY_ON_WRITE": "0", "SCIPY_ARRAY_API": "1",
         "NUMPY_MADVISE_HUGEPAGE": "x", "SKLEARN_WORKING_MEMORY": "x", "SKLEARN_ASSUME_FINITE": "1",
         "TORCH_LOGS": "x", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": "1", "PYTORCH_JIT": "0",
