@@ -121,7 +121,7 @@ def test_what_the_environment_sets_moves_no_bit(plain, tmp_path):
         "NUMPY_MADVISE_HUGEPAGE": "x", "SKLEARN_WORKING_MEMORY": "x", "SKLEARN_ASSUME_FINITE": "1",
         "TORCH_LOGS": "x", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": "1", "PYTORCH_JIT": "0",
         "TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1", "ONEDNN_DEFAULT_FPMATH_MODE": "BF16",
-        "MKL_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2", "OMP_DYNAMIC": "true",
+        "OPENBLAS_NUM_THREADS": "2", "OMP_DYNAMIC": "true",
         "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONHASHSEED": "7", "COLUMNS": "20",
         "PYTHONOPTIMIZE": "1", "TZ": "Asia/Kolkata", "TRANSFORMERS_VERBOSITY": "debug",
         "TOKENIZERS_PARALLELISM": "true", "HOME": "/nonexistent", "HF_HOME": "/nonexistent/hub",
