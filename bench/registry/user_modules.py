@@ -15,6 +15,7 @@ from methods.base import Method
 # Folders of code that is not the user's: this project and the standard library.
 _NOT_USER_CODE = (
     f"{Path(__file__).parents[1]}{os.sep}",
+    str(Path(__file__).parents[2] / "sentbench.py"),
     f"{Path(inspect.getfile(Method)).parent}{os.sep}",
     f"{sysconfig.get_path('stdlib')}{os.sep}",
 )
