@@ -15,10 +15,26 @@
 """
 
 import importlib
+import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
-from bench import __version__, score
+# Modules of these names are common, and Python may find another one first.
+_HERE = Path(__file__).parent
+if Path(sys.argv[0]).name == "sentbench":  # the command, a process of its own
+    sys.path.insert(0, str(_HERE))
+for _name in ("bench", "methods"):
+    _found = find_spec(_name)
+    if _found and _found.origin != str(_HERE / _name / "__init__.py"):
+        raise ImportError(
+            f"{_found.origin or 'a folder'} hides the package '{_name}' of sentbench; rename it, "
+            "or take its folder off Python's path (the working folder and PYTHONPATH are on it)"
+        )
+    importlib.import_module(_name)  # before the path changes
+
+from bench import __version__, score  # noqa: E402
 
 # Loaded at first use, because some load torch, which takes seconds.
 _MODULES = {
@@ -38,6 +54,13 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+def command() -> int:
+    """Run the command line `sentbench`; its exit status."""
+    from bench.cli import main
+
+    return main()
 
 
 def _judged(suite: Any) -> Any:

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from threading import Thread
 
+import sentbench  # refuses other modules that are named bench or methods
 from bench.runs import STAGES
 from bench.runs import config as suites
 from bench.registry.backbones import TOY_VERSION
@@ -74,7 +75,8 @@ PROGRAMS = (
     "" if CONTAINED else f"PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH"
 )
 shell.prefix(
-    f"export PYTHONSAFEPATH=1 PYTHONPATH={shlex.quote(str(Path(suites.__file__).parents[2]))} "
+    f"export PYTHONSAFEPATH=1 PYTHONPATH={shlex.quote(str(Path(suites.__file__).parents[2]))}"
+    "${{PYTHONPATH:+:$PYTHONPATH}} "
     f"{PROGRAMS}; exec "
 )
 

@@ -10,6 +10,19 @@ from bench.utils.errors import UserError, is_memory_full
 from bench.utils.files import DISK_FULL
 from bench.utils.version import __version__
 
+# Variables by which libraries are told what to compute, draw and print, for a notebook or another
+# program: a job would fail by them, late where it renders, or multiply in TF32. Libraries read them
+# when they are loaded. Those of processors, threads, memory and caches stay.
+_TELLING = (
+    "DNNL_DEFAULT_", "MATPLOTLIBRC", "MPLBACKEND", "NUMPY_", "NVIDIA_TF32_", "ONEDNN_DEFAULT_",
+    "PANDAS_", "PYTORCH_", "SCIPY_", "SKLEARN_", "TORCH", "USE_HUB_KERNELS",
+)  # fmt: skip
+_KEPT = {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "TORCH_HOME"}
+for _name in {*os.environ} - _KEPT:
+    if _name.startswith(_TELLING):
+        del os.environ[_name]
+os.environ["MATPLOTLIBRC"] = os.devnull  # the user's may be broken
+
 # cuBLAS is deterministic only with this setting.
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 # OpenMP's threads wait asleep. Spinning, they keep a thread that shares their core with another

@@ -38,6 +38,7 @@ from bench.models.transformer import (
     FLOAT32,
     load_backbone,
     longest_input,
+    readable_by_both,
     templated_ids,
     token_ids,
 )
@@ -303,6 +304,7 @@ class TransformerEncoder:
         backend.no_truncation()  # otherwise the file keeps the setting of the last call
         backend.no_padding()
         self.tokenizer.save_pretrained(folder)
+        readable_by_both(folder)
         return {"pooler": self.pooler, **self._options()}
 
     @classmethod

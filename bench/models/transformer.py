@@ -32,7 +32,7 @@ from bench.registry.backbones import (
 )
 from bench.registry.templates import SENTENCE
 from bench.utils.errors import UserError, is_memory_full
-from bench.utils.files import read_json, read_settings
+from bench.utils.files import read_json, read_settings, write_json
 
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")  # ends of the names of weights that can run code
 ADAPTED = "adapter_model.safetensors"  # weights of an adapter
@@ -275,6 +275,22 @@ def load_tokenizer(folder: Path) -> Any:
     if tokenizer.pad_token is None:  # as of many decoders; nothing sees which one it is
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
+
+
+def readable_by_both(folder: Path) -> None:
+    """Let transformers 4 read a folder that 5 has saved, with the same token ids and vectors; 5
+    reads what it read before."""
+    settings, config = folder / "tokenizer_config.json", folder / "config.json"
+    tokenizer, model = read_json(settings), read_json(config)
+    if tokenizer["tokenizer_class"] == "TokenizersBackend":
+        tokenizer["tokenizer_class"] = "PreTrainedTokenizerFast"  # its name in 4
+    if "extra_special_tokens" in tokenizer:  # in 4 not a list
+        tokenizer["additional_special_tokens"] = tokenizer.pop("extra_special_tokens")
+    rotary = model.get("rope_parameters") or {}
+    if "rope_theta" in rotary:
+        model |= {"rope_theta": rotary["rope_theta"], "rope_scaling": rotary}
+    write_json(settings, tokenizer)
+    write_json(config, model)
 
 
 def _read_config(folder: Path) -> Any:

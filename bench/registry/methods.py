@@ -1,12 +1,10 @@
 """Methods by name: those in `methods/`, and those of files in `BENCH_METHODS`."""
 
-import hashlib
 import importlib
 import inspect
 import os
 import pkgutil
 import sys
-import sysconfig
 import traceback
 import types
 from collections.abc import Iterable
@@ -18,6 +16,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 import methods
+from bench.registry.user_modules import code_sum, is_library
 from bench.utils.errors import UserError, did_you_mean, errors_of
 from bench.utils.files import sha256_text
 from bench.utils.validation import validated
@@ -25,12 +24,6 @@ from methods.base import HyperParameters, Method
 
 _LONGEST = 200  # characters of an error message that are shown
 FAILURES = (Exception, SystemExit)  # exceptions of user code; not `Stopped` or KeyboardInterrupt
-# Folders of code that is not the user's: this project and the standard library.
-_NOT_USER_CODE = (
-    f"{Path(__file__).parents[1]}{os.sep}",
-    f"{Path(inspect.getfile(Method)).parent}{os.sep}",
-    f"{sysconfig.get_path('stdlib')}{os.sep}",
-)
 
 
 class BrokenMethod(UserError):
@@ -42,7 +35,7 @@ class Origin:
     """Origin of an external method."""
 
     place: str  # file
-    sha256: str  # of the imported file
+    sha256: str  # of the file and of the user's modules that it imports
 
 
 def method_classes() -> dict[str, type[Method]]:
@@ -130,6 +123,7 @@ def load_file(path: Path) -> tuple[Origin, list[type[Method]]]:
         # Not by importlib: its cached bytecode may be of an older file of equal mtime and size.
         code = compile(source, str(path), "exec", dont_inherit=True)
         exec(code, vars(module))  # noqa: S102 (the user asked to run this file)
+        digest = code_sum(path)
     except FAILURES as error:
         del sys.modules[name]
         raise UserError(f"{path} cannot be imported ({describe_error(error)}); fix it") from error
@@ -142,7 +136,7 @@ def load_file(path: Path) -> tuple[Origin, list[type[Method]]]:
     for cls in classes:
         with errors_of(f"{path}: class {cls.__name__}"):
             _check_interface(cls)
-    return Origin(str(path), hashlib.sha256(source).hexdigest()), classes
+    return Origin(str(path), digest), classes
 
 
 def methods_in(module: types.ModuleType) -> list[type[Method]]:
@@ -194,16 +188,11 @@ def describe_error(error: BaseException) -> str:
     if isinstance(error, SyntaxError):
         lines.append((error.filename or "<", error.lineno or 1))
         words = error.msg
-    places = [f" in {file}, line {line}" for file, line in lines if not _is_library(file)]
+    places = [f" in {file}, line {line}" for file, line in lines if not is_library(file)]
     described = type(error).__name__ + "".join(places[-1:])
     if words:
         described += f": {words}"
     return described
-
-
-def _is_library(file: str) -> bool:
-    packages = {"site-packages", "dist-packages"} & set(Path(file).parts)
-    return file.startswith("<") or bool(packages) or file.startswith(_NOT_USER_CODE)
 
 
 def format_value(value: Any) -> str:

@@ -16,7 +16,7 @@ from tempfile import gettempdir
 from filelock import AcquireReturnProxy, FileLock, Timeout
 
 from bench.results.provenance import runs_per_gpu
-from bench.utils.errors import TransientError, warn
+from bench.utils.errors import TransientError, UserError, warn
 from bench.utils.files import disk_errors
 
 POLL = 0.5  # seconds between two attempts to lock
@@ -28,7 +28,8 @@ def lease(batch_size: int = 0) -> Iterator[str]:
     """Hold a place on a GPU during the block and yield "cuda:N"; where there is no GPU, yield "cpu"
     at once. Two trainings with a `batch_size` of at least `LARGE_BATCH` never share a GPU.
 
-    `TransientError` if runs are to share GPUs, and CUDA does not start.
+    `TransientError` if runs are to share GPUs, and CUDA does not start; `UserError` if a variable
+    makes a GPU multiply in TF32 always.
     """
     import torch
 
@@ -42,6 +43,11 @@ def lease(batch_size: int = 0) -> Iterator[str]:
             )
         yield "cpu"
         return
+    if os.environ.get("NVIDIA_TF32_OVERRIDE") == "1":  # in Python; commands leave it out
+        raise UserError(
+            "NVIDIA_TF32_OVERRIDE=1 lets the GPU multiply in TF32 whatever is asked for; unset it, "
+            "and start Python again"
+        )
     # Containers on one machine need a common SENTBENCH_LEASES.
     folder = Path(os.environ.get("SENTBENCH_LEASES") or f"{gettempdir()}/sentbench-{os.getuid()}")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

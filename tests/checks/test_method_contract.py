@@ -3,6 +3,7 @@ breach is noticed."""
 
 import json
 import os
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -67,6 +68,7 @@ def forgotten(monkeypatch, global_state):
     """No test sees another's methods: within a process a file is imported once, as `BENCH_METHODS`
     stays what it is."""
     monkeypatch.setenv("BENCH_METHODS", "")
+    monkeypatch.setattr(sys, "path", [*sys.path])
     yield
     registered._methods.cache_clear()
     registered.load_file.cache_clear()
@@ -322,6 +324,45 @@ def test_an_edited_file_is_another_run(add, monkeypatch):
     renamed = path.rename(path.with_name("renamed.py"))
     monkeypatch.setenv("BENCH_METHODS", str(renamed))
     assert run_of(text).id == after  # the content counts, not the place
+
+
+IMPORTS = """
+import sys
+sys.path.insert(0, {folder!r})
+from helper_a import x
+from package_c import *
+def f():
+    import folder_d.inner as inner
+"""
+MODULES = {
+    "helper_a.py": "import helper_b; x = 1",
+    "helper_b.py": "",
+    "package_c/__init__.py": "from . import deep",
+    "package_c/deep.py": "",
+    "folder_d/inner.py": "",
+}
+
+
+def test_an_edited_module_of_the_user_is_another_run(add, write, tmp_path):
+    for name, text in MODULES.items():
+        write(text, f"mine/{name}")
+    add(SOURCE + IMPORTS.format(folder=str(tmp_path / "mine")), "mine/queue.py")
+    ids = [run_of("queue").id]
+    for name in ("unrelated.py", *MODULES):
+        write(MODULES.get(name, "") + "\n# a remark\n", f"mine/{name}")
+        registered._methods.cache_clear()
+        registered.load_file.cache_clear()
+        ids.append(run_of("queue").id)
+    assert ids[0] == ids[1]
+    assert len({*ids}) == 1 + len(MODULES)
+
+
+@pytest.mark.parametrize("code", ["importlib.import_module(name)", "exec(open(name).read())"])
+def test_code_that_could_change_unnoticed_is_refused(code, add, write):
+    helper = write(f"def f(name):\n    {code}", "helper_e.py")
+    add(f"{SOURCE}\ndef g(): import helper_e")
+    with pytest.raises(UserError, match=rf"{helper}, line 2 calls .*: use import statements\)"):
+        run_of("queue")
 
 
 def test_annotations_may_be_texts(add):

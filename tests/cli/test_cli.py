@@ -16,7 +16,9 @@ from bench.cli import main
 from bench.datasets.tasks import STS_TASKS, average
 from bench.results.records import read_scores
 from bench.utils.interrupts import Stopped
+from bench.utils.version import __version__
 from methods.simcse import SimCSE
+from tests.support.programs import ended
 from tests.support.tiny_suite import job_words
 
 ROOT = Path(__file__).parents[2]
@@ -107,6 +109,20 @@ def test_a_folder_named_methods_hides_nothing(tmp_path):
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+@pytest.mark.parametrize("name", ["bench", "methods"])
+def test_another_module_of_one_of_our_names_is_a_sentence_and_not_the_command_s(name, tmp_path):
+    other = tmp_path / f"{name}.py"
+    other.write_text("raise SystemExit('not this one')\n")
+    command = "import sys; sys.argv[:] = {}; import sentbench; sentbench.command()"
+    told = [
+        ended(sys.executable, "-c", command.format(words), cwd=tmp_path, status=status,
+              PYTHONPATH=f"{tmp_path}:{ROOT}")
+        for words, status in ((["-c"], 1), (["sentbench", "--version"], 0))
+    ]  # fmt: skip
+    assert f"\nImportError: {other} hides the package '{name}' of sentbench; " in told[0].stderr
+    assert told[1].stdout == f"{__version__}\n"
+
+
 def test_a_python_without_the_libraries_is_told_how_to_get_them():
     words = [sys.executable, "-S", "-m", "bench", "status"]  # without site-packages
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
@@ -123,6 +139,19 @@ def test_threads_wait_asleep_and_torch_is_not_loaded_before_that_is_set():
     printed = subprocess.check_output([sys.executable, "-c", code], env=given, text=True).split()
     assert printed[0] == "passive"
     assert "torch" not in printed  # which loads OpenMP
+
+
+def test_what_libraries_are_told_by_the_environment_does_not_reach_them(tmp_path):
+    (tmp_path / "matplotlibrc").write_bytes(b"# caf\xe9")
+    told = {
+        "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+        "MPLCONFIGDIR": str(tmp_path), "PANDAS_FUTURE": "x", "SKLEARN_WORKING_MEMORY": "x",
+        "TORCH_LOGS": "x", "NVIDIA_TF32_OVERRIDE": "1", "TORCH_HOME": "/x",
+    }  # fmt: skip
+    code = "import os, bench.cli, matplotlib, pandas, sklearn, torch; print(*os.environ)"
+    given = os.environ | {"PYTHONPATH": str(ROOT)} | told
+    printed = subprocess.check_output([sys.executable, "-c", code], env=given, text=True)
+    assert told.keys() & {*printed.split()} == {"MPLCONFIGDIR", "TORCH_HOME"}
 
 
 def test_a_character_that_the_terminal_lacks_is_escaped(monkeypatch):

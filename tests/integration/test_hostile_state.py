@@ -15,8 +15,8 @@ pytestmark = pytest.mark.slow
 # Run in a process of its own: state, folder of the suite.
 SUITE = """
 import decimal, json, os, random, sys
-import matplotlib, numpy, pandas, torch
 from bench.cli import main
+import matplotlib, numpy, pandas, torch
 from bench.models.load import load_encoder
 import sentbench
 
@@ -123,7 +123,12 @@ def test_what_a_program_sets_moves_no_bit_and_stays_set(code, plain, tmp_path):
 def test_what_the_environment_sets_moves_no_bit(plain, tmp_path):
     (tmp_path / "matplotlibrc").write_text("axes.grid: True\nfont.size: 20\n")
     environment = {
-        "MPLCONFIGDIR": str(tmp_path), "MPLBACKEND": "module://of.a.notebook", "LC_ALL": "C",
+        "MPLCONFIGDIR": str(tmp_path), "MPLBACKEND": "of.a.notebook", "LC_ALL": "C",
+        "PANDAS_FUTURE": "upcoming", "PANDAS_COPY_ON_WRITE": "0", "SCIPY_ARRAY_API": "1",
+        "NUMPY_MADVISE_HUGEPAGE": "x", "SKLEARN_WORKING_MEMORY": "x", "SKLEARN_ASSUME_FINITE": "1",
+        "TORCH_LOGS": "x", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": "1", "PYTORCH_JIT": "0",
+        "TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1", "ONEDNN_DEFAULT_FPMATH_MODE": "BF16",
+        "OPENBLAS_NUM_THREADS": "2", "OMP_DYNAMIC": "true",
         "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONHASHSEED": "7", "COLUMNS": "20",
         "PYTHONOPTIMIZE": "1", "TZ": "Asia/Kolkata", "TRANSFORMERS_VERBOSITY": "debug",
         "TOKENIZERS_PARALLELISM": "true", "HOME": "/nonexistent", "HF_HOME": "/nonexistent/hub",

@@ -137,6 +137,13 @@ def test_it_scores_as_the_checkout_does(programs, tiny_bert, tiny_data, tmp_path
     assert {row.task for row in theirs} >= {"STS12", "STS-B", "SICK-R"}
 
 
+def test_it_leaves_the_tests_of_another_project_alone(programs, tmp_path):
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench" / "__init__.py").write_text("own = 1\n")
+    (tmp_path / "test_own.py").write_text("from bench import own\n\n\ndef test_own(): own\n")
+    assert "1 passed" in done(programs / "python", "-m", "pytest", cwd=tmp_path)
+
+
 def test_it_checks_a_method_and_knows_the_printed_numbers_and_the_suites(programs, tmp_path):
     shutil.copy(ROOT / "examples" / "spread_out.py", tmp_path)
     said = done(programs / "sentbench", "check-method", "spread_out.py", cwd=tmp_path)

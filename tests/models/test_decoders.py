@@ -19,6 +19,7 @@ from bench.models import encoder as encoders
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import Model, ModularEncoder, load_encoder, save_encoder
 from bench.registry.backbones import backbone_fingerprint
+from bench.utils.files import read_json
 from tests.conftest import make_sentences
 from tests.models.folders import change, pooling, refused, write
 
@@ -97,6 +98,22 @@ def around(template, sentence):
     """The text, and where the last sentence begins and ends in it."""
     start = len(template.rpartition("<sentence>")[0].replace("<sentence>", sentence))
     return template.replace("<sentence>", sentence), (start, start + len(sentence))
+
+
+def test_what_is_saved_can_be_read_by_transformers_4(folders, tmp_path):
+    """Without the keys that only 5 knows, it is the same encoder."""
+    made, saved = shutil.copytree(folders("llama"), tmp_path / "made"), tmp_path / "saved"
+    rotations = {"rope_type": "linear", "factor": 2.0, "rope_theta": 5e5}
+    change(made / "config.json", rope_parameters=rotations)
+    change(made / "tokenizer_config.json", extra_special_tokens=["<s>"])
+    encoder = load_encoder(made, pooler="avg")
+    save_encoder(encoder, saved)
+    assert load_encoder(saved).identity == encoder.identity
+    tokenizer = read_json(saved / "tokenizer_config.json")
+    assert tokenizer["tokenizer_class"] == "PreTrainedTokenizerFast"
+    assert "extra_special_tokens" not in tokenizer
+    change(saved / "config.json", rope_parameters=None)
+    assert load_encoder(saved).identity == encoder.identity
 
 
 @pytest.mark.parametrize("pooler", POOLERS)

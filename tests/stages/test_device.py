@@ -54,6 +54,12 @@ def test_runs_that_share_gpus_do_not_fall_back_to_the_processor(folder, monkeypa
         assert device == "cpu"
 
 
+def test_tf32_that_nothing_can_turn_off_is_refused(folder, monkeypatch):
+    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "1")
+    with pytest.raises(UserError, match="in TF32 whatever is asked for; unset it"), lease():
+        pass
+
+
 @pytest.mark.parametrize("text", ["0", "-1", "1.5", "two", "100"])
 def test_how_many_runs_share_a_gpu_is_a_number_from_1_to_99(text, folder, monkeypatch):
     monkeypatch.setenv("SENTBENCH_RUNS_PER_GPU", text)
