@@ -419,6 +419,16 @@ class Method(nn.Module):
         return encoder
 
 
+def text_list(sentences: Any) -> list[str]:
+    """Return sentences as a list; `TypeError` for one text, or for what are no texts."""
+    # One text, a map and a table are iterable, too: over letters, keys and columns.
+    is_one = isinstance(sentences, str) or hasattr(sentences, "keys")
+    texts: list[Any] = [None] if is_one else list(sentences)
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError(f"{sentences!r:.60} is no list of texts; pass one")
+    return texts
+
+
 def fingerprint(kind: str, described: str, arrays: Mapping[str, Tensor]) -> str:
     """Return an Encoder's identity: its kind and a hash of its description and arrays."""
     digest = hashlib.sha256(described.encode())

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 
-from methods.base import Context, HyperParameters, Method
+from methods.base import Context, HyperParameters, Method, text_list
 
 # Besides scikit-learn's list: parts of contractions after a split at the apostrophe, and forms that
 # it lacks of words that it has.
@@ -60,6 +60,7 @@ class AverageOfWords:
                     break
 
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
+        sentences = text_list(sentences)
         means = np.zeros((len(sentences), self.vectors.shape[1]), dtype=np.float32)
         for vector, sentence in zip(means, sentences, strict=True):
             rows = list(self.rows(sentence))

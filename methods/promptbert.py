@@ -21,6 +21,7 @@ from methods.base import (
     Views,
     fingerprint,
     model_validator,
+    text_list,
     to_device,
     training_mode,
 )
@@ -111,6 +112,7 @@ class PromptEncoder:
         return cls(base, **stored)
 
     def encode(self, sentences: Sequence[str], **_: Any) -> np.ndarray:
+        sentences = text_list(sentences)
         if self.period:
             sentences = [
                 text if not text.strip() or text[-1] in ENDINGS else f"{text}."

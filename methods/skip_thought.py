@@ -23,6 +23,7 @@ from methods.base import (
     Step,
     fingerprint,
     stream,
+    text_list,
 )
 
 # Ids of the end token, of unknown words, and of the most frequent word [code].
@@ -173,7 +174,7 @@ class SkipThoughtEncoder:
 
     @torch.inference_mode()
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
-        rows = [self.number(sentence) for sentence in sentences]
+        rows = [self.number(sentence) for sentence in text_list(sentences)]
         order = sorted(range(len(rows)), key=lambda index: len(rows[index]))
         vectors = np.zeros((len(rows), len(self.reader.gru.candidate)), dtype=np.float32)
         for start in range(0, len(order), self.batch):

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from methods.base import Context, Count, HyperParameters, Method
+from methods.base import Context, Count, HyperParameters, Method, text_list
 
 
 class BagOfWords:
@@ -28,6 +28,7 @@ class BagOfWords:
 
     def encode(self, sentences: Sequence[str], **_: Any) -> np.ndarray:
         signs: dict[str, np.ndarray] = {}
+        sentences = text_list(sentences)
         vectors = np.zeros((len(sentences), self.width), dtype=np.float32)
         for vector, sentence in zip(vectors, sentences, strict=True):
             words = sentence.lower().split()

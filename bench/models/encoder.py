@@ -42,10 +42,16 @@ from bench.models.transformer import (
     templated_ids,
     token_ids,
 )
-from bench.utils.errors import UserError
 from bench.utils.files import atomic_file, is_complete, sha256_text
 from bench.utils.progress import Progress
-from methods.base import Tokens, fingerprint, seed_torch, to_device, training_mode
+from methods.base import (
+    Tokens,
+    fingerprint,
+    seed_torch,
+    text_list,
+    to_device,
+    training_mode,
+)
 
 # Maximum tokens of a batch, padding included. It bounds the memory for sentences of any length.
 # Smaller batches are faster on a CPU, because the activations of a layer stay in its cache.
@@ -71,16 +77,6 @@ class Encoder(Protocol):
 
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
         """Vectors of the sentences, float32 (n, d), in order."""
-
-
-def text_list(sentences: Any) -> list[str]:
-    """Return sentences as a list; `UserError` for one text, or for what are no texts."""
-    # One text, a map and a table are iterable, too: over letters, keys and columns.
-    is_one = isinstance(sentences, str) or hasattr(sentences, "keys")
-    texts: list[Any] = [None] if is_one else list(sentences)
-    if not all(isinstance(text, str) for text in texts):
-        raise UserError(f"{sentences!r:.60} is no list of texts; pass one")
-    return texts
 
 
 def length_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:

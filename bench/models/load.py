@@ -35,7 +35,7 @@ from bench.datasets.manifest import check_vectors
 from bench.datasets.sts import cosine
 from bench.download.hub import retrying
 from bench.models.defaults import torch_defaults
-from bench.models.encoder import Encoder, TransformerEncoder, text_list
+from bench.models.encoder import Encoder, TransformerEncoder
 from bench.models.float32 import ELSEWHERE, float32_products
 from bench.models.packed_forward import SYNONYMS, check_pooler
 from bench.models.steered import check_marks
@@ -66,7 +66,7 @@ from bench.registry.templates import templates_of
 from bench.utils.brackets import read_keys
 from bench.utils.errors import UserError, did_you_mean, warn
 from bench.utils.files import atomic_folder, read_json, read_settings, sha256_text, slug, write_json
-from methods.base import POOLERS, Mapped, in_chunks
+from methods.base import POOLERS, Mapped, in_chunks, text_list
 
 ARRAYS = "arrays.safetensors"
 PROMPTS = "config_sentence_transformers.json"

@@ -260,6 +260,7 @@ def encoders(tiny_bert):
         load_encoder(tiny_bert, pooler="avg"),
         ModularEncoder(tiny_bert, "", Library(), "", "float32"),
         FunctionEncoder(plain, "m:f"),
+        BagOfWords(8),
     ]
 
 
@@ -267,7 +268,7 @@ def test_what_is_no_list_of_texts_is_refused(encoders):
     """A text is a sequence of texts, too, and so are the keys of a map."""
     for texts in ("two birds", b"two", {"two": 1}, [b"a"], ["a", None], [["a"]], [("a", "b")]):
         for encoder in encoders:
-            with pytest.raises(UserError, match="is no list of texts; pass one"):
+            with pytest.raises(TypeError, match="is no list of texts; pass one"):
                 encoder.encode(texts)
 
 
