@@ -36,7 +36,6 @@ from bench.datasets.sts import cosine
 from bench.download.hub import retrying
 from bench.models.defaults import torch_defaults
 from bench.models.encoder import Encoder, TransformerEncoder
-from bench.models.float32 import ELSEWHERE, float32_products
 from bench.models.packed_forward import SYNONYMS, check_pooler
 from bench.models.steered import check_marks
 from bench.models.transformer import (
@@ -120,7 +119,7 @@ def load_encoder(
         encoder: Encoder = TransformerEncoder.load(folder, stored, device=device)
     else:
         subject = f"the parts of the encoder in {folder} are damaged or do not fit"
-        with library_errors(subject, "save or download it again"), float32_products(ELSEWHERE):
+        with library_errors(subject, "save or download it again"):
             if kind == MODULES:
                 encoder = load_modular(folder, prompt, device, dtype)
             else:

@@ -18,7 +18,6 @@ from bench.download.hub import pinned
 from bench.evaluation.scoring import ReadTask, read_tasks, score_encoder, sentences, with_keys
 from bench.models.defaults import torch_defaults
 from bench.models.encoder import Encoder, adaptation
-from bench.models.float32 import ELSEWHERE, float32_products
 from bench.models.load import Model, files, load_encoder
 from bench.registry.methods import FAILURES, describe_error, method_origin
 from bench.results.provenance import provenance, timing
@@ -129,7 +128,6 @@ def score_run(
     shutil.rmtree(work, ignore_errors=True)
 
 
-@float32_products(ELSEWHERE)
 def analyse_run(
     run: Run, suite: Path, names: Sequence[str], corpus: str, out: Path, device: str
 ) -> None:
