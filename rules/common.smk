@@ -193,6 +193,18 @@ def suite_folder(wildcards):
     return RESULTS
 
 
+def check_gpus():
+    """Refuse to compute on the processor what was to be computed on GPUs."""
+    import torch
+
+    is_here = workflow.local_exec and not CONTAINED
+    if "gpu" in workflow.global_resources and is_here and not torch.cuda.device_count():
+        raise WorkflowError(
+            "--resources gpu=N asks for GPUs, and torch finds none on this machine; leave it out to compute on the "
+            "processor, or see what nvidia-smi, CUDA_VISIBLE_DEVICES and torch.version.cuda say"
+        )
+
+
 def made(stage, files):
     """The outputs of a job. Where encoders are dropped a training is one that Snakemake makes again if it is needed."""
     return files if stage != "train" or SUITE.keep_encoders else temp(files)

@@ -46,6 +46,7 @@ def test_weights_of_known_backbones(name, published, embedded):
     run = run_of(name=name)
     width = run.shape.width  # biases and norms are not counted
     assert cost.weights(run) == pytest.approx(published - embedded * width, rel=0.002)
+    assert cost.stored_weights(run) == pytest.approx(published, rel=0.01)  # nor are positions
 
 
 def test_flop_of_bert_base_on_a_million_sentences_by_hand():
@@ -147,6 +148,29 @@ def test_a_prediction_adds_up():
 def test_the_paper_suite_takes_at_most_70_hours_of_a_gpu_of_today(paper_runs):
     a100, h100, h200, cpu = (predict(work_of(paper_runs), "test", name)[ALL][2:] for name in PEAKS)
     assert 40 < h200[0] < h200[1] < h100[0] == h100[1] < 70 < a100[0] < 1000 < cpu[0]
+
+
+# Disk
+
+
+def test_the_disk_of_a_plan():
+    """By hand, and beside the files of a backbone, as an encoder has them."""
+    content = {"suite": "mine", "data": "world", "corpus": "world", "seeds": [1, 2]}
+    content |= {"tasks": ["sts"], "methods": ["simcse", "untrained[pooler=avg]"]}
+    content |= {"backbones": {"toy-bert": None}, "recipe": {"sentences": 640}}
+    plan = config.plan(config.validate(content))
+    encoder = 4 * (12 * 4 * 64**2 + 1500 * 64)
+    file = plan.runs[0].pretrained.folder() / "model.safetensors"
+    assert encoder == pytest.approx(file.stat().st_size, rel=0.07)
+    files = {
+        "2 encoders": 2 * encoder,
+        "tokens of corpora": 4 * 24 * 640,  # which both seeds share
+        "logs": 80 * 2 * 10,
+        "each training at work, at most": 3 * 4 * encoder,
+    }
+    assert cost.disk(plan) == files
+    dropped = config.plan(config.validate(content | {"keep_encoders": False}))
+    assert cost.disk(dropped) == files | {"2 encoders": 0}
 
 
 # Times from results
