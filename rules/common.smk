@@ -197,11 +197,15 @@ def check_gpus():
     """Refuse to compute on the processor what was to be computed on GPUs."""
     import torch
 
+    asked = (
+        "gpu" in workflow.global_resources
+        and os.environ.get("CUDA_VISIBLE_DEVICES") != ""
+    )
     is_here = workflow.local_exec and not CONTAINED
-    if "gpu" in workflow.global_resources and is_here and not torch.cuda.device_count():
+    if asked and is_here and not torch.cuda.device_count():
         raise WorkflowError(
-            "--resources gpu=N asks for GPUs, and torch finds none on this machine; leave it out to compute on the "
-            "processor, or see what nvidia-smi, CUDA_VISIBLE_DEVICES and torch.version.cuda say"
+            "--resources gpu=N asks for GPUs, and torch finds none on this machine: see what nvidia-smi and "
+            "torch.version.cuda say, or set CUDA_VISIBLE_DEVICES to nothing to compute on the processor"
         )
 
 

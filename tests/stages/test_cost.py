@@ -19,6 +19,7 @@ from bench.stages.cost import (
     work_of,
 )
 from bench.utils.files import write_json
+from tests.support.tiny_suite import seeds_of_simcse
 
 
 @pytest.fixture(autouse=True)
@@ -153,23 +154,17 @@ def test_the_paper_suite_takes_at_most_70_hours_of_a_gpu_of_today(paper_runs):
 # Disk
 
 
-def test_the_disk_of_a_plan():
-    """By hand, and beside the files of a backbone, as an encoder has them."""
-    content = {"suite": "mine", "data": "world", "corpus": "world", "seeds": [1, 2]}
-    content |= {"tasks": ["sts"], "methods": ["simcse", "untrained[pooler=avg]"]}
-    content |= {"backbones": {"toy-bert": None}, "recipe": {"sentences": 640}}
-    plan = config.plan(config.validate(content))
-    encoder = 4 * (12 * 4 * 64**2 + 1500 * 64)
-    file = plan.runs[0].pretrained.folder() / "model.safetensors"
-    assert encoder == pytest.approx(file.stat().st_size, rel=0.07)
+def test_the_disk_of_a_plan_by_hand():
+    plan = seeds_of_simcse(2)
+    encoder = 4 * (12 * 12 * 768**2 + 30_522 * 768)
     files = {
         "2 encoders": 2 * encoder,
-        "tokens of corpora": 4 * 24 * 640,  # which both seeds share
-        "logs": 80 * 2 * 10,
+        "tokens of corpora": 4 * 24 * 1_000_000,  # which both seeds share
+        "logs": 80 * 2 * 15_625,
         "each training at work, at most": 3 * 4 * encoder,
     }
     assert cost.disk(plan) == files
-    dropped = config.plan(config.validate(content | {"keep_encoders": False}))
+    dropped = plan.model_copy(update={"keep_encoders": False})
     assert cost.disk(dropped) == files | {"2 encoders": 0}
 
 
