@@ -241,7 +241,8 @@ def run_plan(
     """Train, score and analyse planned runs in this process and yield each when it is complete.
 
     Results that exist are not repeated, and a run that fails does not stop the others: `UserError`
-    at the end. The jobs of the workflow do this, and machines without it.
+    at the end. Encoders that nothing needs any more are deleted unless the plan keeps them. The
+    jobs of the workflow do this, and machines without it.
 
     Args:
         runs: some of the plan, from `Plan.chosen`.
