@@ -115,7 +115,7 @@ def test_a_run_is_analysed_after_it_is_scored(suite):
 def test_the_first_seed_is_scored_before_the_second_is_trained(suite):
     folder, config = suite
     file = config(suite="more", seeds=[1, 2], methods=["simcse"])
-    job = r"rule (train|score):.*?wildcards: run=\w+(_s\d)_.*?priority: (\d)"
+    job = r"rule (train|score):.*?wildcards: run=\S+(_s\d)_.*?priority: (\d)"
     done = snakemake("-n", "--configfile", file, cwd=folder)
     jobs = {priority: name + seed for name, seed, priority in re.findall(job, done.stdout, re.S)}
     order = [jobs[priority] for priority in sorted(jobs, reverse=True)]
