@@ -43,6 +43,7 @@ except UserError as error:
     raise WorkflowError(str(error)) from None
 
 RUNS = {run.id: run for run in PLAN.runs}
+BY_SEED = [run.id for run in PLAN.chosen()]
 if CHANGED:
     warn(
         f"{CHANGED[0]} has changed since results/{PLAN.suite} was scored; its runs are scored again"
@@ -159,6 +160,15 @@ def of_job(function, stage, ids):
     return lambda wildcards: function(stage, [wildcards.get("run", run) for run in ids])
 
 
+def job_priority(stage, ids):
+    if PER_JOB == 1:
+        # By seed, and a run is scored before the next one is trained: each row can be read early, with its first seeds.
+        return 2 * (len(RUNS) - BY_SEED.index(ids[0])) + (stage != "train")
+    # Jobs of several runs are long: trainings first, in the order of the configuration, so that none is left to the end
+    # while other cores are idle.
+    return (2 if stage == "train" else 1) * len(RUNS) - list(RUNS).index(ids[0])
+
+
 def job_threads(stage, ids):
     return max(RUNS[run].recipe.threads for run in ids) if stage == "train" else 1
 
@@ -183,6 +193,27 @@ def what_to_do(stage, ids):
 
 def suite_folder(wildcards):
     return RESULTS
+
+
+def check_gpus():
+    """Refuse to compute on the processor what was to be computed on GPUs."""
+    import torch
+
+    asked = (
+        "gpu" in workflow.global_resources
+        and os.environ.get("CUDA_VISIBLE_DEVICES") != ""
+    )
+    is_here = workflow.local_exec and not CONTAINED
+    if asked and is_here and not torch.cuda.device_count():
+        raise WorkflowError(
+            "--resources gpu=N asks for GPUs, and torch finds none on this machine: see what nvidia-smi and "
+            "torch.version.cuda say, or set CUDA_VISIBLE_DEVICES to nothing to compute on the processor"
+        )
+
+
+def made(stage, files):
+    """The outputs of a job. Where encoders are dropped a training is one that Snakemake makes again if it is needed."""
+    return files if stage != "train" or SUITE.keep_encoders else temp(files)
 
 
 def outputs_of(stage):

@@ -3,7 +3,7 @@
 # A job has `runs_per_job` runs: small runs take less time than starting a process. A run always has the threads of its
 # recipe, since sums of floats depend on their number.
 for stage, folder in FOLDERS.items():
-    for number, (name, ids) in enumerate(jobs_of(stage).items()):
+    for name, ids in jobs_of(stage).items():
 
         rule:
             name:
@@ -11,12 +11,10 @@ for stage, folder in FOLDERS.items():
             input:
                 of_job(inputs_of, stage, ids),
             output:
-                expand(f"{folder}/{{run}}.json", run=ids),
+                made(stage, expand(f"{folder}/{{run}}.json", run=ids)),
             log:
                 f"{RESULTS}/logs/{stage}/{ids[0]}.log",
-            # Jobs of several runs are long: trainings first, in the order of the configuration, so that none is left to
-            # the end while other cores are idle.
-            priority: PER_JOB > 1 and (2 if stage == "train" else 1) * len(RUNS) - number
+            priority: of_job(job_priority, stage, ids)
             # A stopped or killed training resumes; one that failed for good is not tried again (docs/unbreakable.md).
             retries: 3 if stage == "train" else None
             threads: of_job(job_threads, stage, ids)

@@ -117,9 +117,10 @@ def reproduce(
         print(text, end="")
         return 0
     write_text(file, text)
-    # A job asks for a place on a GPU; without GPUs, cores are the limit.
-    places = torch.cuda.device_count() * runs_per_gpu() or cores
-    status = run_workflow(file, ["--cores", str(cores), "--resources", f"gpu={places}"])
+    options, places = ["--cores", str(cores)], torch.cuda.device_count() * runs_per_gpu()
+    if places:
+        options += ["--resources", f"gpu={places}"]
+    status = run_workflow(file, options)
     if status:
         return status
     addresses = {address(number) for number in rows}

@@ -36,12 +36,12 @@ def plan(
     suite: Annotated[str | None, opt("A suite of the project: config/NAME.yaml.", "NAME")] = None,
     seeds: Annotated[int | None, opt("Seeds 1 to N, not the configuration's.", "N", min=1)] = None,
     out: Annotated[Path | None, opt("Write the plan here.", "FILE.json")] = None,
-    device: Annotated[str | None, opt("Predict the hours on it.", **one_of(DEVICES))] = None,
+    device: Annotated[str | None, opt("Predict hours on it, and disk.", **one_of(DEVICES))] = None,
     contamination: Annotated[
         bool, opt("Count test items that stand in corpora and dev sets.", name="--contamination")
     ] = False,
 ) -> None:
-    """Check a configuration, plan its suite, predict the hours, or count contamination.
+    """Check a configuration, plan its suite, predict hours and disk, or count contamination.
 
     Without further options it is only checked. The plan lists all runs of the suite with their
     settings. The configuration is given by one of --config and --suite.
@@ -60,12 +60,13 @@ def plan(
         planned.write(out)
     if device:
         from bench.report.formats import rendered
-        from bench.stages.cost import ASSUMED, NOT_COUNTED, Measured, predict, work_of
+        from bench.stages.cost import ASSUMED, NOT_COUNTED, Measured, disk, predict, work_of
 
         prediction = predict(
             work_of(planned.runs), content.mode, device, Measured(Path("results"), device)
         )
-        print(rendered("cost.txt", prediction=prediction, assumed=ASSUMED, not_counted=NOT_COUNTED))
+        values = {"prediction": prediction, "disk": disk(planned)}
+        print(rendered("cost.txt", **values, assumed=ASSUMED, not_counted=NOT_COUNTED))
     if contamination:
         from bench.stages.contamination import report as report_contamination
 

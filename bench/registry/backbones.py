@@ -40,6 +40,7 @@ class Backbone:
     packed: tuple[str, str] = ("", "")
     # The different rates of dropout in its configuration, in rising order; empty if it has none.
     dropout: tuple[float, ...] = (0.1,)
+    vocabulary_size: int = 0  # of its config.json
 
     @property
     def reference(self) -> str:
@@ -84,29 +85,32 @@ BACKBONE_KINDS = {
 NO_BACKBONE = Backbone("none", "none", "", Shape(0, 0), "none", "none")
 
 
-def _hub(owner: str, name: str, shape: Shape) -> Backbone:
-    return Backbone(name, "hub", f"{owner}/{name}", shape, f"{owner}/{name}")
+def _hub(owner: str, name: str, size: int, shape: Shape) -> Backbone:
+    place = f"{owner}/{name}"
+    return Backbone(name, "hub", place, shape, place, vocabulary_size=size)
 
 
-def _toy(name: str, shape: Shape, kind: str = "transformer", table: str = "") -> Backbone:
+def _toy(
+    name: str, size: int, shape: Shape, kind: str = "transformer", table: str = ""
+) -> Backbone:
     path = str(TOY_FOLDER / name / table)
-    return Backbone(name, "toy", path, shape, f"{name}-v{TOY_VERSION}", kind)
+    return Backbone(name, "toy", path, shape, f"{name}-v{TOY_VERSION}", kind, vocabulary_size=size)
 
 
 _BUILT_IN = [
-    _hub("google-bert", "bert-base-uncased", Shape(768, 12, cased=False)),
-    _hub("google-bert", "bert-large-uncased", Shape(1024, 24, cased=False)),
-    _hub("FacebookAI", "roberta-base", Shape(768, 12)),
-    _hub("FacebookAI", "roberta-large", Shape(1024, 24)),
-    _hub("google-bert", "bert-base-chinese", Shape(768, 12)),
+    _hub("google-bert", "bert-base-uncased", 30_522, Shape(768, 12, cased=False)),
+    _hub("google-bert", "bert-large-uncased", 30_522, Shape(1024, 24, cased=False)),
+    _hub("FacebookAI", "roberta-base", 50_265, Shape(768, 12)),
+    _hub("FacebookAI", "roberta-large", 50_265, Shape(1024, 24)),
+    _hub("google-bert", "bert-base-chinese", 21_128, Shape(768, 12)),
     Backbone(
         "glove.6B.300d", "hub", "stanfordnlp/glove", Shape(300, 0), "glove.6B.300d", "words",
         ("glove.6B.zip", "glove.6B.300d.txt"),
     ),
-    _toy("toy-bert", Shape(64, 4, cased=False)),
-    _toy("toy-roberta", Shape(64, 4)),
-    _toy("toy-chinese", Shape(64, 4, cased=False)),
-    _toy("toy-glove", Shape(24, 0, cased=False), "words", "vectors.txt"),
+    _toy("toy-bert", 1500, Shape(64, 4, cased=False)),
+    _toy("toy-roberta", 1500, Shape(64, 4)),
+    _toy("toy-chinese", 1547, Shape(64, 4, cased=False)),
+    _toy("toy-glove", 0, Shape(24, 0, cased=False), "words", "vectors.txt"),
 ]  # fmt: skip
 BUILT_IN = {known.name: known for known in _BUILT_IN}
 # By the name on the hub, too.
@@ -255,6 +259,7 @@ def _transformer(folder: Path, name: str, source: str, location: str, fingerprin
         Shape(widths[0], depths[0], _is_cased(folder, fingerprint)),
         fingerprint,
         dropout=tuple(sorted(rates)),
+        vocabulary_size=config.get("vocab_size", 0),
     )
 
 

@@ -232,6 +232,9 @@ class Suite(StrictModel):
     """recipe fields that override every method's own"""
     runs_per_job: PositiveInt = 1
     """number of runs that one process trains, and then scores"""
+    keep_encoders: bool = True
+    """`false` deletes an encoder once it is scored and analysed and no other run needs it
+    (docs/first-gpu-day.md#disk)"""
     stand_ins: Annotated[dict[str, Names], AfterValidator(_distinct_in_print)] = {}
     """a map from a backbone of this suite to the printed one, or a list of them, in whose rows it
     is shown"""
@@ -246,6 +249,11 @@ class Suite(StrictModel):
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
+        if self.runs_per_job > 1 and not self.keep_encoders:
+            raise ValueError(
+                "'keep_encoders: false' needs jobs of one run, because a job that is stopped makes "
+                "the results of all its runs again; omit 'runs_per_job'"
+            )
         if self.methods or not self.encoders:
             for key in ("methods", "corpus", "seeds", "backbones"):
                 if not getattr(self, key):
@@ -466,5 +474,6 @@ def plan(suite: Suite) -> Plan:
         probe_seeds=suite.probe_seeds,
         stand_ins={printed: backbone(name).name for printed, name in suite.printed_backbones},
         baseline=suite.compare.baseline if suite.compare else "",
+        keep_encoders=suite.keep_encoders,
         runs=planned(suite),
     )

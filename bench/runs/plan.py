@@ -40,6 +40,8 @@ class Plan(Document):
     probe_seeds: Annotated[list[int], Field(exclude_if=lambda seeds: not seeds)] = []
     stand_ins: dict[str, str] = {}  # the suite's backbones by the printed ones that they stand for
     baseline: str = ""  # the method that others are compared with; empty if they are not
+    # Absent from the file where encoders are kept.
+    keep_encoders: Annotated[bool, Field(exclude_if=bool)] = True
     runs: list[PlannedRun]  # in the order in which they are made
     # Planned when a score of their row was there, and not any more. They count as planned seeds.
     dropped: list[PlannedRun] = []

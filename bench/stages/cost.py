@@ -1,4 +1,4 @@
-"""Estimate the hours that a plan takes on a device.
+"""Estimate the hours that a plan takes on a device, and the disk.
 
 Seconds are means over similar results on the same device; else those of steps that were measured on
 a card; else FLOP divided by an assumed share of the peak rate. They are seconds of a whole device:
@@ -24,7 +24,9 @@ from bench.models.packed_forward import POSITIONS
 from bench.results.provenance import provenance, runs_per_gpu
 from bench.results.records import read_scores
 from bench.runs.paths import corpus_file
+from bench.runs.plan import Plan
 from bench.runs.run import PlannedRun, Run
+from bench.training.checkpoint import GENERATIONS
 from bench.utils.errors import UserError
 
 # FLOP/s of products in half precision, in TF32 (trainings in float32, and selection) and in float32
@@ -47,6 +49,7 @@ DEV_SENTENCES = 2909  # of STS-B, encoded in each selection
 # Seconds of a step of all classifiers that are trained at once: on a CPU measured
 # (docs/performance.md), on a GPU assumed, 10 to 25 operations of 5 microseconds.
 CPU_CLASSIFIER_STEP, GPU_CLASSIFIER_STEP = 1e-3, 1e-4
+STEP_BYTES = 80  # of a row in log.jsonl, about
 # Steps that were measured on a card.
 STEPS = tomllib.loads(Path(__file__).with_name("steps.toml").read_text(encoding="utf-8"))
 ASSUMED = f"The rest is FLOP at {UTILISATION:.0%} of the peak rate, which is assumed."
@@ -107,12 +110,18 @@ def _length(corpus: str) -> int:
     return len(read_sentences(corpus_file(corpus, Path())))
 
 
+def _rows(run: Run) -> int:
+    """Sentences of the training corpus that a run reads; `UserError` if the corpus is not here."""
+    rows = CORPUS_SENTENCES.get(run.corpus) or _length(run.corpus)
+    return min(rows, run.recipe.sentences or rows)
+
+
 def steps(run: Run) -> int:
     """Optimiser steps without early stopping; `UserError` if the corpus is not here."""
-    recipe, rows = run.recipe, CORPUS_SENTENCES.get(run.corpus) or _length(run.corpus)
-    rows = run.parts[0][2].get("drawn", rows)  # CT-BERT draws its items
+    recipe = run.recipe
+    items = run.parts[0][2].get("drawn") or _rows(run)  # CT-BERT draws its items
     whole = floor if recipe.drop_last else ceil
-    return recipe.epochs * whole(min(rows, recipe.sentences or rows) / recipe.batch_size)
+    return recipe.epochs * whole(items / recipe.batch_size)
 
 
 def scoring_work(tasks: Sequence[str], mode: str, device: str) -> tuple[int, int]:
@@ -179,6 +188,27 @@ def predict(work: Work, mode: str, device: str, measured: Measured = NOTHING) ->
         prediction[ALL] += row
         prediction[run.backbone, stage] += row
     return prediction
+
+
+def stored_weights(run: Run) -> int:
+    """About how many weights an encoder has: those of its layers and its vocabulary."""
+    return weights(run) + run.pretrained.vocabulary_size * run.pretrained.shape.width
+
+
+def disk(plan: Plan) -> dict[str, float]:
+    """About how many bytes the files of a plan take, by what they are; `UserError` if a corpus is
+    not here."""
+    trained = [run for run in plan.runs if run.trained and not run.skip]
+    encoders = [4 * stored_weights(run) for run in trained]
+    corpora = {(run.corpus, run.backbone): _rows(run) for run in trained}
+    # A checkpoint has weights, the best ones and two moments; one is written beside those kept.
+    at_work = 4 * (GENERATIONS + 1) * max(encoders, default=0)
+    return {
+        f"{len(encoders)} encoders": plan.keep_encoders * sum(encoders),
+        "tokens of corpora": 4 * CORPUS_TOKENS * sum(corpora.values()),
+        "logs": STEP_BYTES * sum(map(steps, trained)),
+        "each training at work, at most": at_work,
+    }
 
 
 def by_plan(work: Collection[tuple[PlannedRun, str, float]], mode: str) -> str:

@@ -28,18 +28,19 @@ def lease(batch_size: int = 0) -> Iterator[str]:
     """Hold a place on a GPU during the block and yield "cuda:N"; where there is no GPU, yield "cpu"
     at once. Two trainings with a `batch_size` of at least `LARGE_BATCH` never share a GPU.
 
-    `TransientError` if runs are to share GPUs, and CUDA does not start; `UserError` if a variable
-    makes a GPU multiply in TF32 always.
+    `TransientError` if there are GPUs, and CUDA does not start; `UserError` if a variable makes a GPU
+    multiply in TF32 always.
     """
     import torch
 
     places = runs_per_gpu()
     if not torch.cuda.is_available():
-        # The daemon of MPS refuses new processes after a fault of one, until all others have ended.
-        if places > 1 and torch.cuda.device_count():
+        # The driver is older than torch's CUDA, a GPU is lost, or the daemon of MPS, after a fault
+        # of one process, refuses new ones until all others have ended.
+        if torch.cuda.device_count():
             raise TransientError(
-                "CUDA does not start on the GPUs of this machine; repeat the command, or set "
-                "CUDA_VISIBLE_DEVICES to nothing to compute on the processor"
+                "CUDA does not start on the GPUs of this machine; repeat the command, update the "
+                "driver, or set CUDA_VISIBLE_DEVICES to nothing to compute on the processor"
             )
         yield "cpu"
         return

@@ -5,6 +5,7 @@ import shutil
 import time
 import traceback
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +33,13 @@ from bench.results.records import (
     write_scores,
 )
 from bench.runs import STAGES, paths
-from bench.runs.plan import Plan, plan_command
+from bench.runs.plan import Plan, in_order, plan_command
 from bench.runs.run import PlannedRun, Run, identity_of
 from bench.stages.activity import check_retry, is_transient, working
 from bench.stages.inputs import Inputs
 from bench.training.context import RunContext
 from bench.utils.errors import TransientError, UserError, warn
-from bench.utils.files import is_complete, write_json
+from bench.utils.files import is_complete, staging_folder, write_json
 from methods.base import Refusal
 
 
@@ -238,7 +239,8 @@ def run_plan(
     """Train, score and analyse planned runs in this process and yield each when it is complete.
 
     Results that exist are not repeated, and a run that fails does not stop the others: `UserError`
-    at the end. The jobs of the workflow do this, and machines without it.
+    at the end. Encoders that nothing needs any more are deleted unless the plan keeps them. The
+    jobs of the workflow do this, and machines without it.
 
     Args:
         runs: some of the plan, from `Plan.chosen`.
@@ -252,6 +254,8 @@ def run_plan(
             if retry:
                 check_retry(suite, run.id, stages)
             _run_stages(suite, plan, run, device, stages, again)
+            if not plan.keep_encoders:
+                _drop_encoders(suite, plan, run)
             yield run
         except Exception as error:
             if len(runs) == 1:
@@ -278,13 +282,43 @@ def _run_stages(
         out = paths.result_file(suite, run.id, stage)
         if stage not in stages or (is_complete(out) and (stage == "train" or not again)):
             continue
+        # Of a scored run, whose encoder was dropped, or whose results alone were shared. A job that
+        # only trains is one of the workflow, which knows why.
+        if stage == "train" and "score" in stages and not (again or _is_needed(suite, plan, run)):
+            continue
         with working(suite, run.id, stage):
             if stage == "train":
                 write_json(out, train_run(run, suite, device))
+                again = True  # results are all of one training
             elif stage == "score":
                 score_run(run, suite, run.tasks, plan.mode, out, device, plan.probe_seeds)
             else:
                 analyse_run(run, suite, run.analyses, plan.corpus, out, device)
+
+
+def _is_needed(suite: Path, plan: Plan, run: Run, made: float = 0.0) -> bool:
+    """Return whether a planned result that takes a run's encoder is missing, or older than the
+    encoder, which was `made` at that time: it is then to be written again."""
+    files = [
+        paths.result_file(suite, user.id, stage)
+        for user in plan.runs
+        if run.id in [needed.id for needed in in_order([user])]
+        for stage in user.stages
+        if stage != "train"
+    ]
+    return not all(file.is_file() and file.stat().st_mtime >= made for file in files)
+
+
+def _drop_encoders(suite: Path, plan: Plan, run: Run) -> None:
+    """Delete those encoders of a run and of what it needs that are not needed any more. Without
+    its file in `trained/` an encoder is trained again where something needs it."""
+    for needed in in_order([run]):
+        encoder = paths.run_folder(suite, needed.id) / "encoder"
+        with suppress(FileNotFoundError):  # there is none, or another process was faster
+            if not _is_needed(suite, plan, needed, encoder.stat().st_mtime):
+                paths.result_file(suite, needed.id, "train").unlink(missing_ok=True)
+                with staging_folder(encoder) as staging:
+                    encoder.replace(staging / "old")
 
 
 def _ended(run: Run, suite: Path) -> Trained:

@@ -56,7 +56,7 @@ def status(suite: Path) -> SuiteStatus:
     devices: Counter[str] = Counter()
     left: list[tuple[PlannedRun, str, int | None]] = []  # runs, their stages left, their steps
     for run in plan.runs:
-        stages = _stages_left(suite, run)
+        stages = stages_left(suite, run)
         if stages:
             open_run = _open_run(suite, run.id, stages[0])
             read.open.append(open_run)
@@ -101,11 +101,11 @@ def _predict(
     read.hours, read.unknown, read.estimate = hours, len(unlike), by_plan(unlike, mode)
 
 
-def _stages_left(suite: Path, run: PlannedRun) -> list[str]:
+def stages_left(suite: Path, run: PlannedRun) -> list[str]:
     """The stages of a planned run without a result."""
     left = [stage for stage in run.stages if not paths.result_file(suite, run.id, stage).is_file()]
-    # Scores may be shared without the outcome of the training, which their provenance has.
-    return left if "score" in left else [stage for stage in left if stage != "train"]
+    # A training whose results are there is not repeated, although its own file may be gone.
+    return left if left != ["train"] else []
 
 
 def _open_run(suite: Path, run_id: str, stage: str) -> OpenRun:

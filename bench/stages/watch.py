@@ -6,9 +6,9 @@ from pathlib import Path
 from textwrap import shorten
 
 from bench.registry.backbones import NO_BACKBONE
-from bench.runs import paths
 from bench.runs.plan import Plan
 from bench.stages.activity import stage_at_work
+from bench.stages.status import stages_left
 from bench.utils.errors import warn
 from bench.utils.progress import interval
 
@@ -19,16 +19,13 @@ _LONGEST = 120  # characters of a line
 
 def watch(plan: Plan, suite: Path) -> None:
     """Print a line every few seconds until the process ends. It runs in a thread."""
-    weights = {
-        paths.result_file(suite, run.id, stage): WEIGHTS[stage]
-        for run in plan.runs
-        for stage in run.stages
-    }
+    total = sum(WEIGHTS[stage] for run in plan.runs for stage in run.stages)
 
     def finished() -> int:
-        return sum(weight for file, weight in weights.items() if file.is_file())
+        left = (WEIGHTS[stage] for run in plan.runs for stage in stages_left(suite, run))
+        return total - sum(left)
 
-    begun, first, total = time.monotonic(), finished(), sum(weights.values())
+    begun, first = time.monotonic(), finished()
     while True:
         time.sleep(interval())
         done, elapsed = finished(), time.monotonic() - begun

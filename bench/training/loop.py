@@ -146,8 +146,9 @@ def _run_training(run: Run, context: RunContext, folder: Path, log: Log) -> dict
         if not is_memory_full(error):
             raise
         raise TransientError(
-            f"memory is full after step {state.step} of {run.id}; set a smaller batch_size or "
-            "max_length (which makes it another run), or use a larger device"
+            f"memory is full after step {state.step} of {run.id}; end other programs on the device "
+            "(nvidia-smi), set a smaller batch_size or max_length (which makes it another run), or "
+            "use a larger device"
         ) from error
     if state.scaler.is_enabled():
         outcome["skipped_steps"] = state.skips["all"]

@@ -273,6 +273,7 @@ def project(tiny_bert, tiny_data, tiny_corpus, tmp_path):
     SentenceTransformer(str(tiny_bert)).save(str(models / "sentence-transformers/all-MiniLM-L6-v2"))
     told = {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
     told |= {"BENCH_DATA": str(tiny_data), "BENCH_MODELS": str(models), "OMP_NUM_THREADS": "1"}
+    told["CUDA_VISIBLE_DEVICES"] = ""  # on the processor
     told["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 
     def shell(script):

@@ -112,6 +112,24 @@ def test_a_run_is_analysed_after_it_is_scored(suite):
     assert "/scores/" in inputs
 
 
+def test_the_first_seed_is_scored_before_the_second_is_trained(suite):
+    folder, config = suite
+    file = config(suite="more", seeds=[1, 2], methods=["simcse"])
+    job = r"rule (train|score):.*?wildcards: run=\S+(_s\d)_.*?priority: (\d)"
+    done = snakemake("-n", "--configfile", file, cwd=folder)
+    jobs = {priority: name + seed for name, seed, priority in re.findall(job, done.stdout, re.S)}
+    order = [jobs[priority] for priority in sorted(jobs, reverse=True)]
+    assert order == ["score_s1", "train_s1", "score_s2", "train_s2"]
+
+
+def test_gpus_that_are_asked_for_and_not_there_are_refused(suite):
+    folder, config = suite
+    words = ("--configfile", config(suite="absent"), "--resources", "gpu=1")
+    done = snakemake(*words, cwd=folder, status=1, CUDA_VISIBLE_DEVICES="-1")
+    assert "torch finds none on this machine: see what nvidia-smi and torch" in done.stderr
+    assert not (folder / "results" / "absent").exists()
+
+
 def test_changed_data_are_scored_again_and_touched_data_are_not(suite, tiny_data):
     folder, config = suite
 

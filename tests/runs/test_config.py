@@ -61,6 +61,7 @@ def simcse(**keys):
         ({"methods": ["sup-simcse[corpus=world]"]}, "corpus world has no labelled triples; use"),
         ({"tasks": ["sts:nope"]}, "'sts:nope' is a set of a data folder of your own"),
         ({"methods": ["simcse[select_on=sts:nope]"]}, "and 'data' is 'world'; set 'data' to the"),
+        ({"runs_per_job": 2, "keep_encoders": False}, "needs jobs of one run, because"),
         ({"data": "{data}", "tasks": ["STS-B", "MR"]}, "has no task MR; choose another task or"),
     ],
 )

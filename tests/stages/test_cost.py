@@ -19,6 +19,7 @@ from bench.stages.cost import (
     work_of,
 )
 from bench.utils.files import write_json
+from tests.support.tiny_suite import seeds_of_simcse
 
 
 @pytest.fixture(autouse=True)
@@ -46,6 +47,7 @@ def test_weights_of_known_backbones(name, published, embedded):
     run = run_of(name=name)
     width = run.shape.width  # biases and norms are not counted
     assert cost.weights(run) == pytest.approx(published - embedded * width, rel=0.002)
+    assert cost.stored_weights(run) == pytest.approx(published, rel=0.01)  # nor are positions
 
 
 def test_flop_of_bert_base_on_a_million_sentences_by_hand():
@@ -147,6 +149,23 @@ def test_a_prediction_adds_up():
 def test_the_paper_suite_takes_at_most_70_hours_of_a_gpu_of_today(paper_runs):
     a100, h100, h200, cpu = (predict(work_of(paper_runs), "test", name)[ALL][2:] for name in PEAKS)
     assert 40 < h200[0] < h200[1] < h100[0] == h100[1] < 70 < a100[0] < 1000 < cpu[0]
+
+
+# Disk
+
+
+def test_the_disk_of_a_plan_by_hand():
+    plan = seeds_of_simcse(2)
+    encoder = 4 * (12 * 12 * 768**2 + 30_522 * 768)
+    files = {
+        "2 encoders": 2 * encoder,
+        "tokens of corpora": 4 * 24 * 1_000_000,  # which both seeds share
+        "logs": 80 * 2 * 15_625,
+        "each training at work, at most": 3 * 4 * encoder,
+    }
+    assert cost.disk(plan) == files
+    dropped = plan.model_copy(update={"keep_encoders": False})
+    assert cost.disk(dropped) == files | {"2 encoders": 0}
 
 
 # Times from results

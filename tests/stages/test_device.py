@@ -37,21 +37,15 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_without_a_gpu_nothing_is_locked(folder, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with lease() as device:
-        assert device == "cpu"
-    assert not list(folder.iterdir())
-
-
-def test_runs_that_share_gpus_do_not_fall_back_to_the_processor(folder, monkeypatch):
-    """As MPS, which refuses new processes for a while after a fault of one."""
-    monkeypatch.setenv("SENTBENCH_RUNS_PER_GPU", "2")
+    """Beside GPUs on which CUDA does not start, nothing is computed on the processor: the driver
+    may be too old, or MPS refuses new processes for a while after a fault of one."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(TransientError, match="CUDA does not start"), lease():
         pass
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     with lease() as device:
         assert device == "cpu"
+    assert not list(folder.iterdir())
 
 
 def test_tf32_that_nothing_can_turn_off_is_refused(folder, monkeypatch):
