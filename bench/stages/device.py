@@ -28,8 +28,8 @@ def lease(batch_size: int = 0) -> Iterator[str]:
     """Hold a place on a GPU during the block and yield "cuda:N"; where there is no GPU, yield "cpu"
     at once. Two trainings with a `batch_size` of at least `LARGE_BATCH` never share a GPU.
 
-    `TransientError` if there are GPUs, and CUDA does not start; `UserError` if a variable makes a GPU
-    multiply in TF32 always.
+    `TransientError` if there are GPUs, and CUDA does not start; `UserError` if a variable makes a
+    GPU multiply in TF32 always.
     """
     import torch
 
