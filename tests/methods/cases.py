@@ -281,14 +281,14 @@ def disagreement(
 
 
 def is_caught(
-    case: Case, mutate: Mutation, patch: pytest.MonkeyPatch, kinds: Sequence[str]
+    case: Case, mutation: Mutation, patch: pytest.MonkeyPatch, kinds: Sequence[str]
 ) -> bool:
     """Whether a spoilt method disagrees with its oracle on batches of one of these kinds."""
 
     def build() -> Any:
         method = case.build()
         patch.undo()
-        mutate(method, patch)
+        mutation.apply(patch, method)
         return method
 
     return any(disagreement(case, kind, build=build)[torch.float64] > 1e-6 for kind in kinds)

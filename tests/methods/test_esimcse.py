@@ -37,30 +37,42 @@ BY_NAME = by_name(CASES)
 
 # Mistakes that the comparison must catch
 
-esimcse, formula = edits("methods.esimcse"), edits("methods.base")
-
 _MUTATIONS: dict[str, Mutation] = {
-    "sign_of_the_queue": esimcse("Negatives(self.rows[", "Negatives(-self.rows["),
-    "one_row_short": esimcse("- self.filled :]", "- self.filled + 1 :]"),
-    "empty_rows_join": esimcse("self.rows[len(self.rows) - self.filled :]", "self.rows"),
-    "the_batch_is_its_own_negative": esimcse(
-        "return [Negatives(self", "return [Negatives(anchors.detach()), Negatives(self"),
-    "oldest_rows_stay": formula("[self.rows.to(vectors), vectors]",
-                                "[vectors, self.rows.to(vectors)]"),
-    "momentum_the_other_way": esimcse("1 - self.hyper.momentum", "self.hyper.momentum"),
-    "momentum_a_little_off": esimcse("1 - self.hyper.momentum", "1 - self.hyper.momentum - 1e-4"),
-    "encoded_before_it_follows": esimcse(
-        """self._follow(context.backbone)
-            tokens = step.take(context.tokens())
-            self.append(context.embed([tokens], model=self.momentum.eval()).vectors[0])""",
-        """tokens = step.take(context.tokens())
-            self.append(context.embed([tokens], model=self.momentum.eval()).vectors[0])
-            self._follow(context.backbone)"""),
-    "vectors_of_the_encoder_itself": esimcse("weights, 1 - self.hyper.momentum", "weights, 1"),
+    **edits("methods.esimcse:ESimCSE.negatives", {
+        "sign_of_the_queue": (
+            "self.rows[len(self.rows) - self.filled:].to(anchors)",
+            "-self.rows[len(self.rows) - self.filled:].to(anchors)"),
+        "one_row_short": ("len(self.rows) - self.filled", "len(self.rows) - self.filled + 1"),
+        "empty_rows_join": ("self.rows[len(self.rows) - self.filled:]", "self.rows"),
+        "the_batch_is_its_own_negative": (
+            "[Negatives(self.rows[len(self.rows) - self.filled:].to(anchors))]",
+            "[Negatives(anchors.detach()), Negatives(self.rows[len(self.rows) - "
+            "self.filled:].to(anchors))]"),
+        "half_weight": (
+            "Negatives(self.rows[len(self.rows) - self.filled:].to(anchors))",
+            "Negatives(self.rows[len(self.rows) - self.filled:].to(anchors), weight=0.5)"),
+    }),
+    **edits("methods.base:Queued.append", {
+        "oldest_rows_stay": (
+            "[self.rows.to(vectors), vectors]", "[vectors, self.rows.to(vectors)]"),
+    }),
+    **edits("methods.esimcse:ESimCSE._follow", {
+        "momentum_the_other_way": ("1 - self.hyper.momentum", "self.hyper.momentum"),
+        "momentum_a_little_off": ("1 - self.hyper.momentum", "1 - self.hyper.momentum - 0.0001"),
+        "vectors_of_the_encoder_itself": ("1 - self.hyper.momentum", "1"),
+    }),
+    **edits("methods.esimcse:ESimCSE.after_loss", {
+        "encoded_before_it_follows": (
+            "self._follow(context.backbone)\n"
+            "tokens = step.take(context.tokens())\n"
+            "self.append(context.embed([tokens], model=self.momentum.eval()).vectors[0])",
+            "tokens = step.take(context.tokens())\n"
+            "self.append(context.embed([tokens], model=self.momentum.eval()).vectors[0])\n"
+            "self._follow(context.backbone)"),
+    }),
     "temperature_multiplied": hyper(temperature=lambda own: 1 / own.temperature),
-    "half_weight": esimcse(".to(anchors))]", ".to(anchors), weight=0.5)]"),
 }  # fmt: skip
-MUTATIONS = {name: ("esimcse", mutate) for name, mutate in _MUTATIONS.items()}
+MUTATIONS = {name: mutation._replace(case="esimcse") for name, mutation in _MUTATIONS.items()}
 
 
 @pytest.mark.parametrize(("random_start", "fresh"), [(True, "momentum"), (False, None)])

@@ -30,22 +30,32 @@ CASES = [
 ]
 BY_NAME = by_name(CASES)
 
-focal = edits("methods.focal_infonce")
-CHOSEN = "torch.where(on_diagonal(cosines), pair, self._modulated(cosines))"
 _MUTATIONS: dict[str, Mutation] = {
+    **edits("methods.focal_infonce:FocalInfoNCE._modulated", {
+        "m_subtracted": ("cosines + self.hyper.hardness", "cosines - self.hyper.hardness"),
+        "m_added_to_the_product": (
+            "cosines * (cosines + self.hyper.hardness)", "cosines * cosines + self.hyper.hardness"),
+        "factor_without_gradient": (
+            "cosines + self.hyper.hardness", "(cosines + self.hyper.hardness).detach()"),
+        "negatives_clamped": (
+            "cosines + self.hyper.hardness", "(cosines + self.hyper.hardness).clamp(min=0)"),
+    }),
+    **edits("methods.focal_infonce:FocalInfoNCE.contrast", {
+        "positive_as_a_negative": (
+            "torch.where(on_diagonal(cosines), pair, self._modulated(cosines))",
+            "self._modulated(cosines)"),
+        "negatives_as_a_positive": (
+            "torch.where(on_diagonal(cosines), pair, self._modulated(cosines))", "pair"),
+        "temperature_squared": (
+            "similarities / hyper.temperature", "similarities / hyper.temperature ** 2"),
+        "noise_not_modulated": (
+            "beside(logits, negatives, anchors, hyper.temperature, self._modulated)",
+            "beside(logits, negatives, anchors, hyper.temperature)"),
+    }),
     "m_left_out": hyper(hardness=0.0),
-    "m_subtracted": focal("cosines + self.hyper", "cosines - self.hyper"),
-    "m_added_to_the_product": focal(
-        "(cosines + self.hyper.hardness)", "cosines + self.hyper.hardness"),
-    "factor_without_gradient": focal("self.hyper.hardness)", "self.hyper.hardness).detach()"),
-    "negatives_clamped": focal("self.hyper.hardness)", "self.hyper.hardness).clamp(min=0)"),
-    "positive_as_a_negative": focal(CHOSEN, "self._modulated(cosines)"),
-    "negatives_as_a_positive": focal(CHOSEN, "pair"),
     "positive_not_squared": hyper(focal_positive=False),
-    "temperature_squared": focal("/ hyper.temperature", "/ hyper.temperature**2"),
-    "noise_not_modulated": focal("temperature, self._modulated)", "temperature)"),
 }  # fmt: skip
-MUTATIONS = {name: ("focal+gs", mutate) for name, mutate in _MUTATIONS.items()}
+MUTATIONS = {name: mutation._replace(case="focal+gs") for name, mutation in _MUTATIONS.items()}
 
 
 # What the tests of all methods need to know of this one (`outside.of_methods`).

@@ -32,23 +32,29 @@ CASES = [
 BY_NAME = by_name(CASES)
 
 
-edit = edits("methods.mixcse")
-
-MUTATIONS: dict[str, tuple[str, Mutation]] = {
-    "shares_exchanged": ("official", hyper(share=lambda own: 1 - own.share)),
-    "mixed_with_the_sentence_before": ("official", edit("roll(-1, 0), v", "roll(1, 0), v")),
-    "mixtures_with_gradient": ("official", edit("vectors = vectors.detach()", "pass")),
-    "the_other_cell_zeroed": ("official", edit("roll(shift, 1)", "roll(-shift, 1)")),
-    "removed_in_place_of_zeroed": ("official", hyper(larger_share="removed")),
-    "zeroed_in_place_of_removed": ("removed", hyper(larger_share="zeroed")),
-    "own_mixture_alone": ("official", hyper(mixtures="own")),
-    "mixed_at_length_1": ("official", hyper(normalised=True)),
-    "anchors_not_mixed": ("official", hyper(mixed_anchors=False)),
-    "anchors_face_mixtures_of_anchors": (
-        "official",
-        edit("cosine(self._mixed(first), second), 1)", "cosine(second, self._mixed(first)), -1)")),
-    "all_mixtures_in_the_paper": ("paper", hyper(mixtures="all")),
-    "not_normalised_in_the_paper": ("paper", hyper(normalised=False)),
+MUTATIONS: dict[str, Mutation] = {
+    **edits("methods.mixcse:MixCSE._mixed", {
+        "mixed_with_the_sentence_before": ("official", "vectors.roll(-1, 0)", "vectors.roll(1, 0)"),
+        "mixtures_with_gradient": ("official", "vectors = vectors.detach()", "pass"),
+    }),
+    **edits("methods.mixcse:MixCSE._group", {
+        "the_other_cell_zeroed": (
+            "official", "on_diagonal(cosines).roll(shift, 1)",
+            "on_diagonal(cosines).roll(-shift, 1)"),
+    }),
+    **edits("methods.mixcse:MixCSE.negatives", {
+        "anchors_face_mixtures_of_anchors": (
+            "official", "self._group(cosine(self._mixed(first), second), 1)",
+            "self._group(cosine(second, self._mixed(first)), -1)"),
+    }),
+    "shares_exchanged": hyper("official", share=lambda own: 1 - own.share),
+    "removed_in_place_of_zeroed": hyper("official", larger_share="removed"),
+    "zeroed_in_place_of_removed": hyper("removed", larger_share="zeroed"),
+    "own_mixture_alone": hyper("official", mixtures="own"),
+    "mixed_at_length_1": hyper("official", normalised=True),
+    "anchors_not_mixed": hyper("official", mixed_anchors=False),
+    "all_mixtures_in_the_paper": hyper("paper", mixtures="all"),
+    "not_normalised_in_the_paper": hyper("paper", normalised=False),
 }  # fmt: skip
 
 
