@@ -106,9 +106,9 @@ MUTATIONS: dict[str, Mutation] = {
     **edits("methods.is_cse:ISCSE._smooth(self, unit)", {
         "batch_enters_after_retrieval": ("is-cse-official", "rows.T", "rows[:-len(unit)].T"),
         "batch_enters_before_retrieval": (
-            "is-cse-paper", "skipped = int(self.hyper.current_first)",
-            "skipped = int(self.hyper.current_first)\n"
-            "rows = torch.cat([rows, unit.detach()])[-self.hyper.buffer:]"),
+            "is-cse-paper", "similarities = unit.detach() @ rows.T",
+            "rows = torch.cat([rows, unit.detach()])[-self.hyper.buffer:]\n"
+            "similarities = unit.detach() @ rows.T"),
         "best_match_kept": (
             "is-cse-official",
             "similarities.topk(self.hyper.neighbours + skipped, dim=1).indices[:, skipped:]",

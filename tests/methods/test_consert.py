@@ -156,7 +156,7 @@ SPOILT: dict[str, Mutation] = {
         "cut of the neighbour": ("return mask", "return mask.roll(1, 0)"),
         "twice the rate": ("rate * len(elements)", "2 * rate * len(elements)"),
     }),
-    **edits("methods.consert:augmented", {
+    **edits("methods.consert:augmented(backbone, lengths, views)", {
         "views swapped": (
             "count = len(lengths)",
             "count = len(lengths)\n(a, b), (c, d) = views\nviews = [(c, b), (a, d)]"),

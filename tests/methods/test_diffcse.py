@@ -81,14 +81,9 @@ MUTATIONS: dict[str, Mutation] = {
             "logits.device))"),
         "padding counted": ("not padded", "0 if self.hyper.padded else IGNORED", "0"),
         "filled in where masked alone": (
-            "with separate_dropout(step, 'diffcse-generator', context.device):\n"
-            "    guesses = context.guesses(self.generator, masked).tolist()\n"
-            "pairs = zip(tokens, guesses, strict=True)",
-            "with separate_dropout(step, 'diffcse-generator', context.device):\n"
-            "    guesses = context.guesses(self.generator, masked).tolist()\n"
-            "mark = context.tokenizer.mask_token_id\n"
-            "pairs = [(row, [new if old == mark else old for old, new in zip(kept, guess)]) for "
-            "row, kept, guess in zip(tokens, masked, guesses)]"),
+            "context.guesses(self.generator, masked).tolist()",
+            "[[b if a == context.tokenizer.mask_token_id else a for a, b in zip(*both)]\n"
+            "for both in zip(masked, context.guesses(self.generator, masked).tolist())]"),
     }),
     **edits("methods.diffcse:DiffCSE.step_loss", {
         "copies interleaved": ("[*tokens, *tokens]", "[row for row in tokens for _ in (0, 1)]"),

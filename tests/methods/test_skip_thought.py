@@ -98,10 +98,12 @@ MUTATIONS: dict[str, Mutation] = {
     }),
     **edits("methods.skip_thought:SkipThought.step_loss", {
         "neighbours_exchanged": (
+            "before = [self.rows[row - 1] for row in centres]\n"
             "after = [self.rows[row + 1] for row in centres]",
-            "after = [self.rows[row + 1] for row in centres]\nbefore, after = (after, before)"),
+            "after = [self.rows[row - 1] for row in centres]\n"
+            "before = [self.rows[row + 1] for row in centres]"),
         "centre_off_by_one": (
-            "step.take(self.centres)", "[min(row + 1, 7) for row in step.take(self.centres)]"),
+            "step.take(self.centres)", "[min(1 + place, 7) for place in step.take(self.centres)]"),
     }),
     **edits("methods.skip_thought:Decoders.loss", {
         "sentence_detached": (

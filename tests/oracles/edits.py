@@ -85,7 +85,8 @@ def replace(
             found.append((place, names))
     assert len(found) == 1, f"{old!r} stands {len(found)} times in {function.name}"
     ((node, field, part), names) = found[0]
-    unknown = _names(replacement) - known - _bound(replacement) - names.keys()
+    new_names = _bound(replacement) - bound
+    unknown = _names(replacement) - known - new_names - names.keys()
     assert not unknown, f"{old!r} does not say what {unknown} is"
     for name in ast.walk(ast.Module(replacement, [])):
         if isinstance(name, ast.Name):
