@@ -105,7 +105,7 @@ test-slow: $(READY)
 	$(BIN)/python -m pytest -m "slow and not nightly" $(WORKERS)
 
 test-nightly: $(READY)
-	$(BIN)/python -m pytest -m nightly $(WORKERS)
+	$(BIN)/python -m pytest -m "nightly or hypothesis" --hypothesis-profile nightly $(WORKERS)
 
 reported: $(READY)
 	$(BIN)/python -m pytest -m reported -rs -q

@@ -21,9 +21,9 @@ from bench.training.loop import Training, train
 from tests.conftest import CLOSE, make_sentences
 from tests.oracles.padded_attention import attend_padded
 from tests.support.at_once import train_at_once
+from tests.support.outcomes import log_of
 from tests.support.tiny_suite import SMALL, tiny_run
 from tests.training import test_context
-from tests.training.test_loop import log_of
 
 DEVICE = "cuda"
 pytestmark = [

@@ -12,24 +12,10 @@ from sentence_transformers import SentenceTransformer
 
 import sentbench
 from bench.reported.number import numbers
-from bench.runs.plan import read_plan
 from tests.support.programs import ROOT, ended
 from tools import documents
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGE = " ".join(README.split())
-
-
-def test_its_numbers():
-    runs = read_plan(ROOT / "results" / "wiki-mini" / "plan.json").runs
-    systems = documents.TABLES["wiki-mini"]()
-    measured = [number for number in numbers() if number.is_measurement]
-    for piece in (
-        f"In {len(runs)} runs of a small suite on real text",
-        f"all {len(systems)} systems",
-        f"{sum(bool(number.run) for number in measured)} of {len(measured)} printed scores",
-    ):
-        assert piece in PAGE
 
 
 def test_its_python(tiny_bert, tiny_data, tmp_path, monkeypatch):

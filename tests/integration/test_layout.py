@@ -15,7 +15,6 @@ from tests.support.programs import ROOT, ended
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 MAKEFILE = (ROOT / "Makefile").read_text()
 LOCKS = "requirements.lock", "requirements-extras.lock"
-GROUPS = PROJECT["project"]["optional-dependencies"] | PROJECT["dependency-groups"]
 CUDA = ("cuda-", "nvidia-", "triton")
 
 
@@ -32,18 +31,6 @@ def locked(lock):
 
 
 # --- versions
-
-
-@pytest.mark.parametrize(("lock", "groups"), [(LOCKS[0], ["dev"]), (LOCKS[1], list(GROUPS))])
-def test_a_lock_is_not_below_the_lowest_versions(lock, groups):
-    lines = sum((GROUPS[group] for group in groups), PROJECT["project"]["dependencies"])
-    for requirement in map(Requirement, lines):
-        # A lowest version, and nothing that forbids; of torch, only what was tested.
-        upper = ["<"] if requirement.name == "torch" else []
-        operators = sorted(bound.operator for bound in requirement.specifier)
-        assert operators == [*upper, ">="], requirement
-        version = locked(lock)[canonicalize_name(requirement.name)]
-        assert version in requirement.specifier, requirement
 
 
 def test_pip_uv_and_make_install_the_same_versions():

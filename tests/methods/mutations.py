@@ -3,7 +3,7 @@
 Here: mistakes in the formula, in GS-InfoNCE, in SSCL, in IS-CSE by neighbours, in compositions.
 """
 
-from tests.oracles.edits import Mutation, edits, hyper
+from tests.oracles.edits import Mutation, edits
 
 MUTATIONS: dict[str, Mutation] = {
     # The formula
@@ -52,6 +52,9 @@ MUTATIONS: dict[str, Mutation] = {
             "gs-small-lambda", "logits + math.log(self.weight)", "logits - math.log(self.weight)"),
     }),
     **edits("methods.gs_infonce:GSInfoNCE.negatives(self, anchors)", {
+        "one_noise_vector_more": (
+            "gs", "round(self.hyper.multiple * step.batch_size)",
+            "round(self.hyper.multiple * step.batch_size) + 1"),
         "noise_counted_from_the_short_batch": ("gs", "step.batch_size", "len(anchors)"),
         "noise_added_to_the_anchor": (
             "gs", "(noise * self.hyper.std).to(anchors)",
@@ -63,10 +66,11 @@ MUTATIONS: dict[str, Mutation] = {
         "noise_of_the_next_step": ("gs", "self.index", "self.index + 1"),
         "noise_equal_at_each_step": ("gs", "self.index", "0"),
     }),
-    "lambda_not_applied": hyper("gs-lambda", weight=1.0),
-    "one_noise_vector_more": hyper("gs", multiple=1.8),
     # SSCL
     **edits("methods.sscl:SSCL.negatives", {
+        "layer_vectors_detached": ("sscl-dropout-all-both", "self.hyper.detach", "True"),
+        "layer_vectors_not_detached": (
+            "sscl-dropout-all-both-detach", "self.hyper.detach", "False"),
         "layers_off_by_one_upwards": (
             "sscl-dropout-all-both", "views.at_layer(layer)",
             "views.at_layer(layer + 1) if layer < self.shape.depth - 1 else views.vectors"),
@@ -77,6 +81,8 @@ MUTATIONS: dict[str, Mutation] = {
             "torch.stack(vectors, dim=1).roll(1, 0)"),
     }),
     **edits("methods.sscl:SSCL.layers", {
+        "single_layer_counted_from_the_embeddings": (
+            "sscl-layer-3", "[self.hyper.layer]", "[self.hyper.layer - 1]"),
         "layers_off_by_one_downwards": (
             "sscl-dropout-all-both", "self.shape.depth - 1 - i", "self.shape.depth - 2 - i"),
     }),
@@ -94,16 +100,11 @@ MUTATIONS: dict[str, Mutation] = {
             "sscl-self-all-both", "(views.vectors[0], views.vectors[0])",
             "(views.vectors[1], views.vectors[1])"),
     }),
-    "one_layer_more": hyper("sscl-stack-1", stack=2),
-    "single_layer_counted_from_the_embeddings": hyper("sscl-layer-3", layer=2),
-    "all_in_place_of_own": hyper("sscl-dropout-own-both", negatives="all"),
-    "one_side_in_place_of_both": hyper("sscl-dropout-all-both", sides="one"),
-    "layer_vectors_detached": hyper("sscl-dropout-all-both", detach=True),
-    "layer_vectors_not_detached": hyper("sscl-dropout-all-both-detach", detach=False),
-    "averaged_where_it_should_not": hyper("sscl-dropout-all-both", average=True),
-    "dropout_positive_in_place_of_self": hyper("sscl-self-all-both", positive="dropout"),
     # IS-CSE: memory and retrieval
     **edits("methods.is_cse:ISCSE._smooth(self, unit)", {
+        "one_neighbour_more": (
+            "is-cse-official", "self.hyper.neighbours + skipped",
+            "self.hyper.neighbours + skipped + 1"),
         "batch_enters_after_retrieval": ("is-cse-official", "rows.T", "rows[:-len(unit)].T"),
         "batch_enters_before_retrieval": (
             "is-cse-paper", "similarities = unit.detach() @ rows.T",
@@ -146,7 +147,6 @@ MUTATIONS: dict[str, Mutation] = {
             "is-cse-paper", "if not self.hyper.current_first:\n    self._remember(unit)",
             "if True:\n    self._remember(F.normalize(anchors))"),
     }),
-    "one_neighbour_more": hyper("is-cse-official", neighbours=4),
     # Eq. 4 and 8
     **edits("methods.is_cse:ISCSE._smooth", {
         "attention_temperature_multiplied": (
@@ -191,8 +191,6 @@ MUTATIONS: dict[str, Mutation] = {
             "F.normalize(h).T, F.normalize(anchors) @ F.normalize(anchors).T) / temperature, "
             "torch.arange(len(h)))"),
     }),
-    "attention_without_temperature": hyper("is-cse-official", beta=1.0),
-    "mean_in_place_of_attention": hyper("is-cse-paper", beta=1e9),
     # Compositions
     **edits("methods.base:Contrastive.slots", {
         "ingredient_forgotten": ("gs+is-cse", "[self, *self.parts]", "[self]"),

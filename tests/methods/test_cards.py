@@ -15,9 +15,9 @@ from tests.methods.cases import DTYPES, WIDTH, batch, floor_of, tolerance, unit_
 from tests.methods.outside import ROBERTA, ROBERTA_LARGE, run_of
 from tests.oracles import cards as oracle
 from tests.oracles.cards import BATCHES, SEED, SENTENCES
-from tests.oracles.edits import Mutation, each, edits, hyper
+from tests.oracles.edits import Mutation, each, edits
 from tests.oracles.methods import named_generator
-from tests.training.test_loop import assert_same_training
+from tests.support.outcomes import assert_same_training
 
 SHAPE = Shape(WIDTH, 4)
 
@@ -74,10 +74,9 @@ def leaves_of(kind, index):
     return [first, second, third]
 
 
-def disagreement(kind, dtype, count=3, t=0.05, spoil=lambda method: None):
+def disagreement(kind, dtype, count=3, t=0.05):
     """The largest difference of loss or gradient over all batches."""
     method, tools = compose([own(count, t)], SHAPE), Tools()
-    spoil(method)
     method.begin(tools)
     return max(
         outside.disagreement(
@@ -148,17 +147,16 @@ MUTATIONS: dict[str, Mutation] = {
         "equal sentences apart": (
             "[numbers[text] for text in sentences]", "list(range(len(sentences)))"),
     }),
-    "temperature": hyper(temperature=0.0500001),
-    "fewer to draw from": hyper(neighbours=2),
+    **edits("methods.base:Contrastive.contrast", {
+        "temperature": ("self.hyper.temperature", "1.000001 * self.hyper.temperature"),
+    }),
 }  # fmt: skip
 
 
 @each(MUTATIONS)
 def test_a_mutation_is_caught(mutation, monkeypatch):
-    def spoil(method):
-        mutation.apply(monkeypatch, method)
-
-    assert disagreement("random", torch.float64, spoil=spoil) > 1e-6
+    mutation.apply(monkeypatch)
+    assert disagreement("random", torch.float64) > 1e-6
 
 
 def test_the_retrieved_sentences_are_encoded_and_all_that_it_brings_after_a_plus():

@@ -13,7 +13,7 @@ from methods.simcse import SimCSE
 from tests.methods.cases import BATCH_SIZE, build, by_name
 from tests.methods.outside import BERT, LARGE, ROBERTA, ROBERTA_LARGE, run_of
 from tests.methods.queue_cases import FakeContext, QueueCase
-from tests.oracles.edits import Mutation, edits, hyper
+from tests.oracles.edits import Mutation, edits
 from tests.oracles.queues import DCLROracle
 
 # 4 noise vectors for a batch of 5.
@@ -109,12 +109,17 @@ MUTATIONS: dict[str, Mutation] = {
             "return torch.nn.functional.binary_cross_entropy_with_logits(logits, "
             "on_diagonal(logits).to(logits))"),
     }),
-    "zeroed_in_place_of_removed": hyper("paper-warm", false_negatives="zeroed"),
-    "removed_in_place_of_zeroed": hyper("released", false_negatives="removed"),
-    "softmax_in_place_of_one_vs_rest": hyper("released", loss_form="softmax"),
-    "one_long_step": hyper(
-        "paper", ascent_steps=1, ascent_size=lambda own: own.ascent_size * own.ascent_steps),
-    "temperature_multiplied": hyper("paper", temperature=lambda own: 1 / own.temperature),
+    **edits("methods.dclr:DCLR.contrast", {
+        "temperature_multiplied": (
+            "paper", "cosine(anchors, positives) / self.hyper.temperature",
+            "cosine(anchors, positives) * self.hyper.temperature"),
+        "zeroed_in_place_of_removed": (
+            "paper-warm", "self.hyper.false_negatives == 'zeroed'", "True"),
+        "removed_in_place_of_zeroed": (
+            "released", "self.hyper.false_negatives == 'zeroed'", "False"),
+        "softmax_in_place_of_one_vs_rest": (
+            "released", "self.hyper.loss_form == 'softmax'", "True"),
+    }),
 }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from tests.methods.cases import difference, gradients
 from tests.methods.outside import ROBERTA
 from tests.oracles import spans as oracle
 from tests.oracles.edits import Mutation, each, edits
-from tests.training.test_loop import outcome_of
+from tests.support.outcomes import outcome_of
 
 WIDTH, VOCABULARY = 5, 7
 

@@ -10,7 +10,7 @@ from tests.methods.outside import BERT, ROBERTA, Runs, step
 from tests.oracles import diffcse as oracle
 from tests.oracles.edits import Mutation, each, edits
 from tests.oracles.methods import infonce
-from tests.training.test_loop import assert_same_training, log_of
+from tests.support.outcomes import assert_same_training, log_of
 
 ROWS = [3, 6, 17, 30]
 

@@ -11,7 +11,7 @@ from methods.simcse import SimCSE
 from tests.methods.cases import BATCH_SIZE, WIDTH, N, build, by_name
 from tests.methods.outside import BERT, LARGE, ROBERTA, ROBERTA_LARGE
 from tests.methods.queue_cases import FakeContext, QueueCase
-from tests.oracles.edits import Mutation, edits, hyper
+from tests.oracles.edits import Mutation, edits
 from tests.oracles.queues import ESimCSEOracle
 
 QUEUE = {"queue": 6, "momentum": 0.9}
@@ -70,7 +70,9 @@ _MUTATIONS: dict[str, Mutation] = {
             "self.append(context.embed([tokens], model=self.momentum.eval()).vectors[0])\n"
             "self._follow(context.backbone)"),
     }),
-    "temperature_multiplied": hyper(temperature=lambda own: 1 / own.temperature),
+    **edits("methods.base:Contrastive.contrast", {
+        "temperature_multiplied": ("self.hyper.temperature", "1 / self.hyper.temperature"),
+    }),
 }  # fmt: skip
 MUTATIONS = {name: mutation._replace(case="esimcse") for name, mutation in _MUTATIONS.items()}
 

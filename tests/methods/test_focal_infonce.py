@@ -6,7 +6,7 @@ from methods.focal_infonce import FocalInfoNCE
 from methods.gs_infonce import GSInfoNCE
 from tests.methods.cases import Case, by_name
 from tests.methods.outside import BERT, ROBERTA
-from tests.oracles.edits import Mutation, edits, hyper
+from tests.oracles.edits import Mutation, edits
 from tests.oracles.hard_negatives import FocalOracle
 
 NAMES = {"m": "hardness", "positive": "focal_positive", "negative": "focal_negative"}
@@ -52,8 +52,6 @@ _MUTATIONS: dict[str, Mutation] = {
             "beside(logits, negatives, anchors, hyper.temperature, self._modulated)",
             "beside(logits, negatives, anchors, hyper.temperature)"),
     }),
-    "m_left_out": hyper(hardness=0.0),
-    "positive_not_squared": hyper(focal_positive=False),
 }  # fmt: skip
 MUTATIONS = {name: mutation._replace(case="focal+gs") for name, mutation in _MUTATIONS.items()}
 

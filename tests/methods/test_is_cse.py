@@ -5,7 +5,7 @@ from torch.nn import functional as F
 
 from methods.is_cse import ISCSE, cluster
 from tests.methods.cases import Case, by_name
-from tests.oracles.edits import Mutation, edits, hyper
+from tests.oracles.edits import Mutation, edits
 from tests.oracles.kmeans import GroupOracle
 
 SMALL = {"alpha": 0.3, "buffer": 10, "neighbours": 3, "clusters": 3}
@@ -33,6 +33,9 @@ BY_NAME = by_name(CASES)
 
 MUTATIONS: dict[str, Mutation] = {
     **edits("methods.is_cse:ISCSE._smooth_by_centres(self, unit)", {
+        "gamma_of_the_centre": (
+            "kmeans-official", "(1 - self.hyper.gamma) * self.centres[nearest]",
+            "self.hyper.gamma * self.centres[nearest]"),
         "centres_drawn_anew_each_step": ("kmeans-official", "not self.centres.any()", "True"),
         "centres_of_another_draw": ("kmeans-official", "'centres'", "'centre'"),
         "centres_never_move": (
@@ -66,8 +69,6 @@ MUTATIONS: dict[str, Mutation] = {
             "both-official", "smoothed.append(self._smooth_by_centres(unit, step))", "pass"),
         "mean_of_both_terms": ("both-paper", "self.alpha(step)", "self.alpha(step) / 2"),
     }),
-    "gamma_of_the_centre": hyper("kmeans-official", gamma=lambda own: 1 - own.gamma),
-    "one_cluster_less": hyper("kmeans-official", clusters=lambda own: own.clusters - 1),
 }  # fmt: skip
 
 

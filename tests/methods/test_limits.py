@@ -1,12 +1,11 @@
 """Limits and known answers: what a method becomes when a part is switched off, bit for bit."""
 
 import math
-from operator import attrgetter
 
 import pytest
 import torch
 
-from methods.base import Shape, Step, Views
+from methods.base import Shape, Step
 from methods.focal_infonce import FocalInfoNCE
 from methods.gs_infonce import GSInfoNCE
 from methods.is_cse import ISCSE
@@ -14,8 +13,8 @@ from methods.mixcse import MixCSE
 from methods.simcse import SimCSE
 from methods.simcse_plus_plus import SimCSEPlusPlus
 from methods.sscl import SSCL
-from tests.methods import cases, test_dclr, test_esimcse, test_is_cse
-from tests.methods.cases import BY_NAME, CASES, HARD, STEPS, WIDTH, batch, build, method_step
+from tests.methods import cases, test_dclr
+from tests.methods.cases import CASES, HARD, STEPS, WIDTH, batch, build, method_step
 
 DTYPES = pytest.mark.parametrize("dtype", cases.DTYPES, ids=["float64", "float32"])
 
@@ -87,28 +86,6 @@ def test_a_zero_vector_gives_finite_numbers(dtype):
             assert all(torch.isfinite(found).all() for found in (loss, *gradients)), case.name
 
 
-REMEMBERING = [BY_NAME["is-cse-official"], test_esimcse.BY_NAME["esimcse"]]
-REMEMBERING += [test_esimcse.BY_NAME["simcse+esimcse"]]
-REMEMBERING += [test_is_cse.BY_NAME[name] for name in ("kmeans-official", "both-official")]
-
-
-@pytest.mark.parametrize("case", REMEMBERING, ids=attrgetter("name"))
-def test_it_goes_on_from_a_stored_state(case):
-    """All that a method remembers is in its state, so a loaded copy takes the next steps alike."""
-
-    def take(method, index, kind):
-        loss, found = method_step(method, batch("random", kind).leaves(torch.float32), index)
-        return [loss, *found]
-
-    method, copy = case.build(), case.build()
-    for index in range(4):
-        take(method, index, index)
-    take(copy, 0, 9)  # its second encoder is made
-    copy.load_state_dict(method.state_dict())
-    for index in (4, 5):
-        assert all(map(torch.equal, take(method, index, index), take(copy, index, index)))
-
-
 def test_gs_infonce_in_high_dimension_adds_a_constant():
     """With d = 768 the mean of e^{cos/t} over Gaussian directions is e^{1 / (2 d t^2)} = 1.297."""
     method = build((GSInfoNCE, {"multiple": 20.0}), shape=Shape(768, 12))
@@ -116,16 +93,6 @@ def test_gs_infonce_in_high_dimension_adds_a_constant():
     (noise,) = method.negatives(anchors, None, Step(0, 1, 256, 1))
     # 20,480 draws of standard deviation 1.
     assert noise.logits(anchors, 0.05).exp().mean().item() == pytest.approx(1.297, abs=0.03)
-
-
-@pytest.mark.parametrize(("n", "fills_at"), [(64, 16), (512, 2)])
-def test_official_is_cse_starts_when_its_memory_of_1024_is_full(n, fills_at):
-    """docs/methods.md#is-cse: from step 16 on with batches of 64, from step 2 on with 512."""
-    method = build((ISCSE, {}), shape=Shape(8, 4))
-    for index in range(fills_at + 1):
-        vectors = torch.randn(n, 8, generator=torch.Generator().manual_seed(index))
-        terms = method.terms(vectors, vectors, 0.05, Step(index, 100, n, 1))
-        assert bool(terms) == (index >= fills_at - 1)
 
 
 def test_attention_of_beta_2_is_nearly_uniform():
@@ -146,20 +113,3 @@ def test_sscl_stacks_from_the_last_but_one_layer_down(depth, stack, layers):
     """docs/methods.md#sscl: of 12 layers, 11 and 10; a stack ends at layer 1."""
     shape = Shape(WIDTH, depth)
     assert SSCL(SSCL.clamp_to_backbone(SSCL.Hyper(stack=stack), shape), shape).layers == layers
-
-
-@pytest.mark.parametrize(
-    ("negatives", "sides", "shape"),
-    [
-        ("all", "both", (16, WIDTH)),
-        ("all", "one", (8, WIDTH)),
-        ("own", "both", (8, 2, WIDTH)),
-        ("own", "one", (8, 1, WIDTH)),
-    ],
-)
-def test_sscl_negatives_per_anchor_and_layer(negatives, sides, shape):
-    """docs/methods.md#sscl: 2N in the released code, one in the paper."""
-    vectors = torch.randn(2, 8, WIDTH)
-    method = build((SSCL, {"negatives": negatives, "sides": sides}))
-    groups = method.negatives(vectors[0], Views(vectors, lambda layer: vectors), None)
-    assert [group.vectors.shape for group in groups] == [shape, shape]

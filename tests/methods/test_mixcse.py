@@ -5,7 +5,7 @@ from methods.mixcse import MixCSE
 from methods.simcse import SimCSE
 from tests.methods.cases import Case, by_name
 from tests.methods.outside import BERT
-from tests.oracles.edits import Mutation, edits, hyper
+from tests.oracles.edits import Mutation, edits
 from tests.oracles.hard_negatives import MixCSEOracle
 
 PAPER = {"mixtures": "own", "mixed_anchors": False, "larger_share": "removed", "normalised": True}
@@ -34,27 +34,27 @@ BY_NAME = by_name(CASES)
 
 MUTATIONS: dict[str, Mutation] = {
     **edits("methods.mixcse:MixCSE._mixed", {
+        "shares_exchanged": ("official", "self.hyper.share", "1 - self.hyper.share"),
+        "mixed_at_length_1": ("official", "self.hyper.normalised", "True"),
+        "not_normalised_in_the_paper": ("paper", "self.hyper.normalised", "False"),
         "mixed_with_the_sentence_before": ("official", "vectors.roll(-1, 0)", "vectors.roll(1, 0)"),
         "mixtures_with_gradient": ("official", "vectors = vectors.detach()", "pass"),
     }),
     **edits("methods.mixcse:MixCSE._group", {
+        "removed_in_place_of_zeroed": (
+            "official", "self.hyper.larger_share == 'zeroed'", "False"),
+        "zeroed_in_place_of_removed": (
+            "removed", "self.hyper.larger_share == 'zeroed'", "True"),
         "the_other_cell_zeroed": (
             "official", "on_diagonal(cosines).roll(shift, 1)",
             "on_diagonal(cosines).roll(-shift, 1)"),
     }),
     **edits("methods.mixcse:MixCSE.negatives", {
+        "anchors_not_mixed": ("official", "self.hyper.mixed_anchors", "False"),
         "anchors_face_mixtures_of_anchors": (
             "official", "self._group(cosine(self._mixed(first), second), 1)",
             "self._group(cosine(second, self._mixed(first)), -1)"),
     }),
-    "shares_exchanged": hyper("official", share=lambda own: 1 - own.share),
-    "removed_in_place_of_zeroed": hyper("official", larger_share="removed"),
-    "zeroed_in_place_of_removed": hyper("removed", larger_share="zeroed"),
-    "own_mixture_alone": hyper("official", mixtures="own"),
-    "mixed_at_length_1": hyper("official", normalised=True),
-    "anchors_not_mixed": hyper("official", mixed_anchors=False),
-    "all_mixtures_in_the_paper": hyper("paper", mixtures="all"),
-    "not_normalised_in_the_paper": hyper("paper", normalised=False),
 }  # fmt: skip
 
 

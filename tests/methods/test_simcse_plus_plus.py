@@ -12,7 +12,7 @@ from methods.simcse import SimCSE
 from methods.simcse_plus_plus import SimCSEPlusPlus
 from tests.methods.cases import Case, by_name
 from tests.methods.outside import BERT, run_of
-from tests.oracles.edits import Mutation, edits, hyper
+from tests.oracles.edits import Mutation, edits
 from tests.oracles.hard_negatives import SimCSEPlusPlusOracle
 
 pytestmark = pytest.mark.usefixtures("global_state")
@@ -63,9 +63,12 @@ MUTATIONS: dict[str, Mutation] = {
             "simcse++", "cosine(vectors, vectors)", "cosine(anchors, vectors)"),
     }),
     **edits("methods.simcse_plus_plus:SimCSEPlusPlus.weights", {
+        "positive_factor_forgotten": ("first-alone", "self.hyper.positive_factor", "1"),
         "negatives_of_the_batch_stay": ("simcse++", "factors.diag()", "None"),
     }),
     **edits("methods.simcse_plus_plus:SimCSEPlusPlus.terms(self, anchors)", {
+        "second_term_forgotten": (
+            "simcse++", "self.hyper.weight == 0 or len(anchors) == 1", "True"),
         "columns_in_place_of_rows": ("heavy", "first.T @ second", "second.T @ first"),
         "variance_divided_by_one_less": (
             "heavy", "F.batch_norm(anchors, None, None, training=True)",
@@ -84,9 +87,6 @@ MUTATIONS: dict[str, Mutation] = {
         "rows_of_one_view_alone": (
             "heavy", "F.batch_norm(anchors, None, None, training=True)", "anchors"),
     }),
-    "positive_factor_forgotten": hyper("first-alone", positive_factor=1.0),
-    "second_term_forgotten": hyper("simcse++", weight=0.0),
-    "first_term_forgotten": hyper("simcse++", off_dropout=False),
 }  # fmt: skip
 
 

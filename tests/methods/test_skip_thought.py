@@ -15,7 +15,7 @@ from tests.methods.cases import difference, gradients
 from tests.methods.outside import stored
 from tests.oracles import skip_thought as oracle
 from tests.oracles.edits import Mutation, each, edits
-from tests.training.test_loop import log_of
+from tests.support.outcomes import log_of
 
 # Where decoders see the sentence, and the place of the reset gate.
 PAPER, OFFICIAL = ("every", "before"), ("first", "after")

@@ -9,8 +9,7 @@ from bench.datasets import sts
 from bench.evaluation.scoring import score_tasks
 from bench.models.load import load_encoder
 from tests.methods.outside import of_methods, run_of, some_steps
-from tests.support.outcomes import timeless
-from tests.training.test_loop import assert_same_training, log_of, outcome_of
+from tests.support.outcomes import assert_same_training, log_of, outcome_of, timeless
 
 # A method's text, what is given to it, and its number of steps.
 TRAININGS: dict[str, tuple[dict[str, Any], int]] = {}

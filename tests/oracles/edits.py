@@ -21,7 +21,7 @@ class Mutation(NamedTuple):
     """A mistake, and the name of the case that shows it, where a method has several."""
 
     case: str
-    apply: Callable[..., None]  # is given a MonkeyPatch, and for `hyper` a built method
+    apply: Callable[[pytest.MonkeyPatch], None]
 
 
 def each(table: Mapping[str, Mutation]) -> Callable[[Any], Any]:
@@ -41,22 +41,9 @@ def edits(place: str, mistakes: dict[str, tuple[str, ...]]) -> dict[str, Mutatio
     module, _, function = place.partition(":")
 
     def mutation(old: str, new: str, case: str = "") -> Mutation:
-        return Mutation(case, lambda patch, method=None: _apply(module, function, old, new, patch))
+        return Mutation(case, lambda patch: _apply(module, function, old, new, patch))
 
     return {name: mutation(old, new, *case) for name, (*case, old, new) in mistakes.items()}
-
-
-def hyper(case: str = "", **changes: Any) -> Mutation:
-    """Other hyper-parameters; a function is given the method's own."""
-
-    def apply(patch: pytest.MonkeyPatch, method: Any) -> None:
-        values = {
-            name: change(method.hyper) if callable(change) else change
-            for name, change in changes.items()
-        }
-        method.hyper = method.hyper.model_copy(update=values)
-
-    return Mutation(case, apply)
 
 
 def _apply(name: str, function: str, old: str, new: str, patch: pytest.MonkeyPatch) -> None:
