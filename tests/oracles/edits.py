@@ -7,14 +7,12 @@ import ast
 import builtins
 import importlib
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 import pytest
-
-VARIABLES = (ast.Name, ast.arg)
-Place = tuple[ast.AST, str, slice | None]  # of a node: a field, or a part of a list there
 
 
 class Mutation(NamedTuple):
@@ -38,46 +36,45 @@ def edits(place: str, mistakes: dict[str, tuple[str, ...]]) -> dict[str, Mutatio
     variable of the function. After its qualified name the function may have its first parameters in
     parentheses, for mistakes that replace by one of them.
     """
-    module, _, function = place.partition(":")
 
     def mutation(old: str, new: str, case: str = "") -> Mutation:
-        return Mutation(case, lambda patch: _apply(module, function, old, new, patch))
+        return Mutation(case, lambda patch: _apply(place, old, new, patch))
 
     return {name: mutation(old, new, *case) for name, (*case, old, new) in mistakes.items()}
 
 
-def _apply(name: str, function: str, old: str, new: str, patch: pytest.MonkeyPatch) -> None:
-    module = importlib.import_module(name)
+def _apply(place: str, old: str, new: str, patch: pytest.MonkeyPatch) -> None:
+    name, _, function = place.partition(":")
     path, _, parameters = function.rstrip(")").partition("(")
+    module = importlib.import_module(name)
     tree = ast.parse(inspect.getsource(module))
-    replace(_defined(tree, path), old, new, vars(module), parameters)
+    known = {*vars(module), *vars(builtins), "self"}
+    _replace(_defined(tree, path), old, new, known, [p for p in parameters.split(", ") if p])
     compiled = compile(ast.fix_missing_locations(tree), str(module.__file__), "exec")
     (code,) = (code for code in _codes(compiled) if code.co_qualname == path)
     patch.setattr(_at_work(module, path), "__code__", code)
 
 
-def replace(
-    function: ast.FunctionDef, old: str, new: str, defined: Any, parameters: str = ""
+def _replace(
+    function: ast.FunctionDef, old: str, new: str, known: set[str], parameters: Sequence[str]
 ) -> None:
-    """Replace `old` by `new` in the tree of a function of a module where names are defined."""
     pattern, replacement = _parsed(old, new)
-    known = defined.keys() | vars(builtins).keys() | {"self"}
-    given = [word.strip() for word in parameters.split(",") if word]
-    named = dict(zip(given, (arg.arg for arg in function.args.args), strict=False))
-    free, bound = (_names(pattern) - known) | _bound(pattern) | named.keys(), _bound([function])
+    local = _bound([function]) - known
+    free = (_names(pattern) | _bound(pattern) | {*parameters}) - known
+    own_parameters = [arg.arg for arg in function.args.args[: len(parameters)]]
+    wanted, names = _numbered(pattern, free, parameters)
     found = []
-    for place in _places(function, len(pattern)):
-        names = dict(named)
-        if _same(pattern, _at(place), free, bound, names):
-            found.append((place, names))
+    for node, field, part in _places(function, len(pattern)):
+        text, own_names = _numbered(_at(node, field, part), local, own_parameters)
+        if text == wanted:
+            found.append((node, field, part, dict(zip(names, own_names, strict=True))))
     assert len(found) == 1, f"{old!r} stands {len(found)} times in {function.name}"
-    ((node, field, part), names) = found[0]
-    new_names = _bound(replacement) - bound
-    unknown = _names(replacement) - known - new_names - names.keys()
+    node, field, part, renamed = found[0]
+    unknown = _names(replacement) - known - (_bound(replacement) - local) - renamed.keys()
     assert not unknown, f"{old!r} does not say what {unknown} is"
     for name in ast.walk(ast.Module(replacement, [])):
         if isinstance(name, ast.Name):
-            name.id = names.get(name.id, name.id)
+            name.id = renamed.get(name.id, name.id)
     if part is None:
         setattr(node, field, *replacement)
     else:
@@ -92,39 +89,33 @@ def _parsed(*texts: str) -> list[list[Any]]:
         return [ast.parse(text).body for text in texts]
 
 
-def _places(function: ast.AST, count: int) -> Iterator[Place]:
+def _places(function: ast.AST, count: int) -> Iterator[tuple[ast.AST, str, slice | None]]:
+    """Where a number of nodes can stand: a field of a node, or a part of a list in it."""
     for node in ast.walk(function):
         for field, value in ast.iter_fields(node):
             if isinstance(value, list):
                 for start in range(len(value)):
                     yield node, field, slice(start, start + count)
-            else:
+            elif isinstance(value, ast.expr):
                 yield node, field, None
 
 
-def _at(place: Place) -> list[Any]:
-    node, field, part = place
+def _at(node: ast.AST, field: str, part: slice | None) -> list[Any]:
     value = getattr(node, field)
     return [value] if part is None else value[part]
 
 
-def _same(old: Any, node: Any, free: set[str], bound: set[str], names: dict[str, str]) -> bool:
-    """Whether a tree is a pattern's with its `free` names renamed to `bound` ones, by `names`."""
-    if type(old) is not type(node):
-        return False
-    if isinstance(old, list):
-        same = zip(old, node, strict=False)
-        return len(old) == len(node) and all(_same(*pair, free, bound, names) for pair in same)
-    if not isinstance(old, ast.AST):
-        return old == node
-    for field in old._fields:
-        own, other = getattr(old, field), getattr(node, field)
-        if isinstance(old, VARIABLES) and own in free:
-            if other not in bound or names.setdefault(own, other) != other:
-                return False
-        elif not _same(own, other, free, bound, names):
-            return False
-    return len({*names.values()}) == len(names)
+def _numbered(nodes: list[Any], local: set[str], first: Sequence[str]) -> tuple[str, list[str]]:
+    """Trees as a text with numbers for local names, and these names in the order of the numbers."""
+    tree, names = ast.Module(deepcopy(nodes), []), [*first]
+    for node in ast.walk(tree):
+        field = {ast.Name: "id", ast.arg: "arg"}.get(type(node))
+        if field and getattr(node, field) in local:
+            name = getattr(node, field)
+            if name not in names:
+                names.append(name)
+            setattr(node, field, str(names.index(name)))
+    return ast.dump(tree), names
 
 
 def _names(nodes: list[Any]) -> set[str]:
@@ -132,7 +123,7 @@ def _names(nodes: list[Any]) -> set[str]:
 
 
 def _bound(nodes: list[Any]) -> set[str]:
-    """The names that assignments and parameters within some nodes give values to."""
+    """The names that assignments, parameters and functions within some nodes give values to."""
     found = set()
     for node in ast.walk(ast.Module(nodes, [])):
         if isinstance(node, ast.arg):
@@ -144,7 +135,7 @@ def _bound(nodes: list[Any]) -> set[str]:
     return found
 
 
-def _defined(tree: ast.AST, path: str) -> ast.FunctionDef:
+def _defined(tree: ast.AST, path: str) -> Any:
     for name in path.split("."):
         (tree,) = (node for node in tree.body if getattr(node, "name", None) == name)
     return tree
