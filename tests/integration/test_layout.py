@@ -1,52 +1,12 @@
-"""The repository as other tools read it: installers, make, the workflow catalogue."""
+"""The repository as other tools read it: make and the workflow catalogue."""
 
 import json
 import re
 import sys
-import tomllib
 
 import pytest
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
-from packaging.version import Version
 
 from tests.support.programs import ROOT, ended
-
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-MAKEFILE = (ROOT / "Makefile").read_text()
-LOCKS = "requirements.lock", "requirements-extras.lock"
-CUDA = ("cuda-", "nvidia-", "triton")
-
-
-def pins(lock):
-    lines = [Requirement(line) for line in (ROOT / lock).read_text().splitlines()]
-    return {canonicalize_name(line.name): line for line in lines}
-
-
-def locked(lock):
-    """The versions of a lock, each of which is exact."""
-    exact = re.compile(r"==([\w.]+)")
-    found = pins(lock).items()
-    return {name: Version(exact.fullmatch(str(pin.specifier))[1]) for name, pin in found}
-
-
-# --- versions
-
-
-def test_pip_uv_and_make_install_the_same_versions():
-    """From the index that everybody has; without those of CUDA."""
-    assert pins(LOCKS[0]).items() <= pins(LOCKS[1]).items()
-    for lock in LOCKS:
-        assert len(pins(lock)) == len((ROOT / lock).read_text().splitlines())
-        assert not any(name.startswith(CUDA) for name in pins(lock))
-    lock = tomllib.loads((ROOT / "uv.lock").read_text())
-    packages = [package for package in lock["package"] if package["name"] != "sentbench"]
-    found = {p["name"]: Version(p["version"]) for p in packages if not p["name"].startswith(CUDA)}
-    assert found == locked(LOCKS[1])
-    assert {package["source"]["registry"] for package in packages} == {"https://pypi.org/simple"}
-    (torch,) = re.findall(r"torch==(\S+)", MAKEFILE)
-    assert PROJECT["tool"]["uv"]["constraint-dependencies"] == [f"torch=={torch}"]
-    assert Version(torch) == locked(LOCKS[0])["torch"]
 
 
 def test_make_smoke_uses_no_gpu():

@@ -117,24 +117,6 @@ def step(index: int, rows: Sequence[int]) -> Step:
     return Step(index, 10, len(rows), 1, rows)
 
 
-def some_steps(
-    method: Any, context: RunContext, modules: torch.nn.Module, indices: Sequence[int]
-) -> list[float]:
-    """Losses of a few steps of plain gradient descent."""
-    losses = []
-    for index in indices:
-        torch.manual_seed(index)
-        loss = method.step_loss(context, step(index, [3 * index, 3 * index + 1, 3 * index + 2]))
-        modules.zero_grad()
-        loss.backward()
-        with torch.no_grad():
-            for weight in modules.parameters():
-                if weight.grad is not None:
-                    weight -= 0.01 * weight.grad
-        losses.append(loss.item())
-    return losses
-
-
 def stored(encoder: Any, folder: Path, texts: Sequence[str]) -> Any:
     """An Encoder saved and loaded, whose identity and vectors are the same."""
     save_encoder(encoder, folder)

@@ -8,7 +8,7 @@ import pytest
 from bench.datasets import sts
 from bench.evaluation.scoring import score_tasks
 from bench.models.load import load_encoder
-from tests.methods.outside import of_methods, run_of, some_steps
+from tests.methods.outside import of_methods, run_of
 from tests.support.outcomes import assert_same_training, log_of, outcome_of, timeless
 
 # A method's text, what is given to it, and its number of steps.
@@ -54,15 +54,3 @@ SHORT = {"epochs": 1, "select_on": "STS-B", "precision": "float32"}
 )
 def test_switched_off_it_is_simcse_bit_for_bit(text, plain, recipe, train_tiny):
     assert_same_training(train_tiny(text, **recipe), train_tiny(plain, **recipe))
-
-
-@pytest.mark.parametrize("text", ["consert", "ct-bert", "is-bert"])
-def test_state_is_saved_and_restored(text, runs):
-    """Losses of steps 3 and 4: gone on with, and by a new run given the state after step 2."""
-    first, second = runs.start(text), runs.start(text)
-    some_steps(*first, [0, 1, 2])
-    state = {name: tensor.clone() for name, tensor in first[2].state_dict().items()}
-    second[2].load_state_dict(state)
-    expected = some_steps(*first, [3, 4])
-    assert some_steps(*second, [3, 4]) == expected
-    assert len(set(expected)) == 2
