@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.methods.outside import run_of
+from tests.support.programs import ROOT
 from tools import documents
 
-ROOT = Path(__file__).parents[2]
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", "config/README.md", "examples/README.md"]
 DOCUMENTS += [f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")]
 REFERENCE = r"`([\w/]+\.py)::([\w.]+)`"

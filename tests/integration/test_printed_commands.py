@@ -24,8 +24,8 @@ from bench.runs import config as configurations
 from bench.runs.plan import plan_command
 from bench.utils.files import sha256_file
 from tests.judge.test_next_seeds import CONFIG, suite_of
+from tests.support.programs import ROOT
 
-ROOT = Path(__file__).parents[2]
 DOCUMENTS = [
     ROOT / name
     for name in (

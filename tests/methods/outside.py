@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 from torch import Tensor
 
@@ -22,13 +21,12 @@ BERT, LARGE = "bert-base-uncased", "bert-large-uncased"
 ROBERTA, ROBERTA_LARGE = "roberta-base", "roberta-large"
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
 Loss = Callable[[Sequence[Tensor]], Tensor]
-Patch = pytest.MonkeyPatch
 Train = Callable[..., Path]  # the fixture train_tiny
 
 
 def of_methods(constant: str) -> Iterator[tuple[str, Any]]:
     """Each method's name, and what its test file, `test_<method>.py`, says under a name: VALUES,
-    OUT_OF_LIMITS, WITHOUT_EFFECT or TRAININGS."""
+    OUT_OF_LIMITS or WITHOUT_EFFECT."""
     for name, cls in method_classes().items():
         module = cls.__module__.removeprefix("methods.")
         tests = importlib.import_module(f"tests.methods.test_{module}")

@@ -250,7 +250,3 @@ WITHOUT_EFFECT = {
     "words": ("switch=0,neighbours=2", "each", "count"),
     "retrieval": ("switch=0,neighbours=0", "avg", "cls_before_pooler"),
 }
-TRAININGS = {
-    "cards[neighbours=5,switch=0]": ({}, 6),
-    "cards[neighbours=5,switch=0]+is-cse[buffer=20,neighbours=3]": ({}, 6),
-}

@@ -162,6 +162,3 @@ VALUES = [
 OUT_OF_LIMITS = {
     "ct-bert": "negatives=-1 drawn=0",
 }
-TRAININGS = {
-    "ct-bert[drawn=15]": ({"batch_size": 2, "learning_rate": 1e-4}, 8),
-}

@@ -297,7 +297,3 @@ WITHOUT_EFFECT = {
     "ascent_steps": ("noise_times=0", 4, 1),
     "ascent_size": ("ascent_steps=0", 1e-3, 1.0),
 }
-TRAININGS = {
-    "dclr@official": ({"epochs": 1}, 6),
-    "dclr@paper": ({"epochs": 1}, 6),
-}

@@ -37,33 +37,35 @@ BY_NAME = by_name(CASES)
 
 # Mistakes that the comparison must catch
 
-_MUTATIONS: dict[str, Mutation] = {
+MUTATIONS: dict[str, Mutation] = {
     **edits("methods.esimcse:ESimCSE.negatives", {
         "sign_of_the_queue": (
-            "self.rows[len(self.rows) - self.filled:].to(anchors)",
+            "esimcse", "self.rows[len(self.rows) - self.filled:].to(anchors)",
             "-self.rows[len(self.rows) - self.filled:].to(anchors)"),
-        "one_row_short": ("len(self.rows) - self.filled", "len(self.rows) - self.filled + 1"),
-        "empty_rows_join": ("self.rows[len(self.rows) - self.filled:]", "self.rows"),
+        "one_row_short": (
+            "esimcse", "len(self.rows) - self.filled", "len(self.rows) - self.filled + 1"),
+        "empty_rows_join": ("esimcse", "self.rows[len(self.rows) - self.filled:]", "self.rows"),
         "the_batch_is_its_own_negative": (
-            "[Negatives(self.rows[len(self.rows) - self.filled:].to(anchors))]",
+            "esimcse", "[Negatives(self.rows[len(self.rows) - self.filled:].to(anchors))]",
             "[Negatives(anchors.detach()), Negatives(self.rows[len(self.rows) - "
             "self.filled:].to(anchors))]"),
         "half_weight": (
-            "Negatives(self.rows[len(self.rows) - self.filled:].to(anchors))",
+            "esimcse", "Negatives(self.rows[len(self.rows) - self.filled:].to(anchors))",
             "Negatives(self.rows[len(self.rows) - self.filled:].to(anchors), weight=0.5)"),
     }),
     **edits("methods.base:Queued.append", {
         "oldest_rows_stay": (
-            "[self.rows.to(vectors), vectors]", "[vectors, self.rows.to(vectors)]"),
+            "esimcse", "[self.rows.to(vectors), vectors]", "[vectors, self.rows.to(vectors)]"),
     }),
     **edits("methods.esimcse:ESimCSE._follow", {
-        "momentum_the_other_way": ("1 - self.hyper.momentum", "self.hyper.momentum"),
-        "momentum_a_little_off": ("1 - self.hyper.momentum", "1 - self.hyper.momentum - 0.0001"),
-        "vectors_of_the_encoder_itself": ("1 - self.hyper.momentum", "1"),
+        "momentum_the_other_way": ("esimcse", "1 - self.hyper.momentum", "self.hyper.momentum"),
+        "momentum_a_little_off": (
+            "esimcse", "1 - self.hyper.momentum", "1 - self.hyper.momentum - 0.0001"),
+        "vectors_of_the_encoder_itself": ("esimcse", "1 - self.hyper.momentum", "1"),
     }),
     **edits("methods.esimcse:ESimCSE.after_loss", {
         "encoded_before_it_follows": (
-            "self._follow(context.backbone)\n"
+            "esimcse", "self._follow(context.backbone)\n"
             "tokens = step.take(context.tokens())\n"
             "self.append(context.embed([tokens], model=self.momentum.eval()).vectors[0])",
             "tokens = step.take(context.tokens())\n"
@@ -71,10 +73,10 @@ _MUTATIONS: dict[str, Mutation] = {
             "self._follow(context.backbone)"),
     }),
     **edits("methods.base:Contrastive.contrast", {
-        "temperature_multiplied": ("self.hyper.temperature", "1 / self.hyper.temperature"),
+        "temperature_multiplied": (
+            "esimcse", "self.hyper.temperature", "1 / self.hyper.temperature"),
     }),
 }  # fmt: skip
-MUTATIONS = {name: mutation._replace(case="esimcse") for name, mutation in _MUTATIONS.items()}
 
 
 @pytest.mark.parametrize(("random_start", "fresh"), [(True, "momentum"), (False, None)])
@@ -166,8 +168,4 @@ WITHOUT_EFFECT = {
     "redraw": ("rate=0", True, False),
     "momentum": ("queue=0", 0.995, 0.1),
     "random_start": ("queue=0", False, True),
-}
-TRAININGS = {
-    "esimcse[queue=12]@official": ({}, 6),
-    "esimcse[queue=12]@paper": ({}, 6),
 }

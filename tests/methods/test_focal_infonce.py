@@ -30,30 +30,35 @@ CASES = [
 ]
 BY_NAME = by_name(CASES)
 
-_MUTATIONS: dict[str, Mutation] = {
+MUTATIONS: dict[str, Mutation] = {
     **edits("methods.focal_infonce:FocalInfoNCE._modulated", {
-        "m_subtracted": ("cosines + self.hyper.hardness", "cosines - self.hyper.hardness"),
+        "m_subtracted": (
+            "focal+gs", "cosines + self.hyper.hardness", "cosines - self.hyper.hardness"),
         "m_added_to_the_product": (
-            "cosines * (cosines + self.hyper.hardness)", "cosines * cosines + self.hyper.hardness"),
+            "focal+gs", "cosines * (cosines + self.hyper.hardness)",
+            "cosines * cosines + self.hyper.hardness"),
         "factor_without_gradient": (
-            "cosines + self.hyper.hardness", "(cosines + self.hyper.hardness).detach()"),
+            "focal+gs", "cosines + self.hyper.hardness",
+            "(cosines + self.hyper.hardness).detach()"),
         "negatives_clamped": (
-            "cosines + self.hyper.hardness", "(cosines + self.hyper.hardness).clamp(min=0)"),
+            "focal+gs", "cosines + self.hyper.hardness",
+            "(cosines + self.hyper.hardness).clamp(min=0)"),
     }),
     **edits("methods.focal_infonce:FocalInfoNCE.contrast", {
         "positive_as_a_negative": (
-            "torch.where(on_diagonal(cosines), pair, self._modulated(cosines))",
+            "focal+gs", "torch.where(on_diagonal(cosines), pair, self._modulated(cosines))",
             "self._modulated(cosines)"),
         "negatives_as_a_positive": (
-            "torch.where(on_diagonal(cosines), pair, self._modulated(cosines))", "pair"),
+            "focal+gs", "torch.where(on_diagonal(cosines), pair, self._modulated(cosines))",
+            "pair"),
         "temperature_squared": (
-            "similarities / hyper.temperature", "similarities / hyper.temperature ** 2"),
+            "focal+gs", "similarities / hyper.temperature",
+            "similarities / hyper.temperature ** 2"),
         "noise_not_modulated": (
-            "beside(logits, negatives, anchors, hyper.temperature, self._modulated)",
+            "focal+gs", "beside(logits, negatives, anchors, hyper.temperature, self._modulated)",
             "beside(logits, negatives, anchors, hyper.temperature)"),
     }),
 }  # fmt: skip
-MUTATIONS = {name: mutation._replace(case="focal+gs") for name, mutation in _MUTATIONS.items()}
 
 
 # What the tests of all methods need to know of this one (`outside.of_methods`).
@@ -64,4 +69,3 @@ for text in ("focal-infonce@official", "focal-infonce@paper"):
     VALUES.append((text, ROBERTA, {"batch_size": 512, "learning_rate": 1e-5}))
 OUT_OF_LIMITS = {"focal-infonce": "hardness=-0.1"}
 WITHOUT_EFFECT = {"hardness": ("focal_negative=false", 0.3, 1.0)}
-TRAININGS: dict[str, tuple[dict[str, Any], int]] = {"focal-infonce": ({}, 6)}

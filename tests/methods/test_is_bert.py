@@ -162,6 +162,3 @@ VALUES = [
 OUT_OF_LIMITS = {
     "is-bert": "channels=0 channels=1.5 relu=maybe",
 }
-TRAININGS = {
-    "is-bert": ({"corpus": "tiny", "epochs": 2}, 12),
-}

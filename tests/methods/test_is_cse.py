@@ -93,8 +93,3 @@ WITHOUT_EFFECT = {
     "clusters": ("group=knn", 64, 8),
     "gamma": ("group=knn", 0.5, 0.1),
 }
-SMALL_GROUPS = "buffer=16,clusters=4,neighbours=3"
-TRAININGS = {
-    f"is-cse[alpha=0.5,group=kmeans,{SMALL_GROUPS}]": ({}, 6),
-    f"is-cse[alpha=0.5,group=both,{SMALL_GROUPS}]": ({}, 6),
-}

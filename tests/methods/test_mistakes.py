@@ -5,7 +5,6 @@ pass.
 """
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -17,10 +16,10 @@ from bench.runs import config
 from bench.stages.jobs import run_plan
 from tests.methods.mutations import MUTATIONS
 from tests.oracles.edits import Mutation, each, edits
+from tests.support.programs import ROOT
 
 pytestmark = pytest.mark.usefixtures("global_state")
 
-ROOT = Path(__file__).resolve().parents[2]
 
 # What a mistake is looked for in: a run of config/all-methods.yaml on toy-bert, and some tasks.
 STS, LABELLED = ["STS12", "STS-B", "SICK-R"], ["SST2", "TREC", "MRPC", "Tense", "SubjNumber"]
@@ -98,13 +97,9 @@ MISTAKES: dict[str, Mutation] = {
     **edits("bench.datasets.labelled:LabelledTask.features", {
         "features_of_the_next_sample": (
             "classified", "return features", "return np.roll(features, 1, axis=0)"),
-        "features_without_the_last_half": (
-            "classified", "return features", "return np.split(features, 2, axis=1)[0]"),
     }),
     "stopped_at_the_first_miss": entry(
         "classified", MODES, "dev", lambda mode: replace(mode, tenacity=0)),
-    "the_other_mode": entry(
-        "classified", MODES, "dev", lambda mode: replace(MODES["test"], folds=mode.folds)),
     **edits("bench.models.transformer:load_backbone", {
         "without_dropout": ("both", "dropout is not None", "(dropout := 0.0) is not None"),
     }),

@@ -74,7 +74,3 @@ WITHOUT_EFFECT = {
     "normalised": ("mixtures=none", False, True),
     "larger_share": ("mixtures=none", "zeroed", "removed"),
 }
-TRAININGS = {
-    "mixcse": ({}, 6),
-    "mixcse@paper": ({}, 6),
-}

@@ -209,7 +209,3 @@ VALUES = [
 OUT_OF_LIMITS = {
     "promptbert": "temperature=0",
 }
-TRAININGS = {
-    text_of(): ({"max_length": 12}, 6),
-    text_of(denoise_scored=True): ({"max_length": 12}, 6),
-}

@@ -124,7 +124,3 @@ OUT_OF_LIMITS = {
 WITHOUT_EFFECT = {
     "feature_temperature": ("weight=0", 5.0, 1.0),
 }
-TRAININGS = {
-    "gs-infonce+simcse-plus-plus": ({}, 6),
-    "simcse-plus-plus": ({}, 6),
-}

@@ -7,15 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from bench.models.load import load_encoder
 from methods.base import Refusal, Shape, Step
 from methods.skip_thought import SkipThought
-from tests.conftest import make_sentences
 from tests.methods.cases import difference, gradients
 from tests.methods.outside import stored
 from tests.oracles import skip_thought as oracle
 from tests.oracles.edits import Mutation, each, edits
-from tests.support.outcomes import log_of
 
 # Where decoders see the sentence, and the place of the reset gate.
 PAPER, OFFICIAL = ("every", "before"), ("first", "after")
@@ -187,20 +184,6 @@ def test_a_vector_owes_nothing_to_its_company_and_is_stored(setting, tmp_path):
     loaded = stored(encoder, tmp_path / "encoder", texts)
     method.reader.gru.bias.data[0] += 1
     assert method.encoder(None).identity != loaded.identity
-
-
-def test_a_training(train_tiny, tmp_path):
-    (tmp_path / "tiny.txt").write_text("".join(f"{row}\n" for row in make_sentences(44, seed=4)))
-    documents = "".join(f"{1 + 11 * i}\t11\n" for i in range(4))
-    (tmp_path / "tiny.docs.tsv").write_text("first\tlines\n" + documents)
-    recipe = {"corpus": str(tmp_path / "tiny.txt"), "learning_rate": 0.02}
-    text = "skip-thought[units=8,vocabulary=30,width=6,epochs=2]"
-    first, second = (train_tiny(text, fresh=True, **recipe) for _ in range(2))
-    log = log_of(first)
-    assert log == log_of(second)
-    assert len(log) == 2 * 5  # 36 triples in batches of 8
-    assert sum(row["loss"] for row in log[5:]) < sum(row["loss"] for row in log[:5])
-    assert load_encoder(first).identity == load_encoder(second).identity
 
 
 # What the tests of all methods need to know of this one (`outside.of_methods`).

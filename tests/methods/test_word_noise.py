@@ -202,6 +202,3 @@ WITHOUT_EFFECT = {
     "probability": ("noise=none", 0.1, 0.9),
     "reading": ("noise=none", "shared", "second"),
 }
-TRAININGS = {
-    "word-noise[noise=delete,pooler=avg_first_last_64,probability=0.5]": ({}, 6),
-}

@@ -80,7 +80,6 @@ def of_papers():
         for stem, table in printed_tables(judged.numbers).items()
     ]
     texts += [latex(table.shown, table.caption, table.stem) for table in summaries(judged)]
-    assert len(texts) > 28
     return texts
 
 
