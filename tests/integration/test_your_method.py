@@ -9,7 +9,6 @@ from collections.abc import Sequence
 import pytest
 
 from bench.results.records import read_scores
-from bench.training.context import RunContext
 from methods.base import Contrastive, Terms, Tokens
 from tests.support.programs import ROOT, SNAKEMAKE, ended
 
@@ -44,15 +43,6 @@ def annotation(kind):
     named = {Tokens: "Tokens", Sequence[Tokens]: "Sequence[Tokens]", Terms: "Terms", None: "None"}
     text = named.get(kind, kind.__name__ if isinstance(kind, type) else str(kind))
     return re.sub(r"\b(?:\w+\.)+", "", text)
-
-
-def test_what_the_context_is_said_to_have_exists():
-    rows = re.findall(r"^\| ([^|]+) \|", section("The context"), re.MULTILINE)
-    names = re.findall(r"`(\w+)`", " ".join(rows))
-    assert names
-    # Attributes that an object has, and no class.
-    missing = {name for name in names if not hasattr(RunContext, name)}
-    assert missing <= {"seed", "shape", "device"}
 
 
 @pytest.mark.slow

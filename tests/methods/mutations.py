@@ -15,25 +15,23 @@ MUTATIONS: dict[str, Mutation] = {
     }),
     **edits("methods.base:info_nce", {
         "cosine_clamped_as_if_distance": (
-            "simcse", "cosine(anchors, positives)", "cosine(anchors, positives).clamp(min=0)"),
+            "cosine(anchors, positives)", "cosine(anchors, positives).clamp(min=0)"),
         "temperature_multiplied": (
-            "simcse", "cosine(anchors, positives) / temperature",
-            "cosine(anchors, positives) * temperature"),
+            "cosine(anchors, positives) / temperature", "cosine(anchors, positives) * temperature"),
         "temperature_a_little_off": (
             "simcse-warm", "cosine(anchors, positives)", "cosine(anchors, positives) / 1.00001"),
         "both_directions": (
-            "simcse", "logits = cosine(anchors, positives) / temperature",
+            "logits = cosine(anchors, positives) / temperature",
             "logits = cosine(anchors, positives) / temperature\n"
             "return (pair_loss(logits) + pair_loss(logits.T)) / 2"),
         "positive_left_out_of_the_denominator": (
-            "simcse", "logits = cosine(anchors, positives) / temperature",
+            "logits = cosine(anchors, positives) / temperature",
             "logits = cosine(anchors, positives) / temperature\n"
             "others = logits.masked_fill(torch.eye(len(logits)).bool(), -torch.inf)\n"
             "return (others.logsumexp(1) - logits.diagonal()).mean()"),
         "computed_in_float32": (
-            "simcse", "cosine(anchors, positives)",
-            "cosine(anchors.float(), positives.float()).double()"),
-    }),
+            "cosine(anchors, positives)", "cosine(anchors.float(), positives.float()).double()"),
+    }, case="simcse"),
     **edits("methods.base:Contrastive.pairs", {
         "positive_of_the_next_sentence": (
             "simcse", "(first, second)", "(first, second.roll(1, 0))"),
@@ -53,15 +51,15 @@ MUTATIONS: dict[str, Mutation] = {
     }),
     **edits("methods.gs_infonce:GSInfoNCE.negatives(self, anchors)", {
         "one_noise_vector_more": (
-            "gs", "round(self.hyper.multiple * step.batch_size)",
+            "round(self.hyper.multiple * step.batch_size)",
             "round(self.hyper.multiple * step.batch_size) + 1"),
-        "noise_counted_from_the_short_batch": ("gs", "step.batch_size", "len(anchors)"),
+        "noise_counted_from_the_short_batch": ("step.batch_size", "len(anchors)"),
         "noise_added_to_the_anchor": (
-            "gs", "(noise * self.hyper.std).to(anchors)",
+            "(noise * self.hyper.std).to(anchors)",
             "anchors.unsqueeze(1) + (noise * self.hyper.std).to(anchors)"),
-        "noise_of_another_shape": ("gs", "noise * self.hyper.std", "noise.sign() * self.hyper.std"),
-        "noise_opposed": ("gs", "noise * self.hyper.std", "-noise * self.hyper.std"),
-    }),
+        "noise_of_another_shape": ("noise * self.hyper.std", "noise.sign() * self.hyper.std"),
+        "noise_opposed": ("noise * self.hyper.std", "-noise * self.hyper.std"),
+    }, case="gs"),
     **edits("methods.base:Step.generator", {
         "noise_of_the_next_step": ("gs", "self.index", "self.index + 1"),
         "noise_equal_at_each_step": ("gs", "self.index", "0"),
@@ -103,15 +101,13 @@ MUTATIONS: dict[str, Mutation] = {
     # IS-CSE: memory and retrieval
     **edits("methods.is_cse:ISCSE._smooth(self, unit)", {
         "one_neighbour_more": (
-            "is-cse-official", "self.hyper.neighbours + skipped",
-            "self.hyper.neighbours + skipped + 1"),
-        "batch_enters_after_retrieval": ("is-cse-official", "rows.T", "rows[:-len(unit)].T"),
+            "self.hyper.neighbours + skipped", "self.hyper.neighbours + skipped + 1"),
+        "batch_enters_after_retrieval": ("rows.T", "rows[:-len(unit)].T"),
         "batch_enters_before_retrieval": (
             "is-cse-paper", "similarities = unit.detach() @ rows.T",
             "rows = torch.cat([rows, unit.detach()])[-self.hyper.buffer:]\n"
             "similarities = unit.detach() @ rows.T"),
         "best_match_kept": (
-            "is-cse-official",
             "similarities.topk(self.hyper.neighbours + skipped, dim=1).indices[:, skipped:]",
             "similarities.topk(self.hyper.neighbours + skipped, dim=1).indices[:, :-1]"),
         "best_match_discarded": (
@@ -121,9 +117,8 @@ MUTATIONS: dict[str, Mutation] = {
         "farthest_in_place_of_nearest": (
             "is-cse-paper", "similarities.topk", "(-similarities).topk"),
         "nearest_of_the_first_sentence_for_all": (
-            "is-cse-official", "similarities.topk",
-            "similarities[:1].expand_as(similarities).topk"),
-    }),
+            "similarities.topk", "similarities[:1].expand_as(similarities).topk"),
+    }, case="is-cse-official"),
     **edits("methods.is_cse:ISCSE._remembered", {
         "starts_before_the_memory_is_full": (
             "is-cse-official", "self.hyper.buffer if self.hyper.current_first else needed",
@@ -165,18 +160,16 @@ MUTATIONS: dict[str, Mutation] = {
     }),
     **edits("methods.is_cse:ISCSE.alpha", {
         "start_and_end_swapped": (
-            "is-cse-rising", "if start is None:\n    return end",
+            "if start is None:\n    return end",
             "if start is None:\n    return end\nstart, end = (end, start)"),
-        "maximum_in_place_of_minimum": ("is-cse-rising", "min", "max"),
+        "maximum_in_place_of_minimum": ("min", "max"),
         "end_reached_at_the_end": (
-            "is-cse-rising", "math.pi * step.index / step.total",
-            "math.pi * step.index / step.total / 2"),
+            "math.pi * step.index / step.total", "math.pi * step.index / step.total / 2"),
         "linear_in_place_of_cosine": (
-            "is-cse-rising", "math.cos(math.pi * step.index / step.total)",
-            "1 - 2 * step.index / step.total"),
-        "steps_counted_from_one": ("is-cse-rising", "step.index", "step.index + 1"),
+            "math.cos(math.pi * step.index / step.total)", "1 - 2 * step.index / step.total"),
+        "steps_counted_from_one": ("step.index", "step.index + 1"),
         "constant_alpha_a_little_off": ("is-cse-official", "return end", "return end + 0.0001"),
-    }),
+    }, case="is-cse-rising"),
     **edits("methods.base:Contrastive.loss", {
         "smoothing_in_place_of_instance": (
             "is-cse-official", "loss + coefficient * term", "loss + coefficient * (term - loss)"),

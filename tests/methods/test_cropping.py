@@ -50,16 +50,16 @@ def test_crops_are_successive_and_all_are_drawn(unit):
 MUTATIONS: dict[str, Mutation] = {
     **edits("methods.cropping:Cropping.crops", {
         "one crop for both views": (
-            "document", "torch.randperm(len(units) - size + 1, generator=generator)[:2]",
+            "torch.randperm(len(units) - size + 1, generator=generator)[:2]",
             "torch.randperm(len(units) - size + 1, generator=generator)[[0, 0]]"),
         "starts may be alike": (
-            "document", "torch.randperm(len(units) - size + 1, generator=generator)[:2]",
+            "torch.randperm(len(units) - size + 1, generator=generator)[:2]",
             "torch.randint(len(units) - size + 1, (2,), generator=generator)"),
         "the last start never": (
-            "document", "torch.randperm(len(units) - size + 1, generator=generator)",
+            "torch.randperm(len(units) - size + 1, generator=generator)",
             "torch.randperm(len(units) - size, generator=generator)"),
         "the earlier crop always first": (
-            "document", "torch.randperm(len(units) - size + 1, generator=generator)[:2]",
+            "torch.randperm(len(units) - size + 1, generator=generator)[:2]",
             "torch.randperm(len(units) - size + 1, generator=generator)[:2].sort().values"),
         "one start for both views of a sentence": (
             "sentence", "torch.randint(len(units) - size + 1, (2,), generator=generator)",
@@ -68,7 +68,7 @@ MUTATIONS: dict[str, Mutation] = {
             "sentence", "torch.randint(len(units) - size + 1, (2,), generator=generator)",
             "torch.randint(len(units) - size, (2,), generator=generator)"),
         "the share that stays is cut": ("sentence", "1 - self.hyper.cut", "self.hyper.cut"),
-    }),
+    }, case="document"),
 }  # fmt: skip
 
 

@@ -68,19 +68,18 @@ MUTATIONS: dict[str, Mutation] = {
     }),
     **edits("methods.dclr:DCLR.negatives(self, anchors, views, step)", {
         "ascent_downwards": (
-            "paper", "noise.detach() + self.hyper.ascent_size * directions(gradient)",
+            "noise.detach() + self.hyper.ascent_size * directions(gradient)",
             "noise.detach() - self.hyper.ascent_size * directions(gradient)"),
-        "one_step_fewer": (
-            "paper", "range(self.hyper.ascent_steps)", "range(1, self.hyper.ascent_steps)"),
-        "step_of_the_gradients_own_length": ("paper", "directions(gradient)", "gradient"),
+        "one_step_fewer": ("range(self.hyper.ascent_steps)", "range(1, self.hyper.ascent_steps)"),
+        "step_of_the_gradients_own_length": ("directions(gradient)", "gradient"),
         "one_length_for_all_gradients": (
-            "paper", "self.hyper.ascent_size * directions(gradient)",
+            "self.hyper.ascent_size * directions(gradient)",
             "self.hyper.ascent_size * gradient / gradient.norm()"),
-        "another_stream": ("paper", "'dclr-noise'", "'dclr'"),
-        "noise_counted_by_the_batch_at_hand": ("paper", "step.batch_size", "len(anchors)"),
+        "another_stream": ("'dclr-noise'", "'dclr'"),
+        "noise_counted_by_the_batch_at_hand": ("step.batch_size", "len(anchors)"),
         "released_noise_counted_by_the_full_batch": ("released", "len(anchors)", "step.batch_size"),
         "released_noise_counted_by_rounding_up": ("released", "int", "math.ceil"),
-    }),
+    }, case="paper"),
     **edits("methods.dclr:DCLR._ascent_objective(self, anchors, views, noise)", {
         "noise_rises_along_its_uniformity": (
             "released-far", "self.hyper.loss_form == 'softmax'", "True"),

@@ -40,19 +40,18 @@ BY_NAME = by_name(CASES)
 MUTATIONS: dict[str, Mutation] = {
     **edits("methods.esimcse:ESimCSE.negatives", {
         "sign_of_the_queue": (
-            "esimcse", "self.rows[len(self.rows) - self.filled:].to(anchors)",
+            "self.rows[len(self.rows) - self.filled:].to(anchors)",
             "-self.rows[len(self.rows) - self.filled:].to(anchors)"),
-        "one_row_short": (
-            "esimcse", "len(self.rows) - self.filled", "len(self.rows) - self.filled + 1"),
-        "empty_rows_join": ("esimcse", "self.rows[len(self.rows) - self.filled:]", "self.rows"),
+        "one_row_short": ("len(self.rows) - self.filled", "len(self.rows) - self.filled + 1"),
+        "empty_rows_join": ("self.rows[len(self.rows) - self.filled:]", "self.rows"),
         "the_batch_is_its_own_negative": (
-            "esimcse", "[Negatives(self.rows[len(self.rows) - self.filled:].to(anchors))]",
+            "[Negatives(self.rows[len(self.rows) - self.filled:].to(anchors))]",
             "[Negatives(anchors.detach()), Negatives(self.rows[len(self.rows) - "
             "self.filled:].to(anchors))]"),
         "half_weight": (
-            "esimcse", "Negatives(self.rows[len(self.rows) - self.filled:].to(anchors))",
+            "Negatives(self.rows[len(self.rows) - self.filled:].to(anchors))",
             "Negatives(self.rows[len(self.rows) - self.filled:].to(anchors), weight=0.5)"),
-    }),
+    }, case="esimcse"),
     **edits("methods.base:Queued.append", {
         "oldest_rows_stay": (
             "esimcse", "[self.rows.to(vectors), vectors]", "[vectors, self.rows.to(vectors)]"),

@@ -32,32 +32,26 @@ BY_NAME = by_name(CASES)
 
 MUTATIONS: dict[str, Mutation] = {
     **edits("methods.focal_infonce:FocalInfoNCE._modulated", {
-        "m_subtracted": (
-            "focal+gs", "cosines + self.hyper.hardness", "cosines - self.hyper.hardness"),
+        "m_subtracted": ("cosines + self.hyper.hardness", "cosines - self.hyper.hardness"),
         "m_added_to_the_product": (
-            "focal+gs", "cosines * (cosines + self.hyper.hardness)",
-            "cosines * cosines + self.hyper.hardness"),
+            "cosines * (cosines + self.hyper.hardness)", "cosines * cosines + self.hyper.hardness"),
         "factor_without_gradient": (
-            "focal+gs", "cosines + self.hyper.hardness",
-            "(cosines + self.hyper.hardness).detach()"),
+            "cosines + self.hyper.hardness", "(cosines + self.hyper.hardness).detach()"),
         "negatives_clamped": (
-            "focal+gs", "cosines + self.hyper.hardness",
-            "(cosines + self.hyper.hardness).clamp(min=0)"),
-    }),
+            "cosines + self.hyper.hardness", "(cosines + self.hyper.hardness).clamp(min=0)"),
+    }, case="focal+gs"),
     **edits("methods.focal_infonce:FocalInfoNCE.contrast", {
         "positive_as_a_negative": (
-            "focal+gs", "torch.where(on_diagonal(cosines), pair, self._modulated(cosines))",
+            "torch.where(on_diagonal(cosines), pair, self._modulated(cosines))",
             "self._modulated(cosines)"),
         "negatives_as_a_positive": (
-            "focal+gs", "torch.where(on_diagonal(cosines), pair, self._modulated(cosines))",
-            "pair"),
+            "torch.where(on_diagonal(cosines), pair, self._modulated(cosines))", "pair"),
         "temperature_squared": (
-            "focal+gs", "similarities / hyper.temperature",
-            "similarities / hyper.temperature ** 2"),
+            "similarities / hyper.temperature", "similarities / hyper.temperature ** 2"),
         "noise_not_modulated": (
-            "focal+gs", "beside(logits, negatives, anchors, hyper.temperature, self._modulated)",
+            "beside(logits, negatives, anchors, hyper.temperature, self._modulated)",
             "beside(logits, negatives, anchors, hyper.temperature)"),
-    }),
+    }, case="focal+gs"),
 }  # fmt: skip
 
 

@@ -34,24 +34,21 @@ BY_NAME = by_name(CASES)
 MUTATIONS: dict[str, Mutation] = {
     **edits("methods.is_cse:ISCSE._smooth_by_centres(self, unit)", {
         "gamma_of_the_centre": (
-            "kmeans-official", "(1 - self.hyper.gamma) * self.centres[nearest]",
+            "(1 - self.hyper.gamma) * self.centres[nearest]",
             "self.hyper.gamma * self.centres[nearest]"),
-        "centres_drawn_anew_each_step": ("kmeans-official", "not self.centres.any()", "True"),
-        "centres_of_another_draw": ("kmeans-official", "'centres'", "'centre'"),
-        "centres_never_move": (
-            "kmeans-official", "self.centres = cluster(rows, self.centres)", "pass"),
+        "centres_drawn_anew_each_step": ("not self.centres.any()", "True"),
+        "centres_of_another_draw": ("'centres'", "'centre'"),
+        "centres_never_move": ("self.centres = cluster(rows, self.centres)", "pass"),
         "farthest_centre": (
-            "kmeans-official", "(unit.detach() @ self.centres.T).argmax",
-            "(unit.detach() @ self.centres.T).argmin"),
+            "(unit.detach() @ self.centres.T).argmax", "(unit.detach() @ self.centres.T).argmin"),
         "centre_of_the_next_sentence": (
-            "kmeans-official", "self.centres[nearest]", "self.centres[nearest].roll(1, 0)"),
-        "positive_detached": (
-            "kmeans-official", "self.hyper.gamma * unit", "self.hyper.gamma * unit.detach()"),
+            "self.centres[nearest]", "self.centres[nearest].roll(1, 0)"),
+        "positive_detached": ("self.hyper.gamma * unit", "self.hyper.gamma * unit.detach()"),
         "batch_enters_late": (
-            "kmeans-official", "rows = self._remembered(self.hyper.clusters)",
+            "rows = self._remembered(self.hyper.clusters)",
             "rows = self._remembered(self.hyper.clusters)\n"
             "rows = None if rows is None else rows[:-len(unit)]"),
-    }),
+    }, case="kmeans-official"),
     **edits("methods.is_cse:cluster", {
         "one_round_alone": ("kmeans-official", "range(MOST_ROUNDS)", "range(1)"),
         "mean_in_place_of_unit_mean": (

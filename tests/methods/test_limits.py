@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from methods.base import Shape, Step
+from methods.base import Shape, Step, Views
 from methods.focal_infonce import FocalInfoNCE
 from methods.gs_infonce import GSInfoNCE
 from methods.is_cse import ISCSE
@@ -95,6 +95,16 @@ def test_gs_infonce_in_high_dimension_adds_a_constant():
     assert noise.logits(anchors, 0.05).exp().mean().item() == pytest.approx(1.297, abs=0.03)
 
 
+@pytest.mark.parametrize(("n", "fills_at"), [(64, 16), (512, 2)])
+def test_official_is_cse_starts_when_its_memory_of_1024_is_full(n, fills_at):
+    """docs/methods.md#is-cse: from step 16 on with batches of 64, from step 2 on with 512."""
+    method = build((ISCSE, {}), shape=Shape(8, 4))
+    for index in range(fills_at + 1):
+        vectors = torch.randn(n, 8, generator=torch.Generator().manual_seed(index))
+        terms = method.terms(vectors, vectors, 0.05, Step(index, 100, n, 1))
+        assert bool(terms) == (index >= fills_at - 1)
+
+
 def test_attention_of_beta_2_is_nearly_uniform():
     """docs/methods.md#is-cse: of 16 neighbours of cosine 0.5 and itself, itself has 7.4 %."""
     axes, height = torch.eye(32), math.sqrt(0.75)
@@ -113,3 +123,20 @@ def test_sscl_stacks_from_the_last_but_one_layer_down(depth, stack, layers):
     """docs/methods.md#sscl: of 12 layers, 11 and 10; a stack ends at layer 1."""
     shape = Shape(WIDTH, depth)
     assert SSCL(SSCL.clamp_to_backbone(SSCL.Hyper(stack=stack), shape), shape).layers == layers
+
+
+@pytest.mark.parametrize(
+    ("negatives", "sides", "shape"),
+    [
+        ("all", "both", (16, WIDTH)),
+        ("all", "one", (8, WIDTH)),
+        ("own", "both", (8, 2, WIDTH)),
+        ("own", "one", (8, 1, WIDTH)),
+    ],
+)
+def test_sscl_negatives_per_anchor_and_layer(negatives, sides, shape):
+    """docs/methods.md#sscl: 2N in the released code, one in the paper."""
+    vectors = torch.randn(2, 8, WIDTH)
+    method = build((SSCL, {"negatives": negatives, "sides": sides}))
+    groups = method.negatives(vectors[0], Views(vectors, lambda layer: vectors), None)
+    assert [group.vectors.shape for group in groups] == [shape, shape]

@@ -34,12 +34,12 @@ BY_NAME = by_name(CASES)
 
 MUTATIONS: dict[str, Mutation] = {
     **edits("methods.mixcse:MixCSE._mixed", {
-        "shares_exchanged": ("official", "self.hyper.share", "1 - self.hyper.share"),
-        "mixed_at_length_1": ("official", "self.hyper.normalised", "True"),
+        "shares_exchanged": ("self.hyper.share", "1 - self.hyper.share"),
+        "mixed_at_length_1": ("self.hyper.normalised", "True"),
         "not_normalised_in_the_paper": ("paper", "self.hyper.normalised", "False"),
-        "mixed_with_the_sentence_before": ("official", "vectors.roll(-1, 0)", "vectors.roll(1, 0)"),
-        "mixtures_with_gradient": ("official", "vectors = vectors.detach()", "pass"),
-    }),
+        "mixed_with_the_sentence_before": ("vectors.roll(-1, 0)", "vectors.roll(1, 0)"),
+        "mixtures_with_gradient": ("vectors = vectors.detach()", "pass"),
+    }, case="official"),
     **edits("methods.mixcse:MixCSE._group", {
         "removed_in_place_of_zeroed": (
             "official", "self.hyper.larger_share == 'zeroed'", "False"),

@@ -53,15 +53,14 @@ BY_NAME = by_name(CASES)
 MUTATIONS: dict[str, Mutation] = {
     **edits("methods.simcse_plus_plus:SimCSEPlusPlus.negatives(self, anchors)", {
         "negatives_with_dropout": (
-            "simcse++", "(vectors,) = views.quiet[self.name]", "vectors = views.vectors[0]"),
+            "(vectors,) = views.quiet[self.name]", "vectors = views.vectors[0]"),
         "negatives_without_gradient": (
-            "simcse++", "cosine(vectors, vectors)", "cosine(vectors, vectors).detach()"),
+            "cosine(vectors, vectors)", "cosine(vectors, vectors).detach()"),
         "own_cell_not_removed": (
-            "simcse++", "Negatives(cosines=cosine(vectors, vectors), weights=weights)",
+            "Negatives(cosines=cosine(vectors, vectors), weights=weights)",
             "Negatives(cosines=cosine(vectors, vectors))"),
-        "anchors_with_dropout": (
-            "simcse++", "cosine(vectors, vectors)", "cosine(anchors, vectors)"),
-    }),
+        "anchors_with_dropout": ("cosine(vectors, vectors)", "cosine(anchors, vectors)"),
+    }, case="simcse++"),
     **edits("methods.simcse_plus_plus:SimCSEPlusPlus.weights", {
         "positive_factor_forgotten": ("first-alone", "self.hyper.positive_factor", "1"),
         "negatives_of_the_batch_stay": ("simcse++", "factors.diag()", "None"),
@@ -69,24 +68,23 @@ MUTATIONS: dict[str, Mutation] = {
     **edits("methods.simcse_plus_plus:SimCSEPlusPlus.terms(self, anchors)", {
         "second_term_forgotten": (
             "simcse++", "self.hyper.weight == 0 or len(anchors) == 1", "True"),
-        "columns_in_place_of_rows": ("heavy", "first.T @ second", "second.T @ first"),
+        "columns_in_place_of_rows": ("first.T @ second", "second.T @ first"),
         "variance_divided_by_one_less": (
-            "heavy", "F.batch_norm(anchors, None, None, training=True)",
+            "F.batch_norm(anchors, None, None, training=True)",
             "(anchors - anchors.mean(0)) / (anchors.var(0) + 1e-5).sqrt()"),
         "not_centred": (
-            "heavy", "F.batch_norm(anchors, None, None, training=True)",
+            "F.batch_norm(anchors, None, None, training=True)",
             "anchors / anchors.std(0, correction=0)"),
-        "summed_over_the_batch": ("heavy", "first.T @ second / len(anchors)", "first.T @ second"),
+        "summed_over_the_batch": ("first.T @ second / len(anchors)", "first.T @ second"),
         "temperature_multiplied": (
-            "heavy", "first.T @ second / len(anchors) / self.hyper.feature_temperature",
+            "first.T @ second / len(anchors) / self.hyper.feature_temperature",
             "first.T @ second / len(anchors) * self.hyper.feature_temperature"),
         "statistics_without_gradient": (
-            "heavy", "F.batch_norm(anchors, None, None, training=True)",
+            "F.batch_norm(anchors, None, None, training=True)",
             "(anchors - anchors.mean(0).detach()) / (anchors.var(0, correction=0) + "
             "1e-5).sqrt().detach()"),
-        "rows_of_one_view_alone": (
-            "heavy", "F.batch_norm(anchors, None, None, training=True)", "anchors"),
-    }),
+        "rows_of_one_view_alone": ("F.batch_norm(anchors, None, None, training=True)", "anchors"),
+    }, case="heavy"),
 }  # fmt: skip
 
 

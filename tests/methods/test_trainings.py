@@ -11,10 +11,8 @@ SHORT = {"epochs": 1, "select_on": "STS-B", "precision": "float32"}
     ("text", "plain", "recipe"),
     [
         ("dclr[noise_times=0,phi=1.5]@paper", "simcse", SHORT),
-        ("simcse+dclr[noise_times=0,phi=1.5]@paper", "simcse", SHORT),
         ("esimcse[queue=0,rate=0]", "simcse", {}),
         ("rankcse[beta=0,gamma=0]", "simcse@paper", {}),
-        ("simcse+rankcse[beta=0,gamma=0]@paper", "simcse@paper", {}),
     ],
 )
 def test_switched_off_it_is_simcse_bit_for_bit(text, plain, recipe, train_tiny):

@@ -28,19 +28,19 @@ def each(table: Mapping[str, Mutation]) -> Callable[[Any], Any]:
     return lambda test: pytest.mark.nightly(every(test))
 
 
-def edits(place: str, mistakes: dict[str, tuple[str, ...]]) -> dict[str, Mutation]:
+def edits(place: str, mistakes: dict[str, tuple[str, ...]], case: str = "") -> dict[str, Mutation]:
     """Return mutations of a function, "module:qualified name".
 
-    A mistake is what stands there once, and what is put in its place, after the name of its case if
-    it has one: expressions or statements. A name that the module does not define is any one local
-    variable of the function. After its qualified name the function may have its first parameters in
-    parentheses, for mistakes that replace by one of them.
+    A mistake is what stands there once, and what is put in its place, after the name of a case if
+    it has its own: expressions or statements. A name that the module does not define is any one
+    local variable of the function. After its qualified name the function may have its first
+    parameters in parentheses, for mistakes that replace by one of them.
     """
 
-    def mutation(old: str, new: str, case: str = "") -> Mutation:
-        return Mutation(case, lambda patch: _apply(place, old, new, patch))
+    def mutation(old: str, new: str, own_case: str = case) -> Mutation:
+        return Mutation(own_case, lambda patch: _apply(place, old, new, patch))
 
-    return {name: mutation(old, new, *case) for name, (*case, old, new) in mistakes.items()}
+    return {name: mutation(old, new, *own) for name, (*own, old, new) in mistakes.items()}
 
 
 def _apply(place: str, old: str, new: str, patch: pytest.MonkeyPatch) -> None:
@@ -64,8 +64,8 @@ def _replace(
     own_parameters = [arg.arg for arg in function.args.args[: len(parameters)]]
     wanted, names = _numbered(pattern, free, parameters)
     found = []
-    for node, field, part in _places(function, len(pattern)):
-        text, own_names = _numbered(_at(node, field, part), local, own_parameters)
+    for node, field, part, nodes in _places(function, len(pattern)):
+        text, own_names = _numbered(nodes, local, own_parameters)
         if text == wanted:
             found.append((node, field, part, dict(zip(names, own_names, strict=True))))
     assert len(found) == 1, f"{old!r} stands {len(found)} times in {function.name}"
@@ -89,20 +89,16 @@ def _parsed(*texts: str) -> list[list[Any]]:
         return [ast.parse(text).body for text in texts]
 
 
-def _places(function: ast.AST, count: int) -> Iterator[tuple[ast.AST, str, slice | None]]:
-    """Where a number of nodes can stand: a field of a node, or a part of a list in it."""
+def _places(function: ast.AST, count: int) -> Iterator[tuple[ast.AST, str, slice | None, list]]:
+    """Where a number of nodes stand: the field of a node, the part of it if it is a list, nodes."""
     for node in ast.walk(function):
         for field, value in ast.iter_fields(node):
             if isinstance(value, list):
                 for start in range(len(value)):
-                    yield node, field, slice(start, start + count)
+                    part = slice(start, start + count)
+                    yield node, field, part, value[part]
             elif isinstance(value, ast.expr):
-                yield node, field, None
-
-
-def _at(node: ast.AST, field: str, part: slice | None) -> list[Any]:
-    value = getattr(node, field)
-    return [value] if part is None else value[part]
+                yield node, field, None, [value]
 
 
 def _numbered(nodes: list[Any], local: set[str], first: Sequence[str]) -> tuple[str, list[str]]:
