@@ -67,8 +67,6 @@ MISTAKES: dict[str, Mutation] = {
         "mean_over_padding": (
             "pooled", "(states * weights).sum(1) / weights.sum(1)",
             "torch.where(weights.bool(), states, states[:, :1]).mean(1)"),
-        "first_token_for_the_mean": (
-            "pooled", "(states * weights).sum(1) / weights.sum(1)", "states[:, 0]"),
     }),
     "layer_before_the_last": entry(
         "pooled", POOLER_FUNCTIONS, "avg",

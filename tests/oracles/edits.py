@@ -24,7 +24,7 @@ class Mutation(NamedTuple):
 
 def each(table: Mapping[str, Mutation]) -> Callable[[Any], Any]:
     """Make a test one test per mutation of a table, for `make test-nightly`."""
-    every = pytest.mark.parametrize("mutation", table.values(), ids=[*table])
+    every = pytest.mark.parametrize("mutation", table.values(), ids=table)
     return lambda test: pytest.mark.nightly(every(test))
 
 
