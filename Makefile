@@ -24,16 +24,16 @@ EXPORT := $(BIN)/uv export --quiet --locked --no-hashes --no-annotate --no-heade
 NO_CUDA := grep -vE '^(cuda|nvidia|triton)'
 # One worker per core with one thread each: threads that share a core wait for each other.
 WORKERS := -n $(CORES) --dist worksteal --benchmark-disable -q
-FAST_TESTS := -m "not slow and not reported" $(WORKERS)
-test test-lowest test-slow: export OMP_NUM_THREADS := 1
+FAST_TESTS := -m "not slow and not nightly and not reported" $(WORKERS)
+test test-lowest test-slow test-nightly: export OMP_NUM_THREADS := 1
 # What is compared with numbers of the CPU computes on it, also where there is a GPU.
-smoke all-methods world-numbers portable portable-quick kill-test test test-lowest test-slow: export CUDA_VISIBLE_DEVICES :=
+smoke all-methods world-numbers portable portable-quick kill-test test test-lowest test-slow test-nightly: export CUDA_VISIBLE_DEVICES :=
 # Python caches the bytecode of imported modules in __pycache__. Without it each of many short processes takes twice as long to start.
 export PYTHONDONTWRITEBYTECODE :=
 # Those of docs/portability.md under which the world's numbers are measured.
 ARITHMETICS := plain oldest torch-avx2 mkl-compatible two-threads
 
-.PHONY: help smoke all-methods test test-lowest test-pythons test-slow reported check bench world-inputs world-numbers portable portable-quick test-gpu kill-test slurm wiki-mini extras lock image world-data toy-backbones documents clean
+.PHONY: help smoke all-methods test test-lowest test-pythons test-slow test-nightly reported check bench world-inputs world-numbers portable portable-quick test-gpu kill-test slurm wiki-mini extras lock image world-data toy-backbones documents clean
 
 help:
 	@echo "make smoke        the whole workflow on the embedded world, in three minutes, without network or GPU"
@@ -42,6 +42,7 @@ help:
 	@echo "make test-lowest  the same with the lowest versions that pyproject.toml allows"
 	@echo "make test-pythons the same with each installed Python of PYTHONS ($(PYTHONS)), each in its own environment"
 	@echo "make test-slow    tests with real data (BENCH_DATA, BENCH_MODELS), many processes"
+	@echo "make test-nightly  mutations of the sources that tests must notice, fuzzing and long simulations"
 	@echo "make reported     one test per printed cell, against results/paper (or SENTBENCH_RESULTS)"
 	@echo "make check        ruff, snakefmt, mypy, who may import what, and the size of each package"
 	@echo "make bench        benchmarks"
@@ -101,7 +102,10 @@ test-pythons:
 	    else echo "$$python is not here"; fi; done
 
 test-slow: $(READY)
-	$(BIN)/python -m pytest -m slow $(WORKERS)
+	$(BIN)/python -m pytest -m "slow and not nightly" $(WORKERS)
+
+test-nightly: $(READY)
+	$(BIN)/python -m pytest -m "nightly or hypothesis" --hypothesis-profile nightly $(WORKERS)
 
 reported: $(READY)
 	$(BIN)/python -m pytest -m reported -rs -q

@@ -18,7 +18,9 @@ from hypothesis import settings
 from tests.skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401 - hooks
 
 # No deadline: a busy machine is no failure. The same examples each time: red is red for everybody.
-settings.register_profile("sentbench", deadline=None, derandomize=True)
+settings.register_profile("sentbench", deadline=None, derandomize=True, max_examples=50)
+# `make test-nightly` looks for examples that nobody has seen.
+settings.register_profile("nightly", deadline=None, max_examples=1000, print_blob=True)
 settings.load_profile("sentbench")
 # Searching for garbage in what is imported and collected, which stays, is a quarter of collection.
 gc.disable()

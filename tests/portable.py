@@ -90,8 +90,8 @@ def run_tests(name: str, folder: Path, chosen: Sequence[str] = ()) -> dict[str, 
     """Run the fast tests: how many passed, and which failed."""
     folder.mkdir(parents=True, exist_ok=True)
     report = folder / "tests.xml"
-    words = ["-m", "not slow and not reported", "-n", str(CORES), "--dist", "worksteal"]
-    words += ["--benchmark-disable", "-q", f"--junitxml={report}"]
+    words = ["-m", "not slow and not nightly and not reported", "-n", str(CORES)]
+    words += ["--dist", "worksteal", "--benchmark-disable", "-q", f"--junitxml={report}"]
     with open(folder / "tests.log", "w") as log:
         command = [sys.executable, "-m", "pytest", *words, *chosen]
         subprocess.run(command, cwd=ROOT, env=environment(name), stdout=log, stderr=log)

@@ -8,7 +8,6 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -18,10 +17,9 @@ from bench.results.records import read_scores
 from bench.utils.interrupts import Stopped
 from bench.utils.version import __version__
 from methods.simcse import SimCSE
-from tests.support.programs import ended
+from tests.support.programs import ROOT, ended
 from tests.support.tiny_suite import job_words
 
-ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "bench"]
 
 

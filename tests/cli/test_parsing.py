@@ -10,8 +10,8 @@ import pytest
 from bench.cli import main
 from bench.cli.program import commands
 from bench.utils.version import __version__
+from tests.support.programs import ROOT
 
-ROOT = Path(__file__).parents[2]
 RUN = ["--run", "simcse", "--backbone", "b", "--corpus", "c", "--data", "d", "--suite", "s"]
 EVALUATE = ["evaluate", "model", "--out", "o"]
 
@@ -39,18 +39,6 @@ def test_a_list_takes_words_up_to_the_next_option_and_an_option_one(words, name,
 def test_the_version(capsys):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"{__version__}\n"
-
-
-def test_every_command_and_parameter_has_help(capsys):
-    assert main([]) == 2
-    bare = capsys.readouterr()
-    assert main(["--help"]) == 0
-    assert capsys.readouterr().out == bare.err
-    for name, command in commands().commands.items():
-        assert f"\n  {name} " in bare.err
-        assert main([name, "-h"]) == 0
-        assert capsys.readouterr().out.startswith(f"Usage: python -m bench {name} [OPTIONS]")
-        assert all(getattr(parameter, "help", None) for parameter in command.params), name
 
 
 @pytest.mark.parametrize("words", [["--version"], ["--help"], ["job"]])

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from bench.cli import main
+from tests.support.programs import ROOT
 
-ROOT = Path(__file__).parents[2]
 TOY = str(ROOT / "bench/world/backbones/toy-bert")
 CONFIG = {"suite": "mine", "data": "world", "corpus": "world", "tasks": ["sts"], "seeds": [1, 2]}
 CONFIG |= {"backbones": {"toy-bert": None}, "methods": ["simcse"]}

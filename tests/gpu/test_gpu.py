@@ -25,9 +25,9 @@ from tests.oracles.padded_attention import attend_padded
 from tests.support.at_once import train_at_once
 from tests.support.gpu_path import take_gpu_path
 from tests.support.kinds import KINDS, distilbert, documents, headed_bert, run_of_kind
+from tests.support.outcomes import log_of
 from tests.support.tiny_suite import tiny_run
 from tests.training import test_context
-from tests.training.test_loop import log_of
 
 HERE = torch.cuda.is_available()
 DEVICE = "cuda" if HERE else "cpu"

@@ -1,65 +1,12 @@
-"""The repository as other tools read it: installers, make, the workflow catalogue."""
+"""The repository as other tools read it: make and the workflow catalogue."""
 
 import json
 import re
 import sys
-import tomllib
 
 import pytest
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
-from packaging.version import Version
 
 from tests.support.programs import ROOT, ended
-
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-MAKEFILE = (ROOT / "Makefile").read_text()
-LOCKS = "requirements.lock", "requirements-extras.lock"
-GROUPS = PROJECT["project"]["optional-dependencies"] | PROJECT["dependency-groups"]
-CUDA = ("cuda-", "nvidia-", "triton")
-
-
-def pins(lock):
-    lines = [Requirement(line) for line in (ROOT / lock).read_text().splitlines()]
-    return {canonicalize_name(line.name): line for line in lines}
-
-
-def locked(lock):
-    """The versions of a lock, each of which is exact."""
-    exact = re.compile(r"==([\w.]+)")
-    found = pins(lock).items()
-    return {name: Version(exact.fullmatch(str(pin.specifier))[1]) for name, pin in found}
-
-
-# --- versions
-
-
-@pytest.mark.parametrize(("lock", "groups"), [(LOCKS[0], ["dev"]), (LOCKS[1], list(GROUPS))])
-def test_a_lock_is_not_below_the_lowest_versions(lock, groups):
-    lines = sum((GROUPS[group] for group in groups), PROJECT["project"]["dependencies"])
-    for requirement in map(Requirement, lines):
-        # A lowest version, and nothing that forbids; of torch, only what was tested.
-        upper = ["<"] if requirement.name == "torch" else []
-        operators = sorted(bound.operator for bound in requirement.specifier)
-        assert operators == [*upper, ">="], requirement
-        version = locked(lock)[canonicalize_name(requirement.name)]
-        assert version in requirement.specifier, requirement
-
-
-def test_pip_uv_and_make_install_the_same_versions():
-    """From the index that everybody has; without those of CUDA."""
-    assert pins(LOCKS[0]).items() <= pins(LOCKS[1]).items()
-    for lock in LOCKS:
-        assert len(pins(lock)) == len((ROOT / lock).read_text().splitlines())
-        assert not any(name.startswith(CUDA) for name in pins(lock))
-    lock = tomllib.loads((ROOT / "uv.lock").read_text())
-    packages = [package for package in lock["package"] if package["name"] != "sentbench"]
-    found = {p["name"]: Version(p["version"]) for p in packages if not p["name"].startswith(CUDA)}
-    assert found == locked(LOCKS[1])
-    assert {package["source"]["registry"] for package in packages} == {"https://pypi.org/simple"}
-    (torch,) = re.findall(r"torch==(\S+)", MAKEFILE)
-    assert PROJECT["tool"]["uv"]["constraint-dependencies"] == [f"torch=={torch}"]
-    assert Version(torch) == locked(LOCKS[0])["torch"]
 
 
 def test_make_smoke_uses_no_gpu():

@@ -24,8 +24,8 @@ from bench.runs import config as configurations
 from bench.runs.plan import plan_command
 from bench.utils.files import sha256_file
 from tests.judge.test_next_seeds import CONFIG, suite_of
+from tests.support.programs import ROOT
 
-ROOT = Path(__file__).parents[2]
 DOCUMENTS = [
     ROOT / name
     for name in (
@@ -48,9 +48,8 @@ PLACES |= {"my-profile": "profiles/slurm", "X": "examples/suite.yaml"}
 # Programs that are not the project's; their commands are not tried.
 OTHERS = {
     "cd", "cp", "echo", "export", "grep", "jupyter", "mteb", "nvidia-cuda-mps-control", "pgrep",
-    "pip", "pkill", "pre-commit", "source",
+    "pip", "pkill", "pre-commit", "source", "tail",
 }  # fmt: skip
-OTHERS |= {"tail"}
 # Commands that are parsed and not run, and why. Of the others, those on a suite of the tutorial are
 # run by test_your_method.py.
 PARSED = {

@@ -13,8 +13,8 @@ import pytest
 
 from bench.runs.config import plan, validate
 from tests.support.kills import ROOT, Trainings
+from tests.support.outcomes import left
 from tests.support.tiny_suite import SMALL, tiny_configuration
-from tests.training.test_checkpoint import left
 
 pytestmark = pytest.mark.slow
 

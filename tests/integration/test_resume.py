@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+from bench.training.loop import train
 from bench.utils.files import read_json
 from tests.support.at_once import train_at_once
 from tests.support.kills import PHASES, ROOT, Trainings
+from tests.support.outcomes import assert_left, left, outcome_of
 from tests.support.programs import SNAKEMAKE
 from tests.support.tiny_suite import SMALL, tiny_configuration, tiny_run, training_words
-from tests.training.test_checkpoint import assert_left, fit, left
-from tests.training.test_loop import outcome_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("global_state")]
 
@@ -201,5 +201,5 @@ def test_a_killed_worker_is_retried_and_goes_on(make, tiny_bert, tiny_data, tiny
     assert list(dict.fromkeys(re.findall(r"--attempt (\d)", said))) == ["1", "2"]
     log = (tmp_path / "results" / "tiny" / "logs" / "train" / f"{run.id}.log").read_text()
     assert f"{run.id} resumes after step " in log
-    fit(run, tmp_path / "whole")
+    train(run, tmp_path / "suite", tmp_path / "whole")
     assert left(folder) == left(tmp_path / "whole")

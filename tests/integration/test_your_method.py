@@ -8,9 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from bench.registry.methods import method_classes
 from bench.results.records import read_scores
-from bench.training.context import RunContext
 from methods.base import Contrastive, Terms, Tokens
 from tests.support.programs import ROOT, SNAKEMAKE, ended
 
@@ -47,27 +45,6 @@ def annotation(kind):
     return re.sub(r"\b(?:\w+\.)+", "", text)
 
 
-def test_no_slot_is_left_out():
-    """Methods of the suite override slots, and what is used within the classes."""
-    overridden = {
-        name
-        for cls in method_classes().values()
-        for name in vars(cls)
-        if callable(getattr(cls, name)) and hasattr(Contrastive, name) and name[0] != "_"
-    }
-    inside = {"Hyper", "joins", "loss", "get_extra_state", "set_extra_state", "rows", "append"}
-    assert overridden - inside <= {name for name, *_ in SLOTS}
-
-
-def test_what_the_context_is_said_to_have_exists():
-    rows = re.findall(r"^\| ([^|]+) \|", section("The context"), re.MULTILINE)
-    names = re.findall(r"`(\w+)`", " ".join(rows))
-    assert len(names) > 10
-    # Attributes that an object has, and no class.
-    missing = {name for name in names if not hasattr(RunContext, name)}
-    assert missing <= {"seed", "shape", "device"}
-
-
 @pytest.mark.slow
 def test_the_tutorial_does_what_it_says(tmp_path):
     for name, content in FILES.items():
@@ -79,7 +56,6 @@ def test_the_tutorial_does_what_it_says(tmp_path):
         (programs / name).write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
         (programs / name).chmod(0o755)
     path = f"{programs}:{os.environ['PATH']}"
-    assert len(CONSOLE) == 5
     before = ""
     for block in CONSOLE:
         commands = [line.removeprefix("$ ") for line in block.splitlines() if line.startswith("$ ")]

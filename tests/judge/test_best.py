@@ -146,7 +146,7 @@ def test_what_is_two_standard_deviations_lower_is_seldom_marked():
     assert rule.marked("normal, half shared", 5, 10, 2000, place=1, gap=2) < 0.01
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_document_has_these_rates():
     text = rule.DOCUMENT.read_text(encoding="utf-8")
     assert text == rule.replace_tables(text, rule.tables(rule.COUNT))

@@ -229,11 +229,12 @@ def quick(monkeypatch):
     monkeypatch.setattr(items, "RESAMPLING_SEED", items.RESAMPLING_SEED)
 
 
+@pytest.mark.nightly
 def test_the_interval_covers_the_true_difference(quick):
     assert covered((400,), STRENGTHS[1], 100) > stats.binom.ppf(0.001, 100, 0.94) / 100
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("label", "sizes", "draws"),
     [

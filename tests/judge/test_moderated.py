@@ -204,7 +204,7 @@ def test_false_verdicts_of_suites_stay_below_five_percent(kind):
         assert decided > (0.75 if kind == "lognormal 1" else 0.9)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(("n", "low", "high"), [(3, 0.91, 0.93), (8, 0.94, 0.95)])
 def test_documented_coverage_where_nine_tenths_of_the_variance_are_the_baselines(n, low, high):
     """An interval holds 0, the true difference, where p is 0.05 or more."""
@@ -232,7 +232,7 @@ def followed(planned, moderate, source, count):
     return rejected[planned].mean(), np.logical_or.reduce([*rejected.values()]).mean()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("planned", [3, 8])
 @pytest.mark.parametrize(
     ("moderate", "kind", "most"),
@@ -247,7 +247,7 @@ def test_looks_at_a_suite_of_equal_methods_add_at_most_one_percent(planned, mode
 KINDS = ("public", *VARIANCES)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("n", [3, 5, 10, 20])
 @pytest.mark.parametrize(("place", "methods"), [(0, 27), (1, 15)])
 def test_documented_rates(place, methods, n):

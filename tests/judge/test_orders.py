@@ -89,7 +89,7 @@ def test_the_drawn_means_vary_as_a_mean_does(scores):
     assert drawn.var() == pytest.approx(np.var(scores, ddof=1) / len(scores), rel=0.1)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("share", [covered, below_expected])
 def test_documented_rates(share):
     row = " | ".join(f"{100 * share(4, 1.0, n):.1f}".ljust(7) for n in SEEDS)

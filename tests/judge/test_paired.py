@@ -207,7 +207,7 @@ def followed(planned, comparisons):
     return once / comparisons, often / comparisons
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("planned", [3, 8])
 def test_looks_at_two_equal_methods_add_at_most_one_percent(planned):
     once, often = followed(planned, 4000)
@@ -270,7 +270,7 @@ def found_gains(n, gain, correlation, comparisons):
 
 
 @pytest.mark.parametrize("source", ["public", "shared"])
-@pytest.mark.parametrize("n", [3, 10])
+@pytest.mark.parametrize("n", [3, pytest.param(10, marks=pytest.mark.nightly)])
 def test_false_verdicts_stay_below_five_percent_a_family(n, source):
     comparisons = 200
     most = stats.binom.ppf(0.999, comparisons, 0.05)
@@ -281,7 +281,7 @@ SOURCES = ("public", "shared", "fixed")
 GAINS = tuple((correlation, gain) for correlation in (0.0, 0.5, 0.9) for gain in (0.5, 1.0, 2.0))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("n", [3, 5, 10, 20])
 def test_documented_rates(n):
     """False verdicts among tasks and among averages, by source of the draws; then how often gains

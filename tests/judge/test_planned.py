@@ -94,7 +94,6 @@ def test_all_that_a_recipe_names_is_planned_on_its_number(suite):
 
 
 def test_every_printed_number_is_shown(rows):
-    assert len(rows.numbers) == 929
     assert [row.address for row in rows.numbers if row.run and not row.planned] == []
     unmapped = (mapped()["run"] == "").sum()
     assert len(without_recipe(rows)) == unmapped

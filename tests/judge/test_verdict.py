@@ -255,7 +255,7 @@ def test_followed_is_the_rule_after_each_seed(planned):
 
 
 @pytest.mark.parametrize("normal", [False, True])
-@pytest.mark.parametrize("planned", [3, 8])
+@pytest.mark.parametrize("planned", [3, pytest.param(8, marks=pytest.mark.nightly)])
 def test_a_followed_suite_accuses_falsely_in_at_most_five_percent_of_papers(planned, normal):
     assert rule.false_accusations_of_followed(planned, papers=PAPERS, normal=normal) <= 0.05
 
@@ -298,7 +298,7 @@ def test_an_interval_wider_than_the_tolerance_tells_the_seeds_that_confirm():
         assert found.seeds >= 38
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_document_has_these_rates():
     text = rule.DOCUMENT.read_text(encoding="utf-8")
     assert text == rule.replace_tables(text, rule.tables(rule.PAPERS))

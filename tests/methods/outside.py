@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 from torch import Tensor
 
@@ -22,13 +21,12 @@ BERT, LARGE = "bert-base-uncased", "bert-large-uncased"
 ROBERTA, ROBERTA_LARGE = "roberta-base", "roberta-large"
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
 Loss = Callable[[Sequence[Tensor]], Tensor]
-Patch = pytest.MonkeyPatch
 Train = Callable[..., Path]  # the fixture train_tiny
 
 
 def of_methods(constant: str) -> Iterator[tuple[str, Any]]:
     """Each method's name, and what its test file, `test_<method>.py`, says under a name: VALUES,
-    OUT_OF_LIMITS, WITHOUT_EFFECT or TRAININGS."""
+    OUT_OF_LIMITS or WITHOUT_EFFECT."""
     for name, cls in method_classes().items():
         module = cls.__module__.removeprefix("methods.")
         tests = importlib.import_module(f"tests.methods.test_{module}")
@@ -115,24 +113,6 @@ class Runs:
 
 def step(index: int, rows: Sequence[int]) -> Step:
     return Step(index, 10, len(rows), 1, rows)
-
-
-def some_steps(
-    method: Any, context: RunContext, modules: torch.nn.Module, indices: Sequence[int]
-) -> list[float]:
-    """Losses of a few steps of plain gradient descent."""
-    losses = []
-    for index in indices:
-        torch.manual_seed(index)
-        loss = method.step_loss(context, step(index, [3 * index, 3 * index + 1, 3 * index + 2]))
-        modules.zero_grad()
-        loss.backward()
-        with torch.no_grad():
-            for weight in modules.parameters():
-                if weight.grad is not None:
-                    weight -= 0.01 * weight.grad
-        losses.append(loss.item())
-    return losses
 
 
 def stored(encoder: Any, folder: Path, texts: Sequence[str]) -> Any:

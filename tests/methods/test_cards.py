@@ -15,9 +15,9 @@ from tests.methods.cases import DTYPES, WIDTH, batch, floor_of, tolerance, unit_
 from tests.methods.outside import ROBERTA, ROBERTA_LARGE, run_of
 from tests.oracles import cards as oracle
 from tests.oracles.cards import BATCHES, SEED, SENTENCES
-from tests.oracles.edits import Mutation, edits, hyper
+from tests.oracles.edits import Mutation, each, edits
 from tests.oracles.methods import named_generator
-from tests.training.test_loop import assert_same_training
+from tests.support.outcomes import assert_same_training
 
 SHAPE = Shape(WIDTH, 4)
 
@@ -74,10 +74,9 @@ def leaves_of(kind, index):
     return [first, second, third]
 
 
-def disagreement(kind, dtype, count=3, t=0.05, spoil=lambda method: None):
+def disagreement(kind, dtype, count=3, t=0.05):
     """The largest difference of loss or gradient over all batches."""
     method, tools = compose([own(count, t)], SHAPE), Tools()
-    spoil(method)
     method.begin(tools)
     return max(
         outside.disagreement(
@@ -101,41 +100,63 @@ def test_equals_oracle(kind, count, t, dtype):
     assert disagreement(kind, dtype, count, t) < tolerance(kind, dtype)
 
 
-cards, contract = edits("methods.cards"), edits("methods.base")
-
 MUTATIONS: dict[str, Mutation] = {
-    "no mask": cards("weights=(numbers.unsqueeze(1) != retrieved).to(anchors)", ""),
-    "mask turned round": cards("numbers.unsqueeze(1) != retrieved)",
-                               "numbers != retrieved.unsqueeze(1))"),
-    "mask inverted": cards("(1) != retrieved", "(1) == retrieved"),
-    "mask halves": cards(".to(anchors))]", ".to(anchors) / 2 + 0.5)]"),
-    "mask of the row in place of the sentence": cards(
-        "torch.tensor(step.take(self._numbers))", "torch.tensor(step.rows)"),
-    "the own anchor's only": cards(
-        "vectors, weights=(numbers.unsqueeze(1) != retrieved).to(anchors)", "vectors.unsqueeze(1)"),
-    "weight 2": cards("Negatives(vectors,", "Negatives(vectors, weight=2.0,"),
-    "sign": cards("Negatives(vectors,", "Negatives(-vectors,"),
-    "detached": cards("Negatives(vectors,", "Negatives(vectors.detach(),"),
-    "another anchor's": cards("Negatives(vectors,", "Negatives(vectors.roll(1, 0),"),
-    "twice": cards("return [Negatives(", "return 2 * [Negatives("),
-    "left out": cards("(vectors,) = views", "return []; (vectors,) = views"),
-    "drawn with another seed": contract("stream(self.seed, name,", "stream(1, name,"),
-    "temperature": hyper(temperature=0.0500001),
-    "fewer to draw from": hyper(neighbours=2),
-    "table turned": cards("_numbers), ranks]", "_numbers), -1 - ranks]"),
-    "table one row off": cards("[step.take(self._numbers), ranks]",
-                               "[np.array(step.take(self._numbers)) - 1, ranks]"),
-    "equal sentences apart": cards("[numbers[text] for text in sentences]",
-                                   "list(range(len(sentences)))"),
+    **edits("methods.cards:CARDS.negatives", {
+        "no mask": (
+            "Negatives(vectors, weights=(numbers.unsqueeze(1) != retrieved).to(anchors))",
+            "Negatives(vectors)"),
+        "mask turned round": (
+            "numbers.unsqueeze(1) != retrieved", "numbers != retrieved.unsqueeze(1)"),
+        "mask inverted": ("numbers.unsqueeze(1) != retrieved", "numbers.unsqueeze(1) == retrieved"),
+        "mask halves": (
+            "(numbers.unsqueeze(1) != retrieved).to(anchors)",
+            "(numbers.unsqueeze(1) != retrieved).to(anchors) / 2 + 0.5"),
+        "mask of the row in place of the sentence": ("step.take(self._numbers)", "step.rows"),
+        "the own anchor's only": (
+            "Negatives(vectors, weights=(numbers.unsqueeze(1) != retrieved).to(anchors))",
+            "Negatives(vectors.unsqueeze(1))"),
+        "weight 2": (
+            "Negatives(vectors, weights=(numbers.unsqueeze(1) != retrieved).to(anchors))",
+            "Negatives(vectors, weight=2.0, weights=(numbers.unsqueeze(1) != "
+            "retrieved).to(anchors))"),
+        "sign": (
+            "Negatives(vectors, weights=(numbers.unsqueeze(1) != retrieved).to(anchors))",
+            "Negatives(-vectors, weights=(numbers.unsqueeze(1) != retrieved).to(anchors))"),
+        "detached": (
+            "Negatives(vectors, weights=(numbers.unsqueeze(1) != retrieved).to(anchors))",
+            "Negatives(vectors.detach(), weights=(numbers.unsqueeze(1) != "
+            "retrieved).to(anchors))"),
+        "another anchor's": (
+            "Negatives(vectors, weights=(numbers.unsqueeze(1) != retrieved).to(anchors))",
+            "Negatives(vectors.roll(1, 0), weights=(numbers.unsqueeze(1) != "
+            "retrieved).to(anchors))"),
+        "twice": (
+            "[Negatives(vectors, weights=(numbers.unsqueeze(1) != retrieved).to(anchors))]",
+            "2 * [Negatives(vectors, weights=(numbers.unsqueeze(1) != retrieved).to(anchors))]"),
+        "left out": ("self.hyper.neighbours == 0", "True"),
+    }),
+    **edits("methods.base:Step.generator", {
+        "drawn with another seed": ("self.seed", "1"),
+    }),
+    **edits("methods.cards:CARDS._retrieved", {
+        "table turned": (
+            "(step.take(self._numbers), ranks)", "(step.take(self._numbers), -1 - ranks)"),
+        "table one row off": ("step.take(self._numbers)", "np.array(step.take(self._numbers)) - 1"),
+    }),
+    **edits("methods.cards:CARDS.prepare", {
+        "equal sentences apart": (
+            "[numbers[text] for text in sentences]", "list(range(len(sentences)))"),
+    }),
+    **edits("methods.base:Contrastive.contrast", {
+        "temperature": ("self.hyper.temperature", "1.000001 * self.hyper.temperature"),
+    }),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", MUTATIONS)
-def test_a_mutation_is_caught(name, monkeypatch):
-    def spoil(method):
-        MUTATIONS[name](method, monkeypatch)
-
-    assert disagreement("random", torch.float64, spoil=spoil) > 1e-6
+@each(MUTATIONS)
+def test_a_mutation_is_caught(mutation, monkeypatch):
+    mutation.apply(monkeypatch)
+    assert disagreement("random", torch.float64) > 1e-6
 
 
 def test_the_retrieved_sentences_are_encoded_and_all_that_it_brings_after_a_plus():
@@ -228,8 +249,4 @@ OUT_OF_LIMITS = {
 WITHOUT_EFFECT = {
     "words": ("switch=0,neighbours=2", "each", "count"),
     "retrieval": ("switch=0,neighbours=0", "avg", "cls_before_pooler"),
-}
-TRAININGS = {
-    "cards[neighbours=5,switch=0]": ({}, 6),
-    "cards[neighbours=5,switch=0]+is-cse[buffer=20,neighbours=3]": ({}, 6),
 }

@@ -81,13 +81,14 @@ SPOILT = [
 ]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
-    ("case", "mutate"),
+    ("case", "mutation"),
     [
-        pytest.param(by_name[case], mutate, id=f"{case}-{name}")
+        pytest.param(by_name[mutation.case], mutation, id=f"{mutation.case}-{name}")
         for by_name, table in SPOILT
-        for name, (case, mutate) in table.items()
+        for name, mutation in table.items()
     ],
 )
-def test_a_mutation_is_caught(case, mutate, monkeypatch):
-    assert is_caught(case, mutate, monkeypatch, ("random", "close", "near-duplicates"))
+def test_a_mutation_is_caught(case, mutation, monkeypatch):
+    assert is_caught(case, mutation, monkeypatch, ("random", "close", "near-duplicates"))

@@ -28,7 +28,7 @@ from tests.methods.outside import (
     step,
     vectors,
 )
-from tests.oracles.edits import Mutation, edits
+from tests.oracles.edits import Mutation, each, edits
 from tests.oracles.methods import named_generator
 from tests.oracles.outside import cut_elements, nt_xent, permuted
 
@@ -55,35 +55,40 @@ def test_equals_oracle(kind, t, dtype):
     assert difference(kind, dtype, t) < TOLERANCE[dtype]
 
 
-consert, formula = edits("methods.consert"), edits("methods.base")
-
 LOSSES: dict[str, Mutation] = {
-    "one_direction": formula(
-        "(logits, partners,", "(logits[: len(first)], partners[: len(first)],"),
-    "one_direction_with_the_other_view_alone": formula(
-        "logits = cosine(vectors, vectors) / temperature",
-        "return pair_loss(cosine(first, second) / temperature)"),
-    "other_view_alone": formula(
-        "masked_fill(on_diagonal(logits)",
-        "masked_fill(torch.block_diag(*torch.ones(2, len(first), len(first))).bool()"),
-    "itself_a_candidate": formula("logits.masked_fill(on_diagonal(logits), -torch.inf)", "logits"),
-    "itself_a_candidate_of_logit_0": formula(
-        "masked_fill(on_diagonal(logits), -torch.inf)", "masked_fill(on_diagonal(logits), 0)"),
-    "partner_of_the_sentence_after": formula(".roll(len(first))", ".roll(len(first) + 1)"),
-    "partner_of_the_next_sentence": consert("nt_xent(first, second,",
-                                            "nt_xent(first, second.roll(1, 0),"),
-    "second_view_detached": consert("nt_xent(first, second,", "nt_xent(first, second.detach(),"),
-    "temperature_multiplied": formula("cosine(vectors, vectors) /", "cosine(vectors, vectors) *"),
-    "sum_of_both_directions": consert("return self.hyper.scale", "return 2 * self.hyper.scale"),
-    "computed_in_float32": consert(
-        "nt_xent(first, second, self.hyper.temperature)",
-        "nt_xent(first.float(), second.float(), self.hyper.temperature).double()"),
+    **edits("methods.base:nt_xent(first, second)", {
+        "one_direction": (
+            "F.cross_entropy(logits, partners, reduction=reduction)",
+            "F.cross_entropy(logits[:len(first)], partners[:len(first)], reduction=reduction)"),
+        "one_direction_with_the_other_view_alone": (
+            "logits = cosine(vectors, vectors) / temperature",
+            "return pair_loss(cosine(first, second) / temperature)"),
+        "other_view_alone": (
+            "on_diagonal(logits)",
+            "torch.block_diag(*torch.ones(2, len(first), len(first))).bool()"),
+        "itself_a_candidate": ("logits.masked_fill(on_diagonal(logits), -torch.inf)", "logits"),
+        "itself_a_candidate_of_logit_0": ("-torch.inf", "0"),
+        "partner_of_the_sentence_after": (
+            "torch.arange(len(vectors), device=vectors.device).roll(len(first))",
+            "torch.arange(len(vectors), device=vectors.device).roll(len(first) + 1)"),
+        "temperature_multiplied": (
+            "cosine(vectors, vectors) / temperature", "cosine(vectors, vectors) * temperature"),
+    }),
+    **edits("methods.consert:ConSERT.loss", {
+        "partner_of_the_next_sentence": (
+            "nt_xent(first, second, self.hyper.temperature)",
+            "nt_xent(first, second.roll(1, 0), self.hyper.temperature)"),
+        "second_view_detached": (
+            "nt_xent(first, second, self.hyper.temperature)",
+            "nt_xent(first, second.detach(), self.hyper.temperature)"),
+        "sum_of_both_directions": ("self.hyper.scale", "2 * self.hyper.scale"),
+    }),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", LOSSES)
-def test_a_mutation_of_the_loss_is_caught(name, monkeypatch):
-    LOSSES[name](None, monkeypatch)
+@each(LOSSES)
+def test_a_mutation_of_the_loss_is_caught(mutation, monkeypatch):
+    mutation.apply(monkeypatch)
     assert difference("random", torch.float64) > TOLERANCE[torch.float64]
 
 
@@ -132,29 +137,37 @@ def test_embeddings_are_augmented_as_the_oracle_says(runs, names):
     assert disagreeing_embeddings(context, names, rate=0.55) < 1e-12
 
 
-PERMUTED = "torch.randperm(length, generator=generator)"
 SPOILT: dict[str, Mutation] = {
-    "not shuffled": consert(PERMUTED, f"{PERMUTED}.sort().values"),
-    "the inverse order": consert(PERMUTED, f"{PERMUTED}.argsort()"),
-    "padding shuffled along": consert("return orders\n", "return orders.roll(1, 1)\n"),
-    "the neighbour's order": consert("return orders\n", "return orders.roll(1, 0)\n"),
-    "nothing cut": consert("return mask\n", "return None\n"),
-    "rescaled": consert("return mask\n", "return mask / mask.mean()\n"),
-    "kept and cut exchanged": consert("return mask\n", "return 1 - mask\n"),
-    "tokens for features": consert("(1, width)", "(padded, 1)"),
-    "cut of the neighbour": consert("return mask\n", "return mask.roll(1, 0)\n"),
-    "twice the rate": consert("int(rate *", "int(2 * rate *"),
-    "views swapped": consert(
-        "count = len(lengths)",
-        "count = len(lengths)\n    (a, b), (c, d) = views\n    views = [(c, b), (a, d)]",
-    ),
-}
+    **edits("methods.consert:shuffled", {
+        "not shuffled": (
+            "torch.randperm(length, generator=generator)",
+            "torch.randperm(length, generator=generator).sort().values"),
+        "the inverse order": (
+            "torch.randperm(length, generator=generator)",
+            "torch.randperm(length, generator=generator).argsort()"),
+        "padding shuffled along": ("return orders", "return orders.roll(1, 1)"),
+        "the neighbour's order": ("return orders", "return orders.roll(1, 0)"),
+    }),
+    **edits("methods.consert:cutoff_mask(name, lengths, padded)", {
+        "nothing cut": ("return mask", "return None"),
+        "rescaled": ("return mask", "return mask / mask.mean()"),
+        "kept and cut exchanged": ("return mask", "return 1 - mask"),
+        "tokens for features": ("(1, width)", "(padded, 1)"),
+        "cut of the neighbour": ("return mask", "return mask.roll(1, 0)"),
+        "twice the rate": ("rate * len(elements)", "2 * rate * len(elements)"),
+    }),
+    **edits("methods.consert:augmented(backbone, lengths, views)", {
+        "views swapped": (
+            "count = len(lengths)",
+            "count = len(lengths)\n(a, b), (c, d) = views\nviews = [(c, b), (a, d)]"),
+    }),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("name", SPOILT)
-def test_a_spoilt_augmentation_is_caught(name, runs, monkeypatch):
+@each(SPOILT)
+def test_a_spoilt_augmentation_is_caught(mutation, runs, monkeypatch):
     _, context = runs.exact("consert")
-    SPOILT[name](None, monkeypatch)
+    mutation.apply(monkeypatch)
     assert disagreeing_embeddings(context, ("feature_cutoff", "shuffle")) > 1e-3
 
 
@@ -218,8 +231,7 @@ def test_the_real_corpus_has_as_many_sentences_as_the_released_code_reads():
 
 @pytest.mark.slow
 def test_it_is_trained_on_its_corpus_and_scored_with_its_pooler(train_tiny):
-    ((text, (given, _)),) = TRAININGS.items()
-    folder = train_tiny(text, **given)
+    folder = train_tiny("consert", batch_size=64, epochs=1)
     assert load_encoder(folder / "encoder").pooler == "avg_top2"
     provenance = read_json(folder / "outcome.json")["provenance"]
     assert [corpus["name"] for corpus in provenance["corpora"]] == ["sts"]
@@ -241,7 +253,4 @@ for large in (LARGE, ROBERTA_LARGE):
     VALUES.append(("consert@paper", large, {**PUBLISHED_LARGE, "dropout": 0.0}))
 OUT_OF_LIMITS = {
     "consert": "temperature=0 rate=1.0 rate=-0.1 scale=0 first=cutoff second=noise",
-}
-TRAININGS = {
-    "consert": ({"batch_size": 64, "epochs": 1}, 7),
 }

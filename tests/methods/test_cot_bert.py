@@ -11,7 +11,7 @@ from methods.promptbert import Prompt
 from tests.methods.cases import difference, gradients
 from tests.methods.outside import BERT, ROBERTA, run_of
 from tests.oracles import prompts as oracle
-from tests.oracles.edits import Mutation, edits
+from tests.oracles.edits import Mutation, each, edits
 
 ONE_MASK = {
     "template": "the two <sentence> is a <mask> again",
@@ -86,37 +86,48 @@ def test_equals_the_oracle(runs, hyper, rows):
     assert disagreement(*started(runs, **{**TEMPLATES, **hyper}), rows) < 1e-6
 
 
-cot, prompt = edits("methods.cot_bert"), edits("methods.promptbert")
-contract = formula = edits("methods.base")
-
 MUTATIONS: dict[str, Mutation] = {
-    "the first mask": prompt(
-        "-1 - behind[::-1].index(tokenizer.mask_token_id)",
-        "behind.index(tokenizer.mask_token_id) - len(behind)"),
-    "anchor and positive exchanged": cot("super().templates + added",
-                                         "super().templates[::-1] + added"),
-    "negative and positive exchanged": cot(
-        "super().templates + added", "[super().templates[0], *added, super().templates[1]]"),
-    "one piece of padding more": cot("[pad] * (length + 2)", "[pad] * (length + 3)"),
-    "the template alone without padding": cot('denoise_by == "positions":', 'denoise_by:'),
-    "noise added": prompt("state - bias(layer) if", "state + bias(layer) if"),
-    "noise without gradient": prompt("state - bias(layer) if", "state - bias(layer).detach() if"),
-    "crossed without gradient": cot("(views)[1], opposites)", "(views)[1], opposites).detach()"),
-    "crossed the other way": cot("(views)[1], opposites)", "(views)[1], opposites).T"),
-    "not crossed": cot("if self.hyper.cross:", "if False:"),
-    "crossed alone": cot("negatives = [Negatives(opposites)]", "negatives = []"),
-    "the positive in the anchor's place": formula("return first, second\n",
-                                                  "return second, second\n"),
-    "in one part": cot("views.split(self.hyper.split)", "views.split(1)"),
-    "every second sentence": contract("in rows.chunk(count)", "in rows.view(-1, count).T"),
+    **edits("methods.promptbert:Prompt.read", {
+        "the first mask": (
+            "-1 - behind[::-1].index(tokenizer.mask_token_id)",
+            "behind.index(tokenizer.mask_token_id) - len(behind)"),
+    }),
+    **edits("methods.cot_bert:CoTBERT.Hyper.templates", {
+        "anchor and positive exchanged": ("super().templates", "super().templates[::-1]"),
+        "negative and positive exchanged": (
+            "super().templates + added", "[super().templates[0], *added, super().templates[1]]"),
+    }),
+    **edits("methods.cot_bert:CoTBERT._template_alone", {
+        "one piece of padding more": ("[pad] * (length + 2)", "[pad] * (length + 3)"),
+        "the template alone without padding": (
+            "self.hyper.denoise_by == 'positions'", "self.hyper.denoise_by"),
+    }),
+    **edits("methods.cot_bert:CoTBERT.negatives", {
+        "crossed without gradient": (
+            "cosine(self.pairs(views)[1], opposites)",
+            "cosine(self.pairs(views)[1], opposites).detach()"),
+        "crossed the other way": (
+            "cosine(self.pairs(views)[1], opposites)", "cosine(self.pairs(views)[1], opposites).T"),
+        "not crossed": ("self.hyper.cross", "False"),
+        "crossed alone": ("[Negatives(opposites)]", "[]"),
+    }),
+    **edits("methods.base:Contrastive.pairs", {
+        "the positive in the anchor's place": ("(first, second)", "(second, second)"),
+    }),
+    **edits("methods.cot_bert:CoTBERT.loss", {
+        "in one part": ("in parts", "self.hyper.split", "1"),
+    }),
+    **edits("methods.base:Views.split", {
+        "every second sentence": ("in parts", "rows.chunk(count)", "rows.view(-1, count).T"),
+    }),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", MUTATIONS)
+@each(MUTATIONS)
 @pytest.mark.parametrize("tiny_backbone", ["bert"], indirect=True)
-def test_a_mutation_is_caught(name, runs, monkeypatch):
-    MUTATIONS[name](None, monkeypatch)
-    split = 2 if name in ("in one part", "every second sentence") else 1
+def test_a_mutation_is_caught(mutation, runs, monkeypatch):
+    mutation.apply(monkeypatch)
+    split = 2 if mutation.case == "in parts" else 1
     assert disagreement(*started(runs, **TEMPLATES, split=split)) > 1e-6
 
 

@@ -9,7 +9,7 @@ from bench.utils.errors import UserError
 from methods.base import Refusal, Shape, Step
 from methods.cropping import Cropping
 from tests.methods.outside import BERT, run_of, step
-from tests.oracles.edits import Mutation, edits
+from tests.oracles.edits import Mutation, each, edits
 
 SENTENCES = [f"a{row} b{row} c{row} d{row} e{row}" for row in range(10)]
 DOCUMENTS = [range(0, 3), range(3, 8), range(8, 10)]
@@ -47,30 +47,35 @@ def test_crops_are_successive_and_all_are_drawn(unit):
     assert are_all_drawn_alike_often(unit)
 
 
-cropping = edits("methods.cropping")
-OF_LINES = "torch.randperm(len(units) - size + 1, generator=generator)[:2]"
-OF_WORDS = "torch.randint(len(units) - size + 1, (2,), generator=generator)"
-MUTATIONS: dict[str, tuple[str, Mutation]] = {
-    "one crop for both views": ("document", cropping(OF_LINES, OF_LINES[:-4] + "[[0, 0]]")),
-    "starts may be alike": ("document", cropping(OF_LINES, OF_WORDS)),
-    "the last start never": (
-        "document", cropping("randperm(len(units) - size + 1", "randperm(len(units) - size")),
-    "the earlier crop always first": (
-        "document", cropping(OF_LINES, OF_LINES + ".sort().values")),
-    "one start for both views of a sentence": (
-        "sentence", cropping("(2,), generator=generator)", "(1,), generator=generator).expand(2)")),
-    "the last words never": (
-        "sentence", cropping("randint(len(units) - size + 1", "randint(len(units) - size")),
-    "the share that stays is cut": (
-        "sentence", cropping("round((1 - self.hyper.cut)", "round(self.hyper.cut")),
+MUTATIONS: dict[str, Mutation] = {
+    **edits("methods.cropping:Cropping.crops", {
+        "one crop for both views": (
+            "torch.randperm(len(units) - size + 1, generator=generator)[:2]",
+            "torch.randperm(len(units) - size + 1, generator=generator)[[0, 0]]"),
+        "starts may be alike": (
+            "torch.randperm(len(units) - size + 1, generator=generator)[:2]",
+            "torch.randint(len(units) - size + 1, (2,), generator=generator)"),
+        "the last start never": (
+            "torch.randperm(len(units) - size + 1, generator=generator)",
+            "torch.randperm(len(units) - size, generator=generator)"),
+        "the earlier crop always first": (
+            "torch.randperm(len(units) - size + 1, generator=generator)[:2]",
+            "torch.randperm(len(units) - size + 1, generator=generator)[:2].sort().values"),
+        "one start for both views of a sentence": (
+            "sentence", "torch.randint(len(units) - size + 1, (2,), generator=generator)",
+            "torch.randint(len(units) - size + 1, (1,), generator=generator).expand(2)"),
+        "the last words never": (
+            "sentence", "torch.randint(len(units) - size + 1, (2,), generator=generator)",
+            "torch.randint(len(units) - size, (2,), generator=generator)"),
+        "the share that stays is cut": ("sentence", "1 - self.hyper.cut", "self.hyper.cut"),
+    }, case="document"),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", MUTATIONS)
-def test_a_mutation_is_caught(name, monkeypatch):
-    unit, mutate = MUTATIONS[name]
-    mutate(None, monkeypatch)
-    assert not are_all_drawn_alike_often(unit)
+@each(MUTATIONS)
+def test_a_mutation_is_caught(mutation, monkeypatch):
+    mutation.apply(monkeypatch)
+    assert not are_all_drawn_alike_often(mutation.case)
 
 
 @pytest.mark.parametrize(

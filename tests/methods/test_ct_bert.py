@@ -10,7 +10,7 @@ from bench.training.optimiser import learning_rate
 from methods.base import Shape
 from methods.ct_bert import CTBERT
 from tests.methods.outside import BERT, HARD, TOLERANCE, disagreement, run_of, step, vectors
-from tests.oracles.edits import Mutation, edits
+from tests.oracles.edits import Mutation, each, edits
 from tests.oracles.outside import tension, tension_rate, tension_rows
 
 GROUPS, NEGATIVES, WIDTH, SENTENCES = 3, 2, 4, 11
@@ -52,40 +52,48 @@ def test_pairs_are_those_of_the_oracle(anchored):
     assert not draws_differ(anchored)
 
 
-edit = edits("methods.ct_bert")
-LOGITS = "(first * second).sum(-1)"
-
 MUTATIONS: dict[str, Mutation] = {
-    "sign_of_the_logit": edit(LOGITS, "-(first * second).sum(-1)"),
-    "cosine_for_product": edit(LOGITS, "F.cosine_similarity(first, second, dim=-1)"),
-    "first_copy_detached": edit(LOGITS, "(first.detach() * second).sum(-1)"),
-    "second_copy_detached": edit(LOGITS, "(first * second.detach()).sum(-1)"),
-    "positive_pair_last": edit("same[:, 0] = 1", "same[:, -1] = 1"),
-    "sum_in_place_of_mean": edit("(logits, same)", '(logits, same, reduction="sum")'),
-    "mean_over_groups_alone": edit("return F.binary", "return len(same[0]) * F.binary"),
-    "a_temperature": edit(LOGITS, "(first * 1.00001 * second).sum(-1)"),
-    "computed_in_float32": edit(LOGITS, "(first.float() * second.float()).sum(-1).double()"),
-}
+    **edits("methods.ct_bert:CTBERT.loss", {
+        "sign_of_the_logit": ("(first * second).sum(-1)", "-(first * second).sum(-1)"),
+        "cosine_for_product": (
+            "(first * second).sum(-1)", "F.cosine_similarity(first, second, dim=-1)"),
+        "first_copy_detached": ("first * second", "first.detach() * second"),
+        "second_copy_detached": ("first * second", "first * second.detach()"),
+        "positive_pair_last": ("same[:, 0] = 1", "same[:, -1] = 1"),
+        "sum_in_place_of_mean": (
+            "F.binary_cross_entropy_with_logits(logits, same)",
+            "F.binary_cross_entropy_with_logits(logits, same, reduction='sum')"),
+        "mean_over_groups_alone": (
+            "F.binary_cross_entropy_with_logits(logits, same)",
+            "len(same[0]) * F.binary_cross_entropy_with_logits(logits, same)"),
+        "a_temperature": ("first * second", "first * 1.00001 * second"),
+    }),
+}  # fmt: skip
 DRAWS: dict[str, Mutation] = {
-    "copies swapped": edit(
-        "first], dim=1), torch.cat([positives, second]",
-        "second], dim=1), torch.cat([positives, first]"),
-    "last left out": edit(
-        "groups, negatives =", "sentences -= 1\n        groups, negatives ="),
-    "positive misplaced": edit("torch.cat([positives, second]", "torch.cat([second, positives]"),
+    **edits("methods.ct_bert:CTBERT.pairs(self, sentences, step)", {
+        "copies swapped": (
+            "(torch.cat([positives, first], dim=1), torch.cat([positives, second], dim=1))",
+            "(torch.cat([positives, second], dim=1), torch.cat([positives, first], dim=1))"),
+        "last left out": (
+            "generator = step.generator('ct-bert')",
+            "generator = step.generator('ct-bert')\nsentences -= 1"),
+        "positive misplaced": (
+            "(torch.cat([positives, first], dim=1), torch.cat([positives, second], dim=1))",
+            "(torch.cat([positives, first], dim=1), torch.cat([second, positives], dim=1))"),
+    }),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", MUTATIONS)
-def test_a_mutation_is_caught(name, monkeypatch):
-    MUTATIONS[name](None, monkeypatch)
+@each(MUTATIONS)
+def test_a_mutation_is_caught(mutation, monkeypatch):
+    mutation.apply(monkeypatch)
     assert difference("random", torch.float64) > TOLERANCE[torch.float64]
 
 
 @pytest.mark.parametrize("anchored", [True, False])
-@pytest.mark.parametrize("name", DRAWS)
-def test_another_draw_is_caught(name, anchored, monkeypatch):
-    DRAWS[name](None, monkeypatch)
+@each(DRAWS)
+def test_another_draw_is_caught(mutation, anchored, monkeypatch):
+    mutation.apply(monkeypatch)
     assert draws_differ(anchored)
 
 
@@ -153,7 +161,4 @@ VALUES = [
 ]
 OUT_OF_LIMITS = {
     "ct-bert": "negatives=-1 drawn=0",
-}
-TRAININGS = {
-    "ct-bert[drawn=15]": ({"batch_size": 2, "learning_rate": 1e-4}, 8),
 }

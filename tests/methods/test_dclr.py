@@ -13,7 +13,7 @@ from methods.simcse import SimCSE
 from tests.methods.cases import BATCH_SIZE, build, by_name
 from tests.methods.outside import BERT, LARGE, ROBERTA, ROBERTA_LARGE, run_of
 from tests.methods.queue_cases import FakeContext, QueueCase
-from tests.oracles.edits import Mutation, edits, hyper
+from tests.oracles.edits import Mutation, edits
 from tests.oracles.queues import DCLROracle
 
 # 4 noise vectors for a batch of 5.
@@ -50,61 +50,75 @@ BY_NAME = by_name(CASES)
 
 # Mistakes that the comparison must catch
 
-dclr = edits("methods.dclr")
-
-MUTATIONS: dict[str, tuple[str, Mutation]] = {
-    "true_negatives_left_out": (
-        "paper", dclr("(~self.false).to", "(self.false | torch.eye(len(anchors)).bool()).to")),
-    "no_negatives_left_out": ("paper", dclr("(~self.false).to", "torch.ones_like(self.false).to")),
-    "own_positive_left_out": ("paper", dclr(" & ~on_diagonal(cosines)", "")),
-    "of_the_next_sentence": (
-        "paper", dclr(" & ~on_diagonal(cosines)", ".roll(1, 1) & ~on_diagonal(cosines)")),
-    "false_negatives_of_the_trained_vectors": (
-        "paper", dclr("(~self.false).to", "((cosine(anchors, positives) < self.hyper.phi) "
-                                          "| torch.eye(len(anchors)).bool()).to")),
-    "zeroed_in_place_of_removed": ("paper-warm", hyper(false_negatives="zeroed")),
-    "removed_in_place_of_zeroed": ("released", hyper(false_negatives="removed")),
-    "softmax_in_place_of_one_vs_rest": ("released", hyper(loss_form="softmax")),
-    "ascent_downwards": ("paper", dclr("noise.detach() + self", "noise.detach() - self")),
-    "descent_of_the_released_form": (
-        "released", dclr("noise.detach() + self", "noise.detach() - self")),
-    "one_step_fewer": ("paper", dclr("in range(self", "in range(1, self")),
-    "one_long_step": (
-        "paper",
-        hyper(ascent_steps=1, ascent_size=lambda own: own.ascent_size * own.ascent_steps)),
-    "step_of_the_gradients_own_length": ("paper", dclr("* directions(gradient)", "* gradient")),
-    "one_length_for_all_gradients": (
-        "paper", dclr("* directions(gradient)", "* gradient / gradient.norm()")),
-    "noise_rises_along_its_uniformity": (
-        "released-far", dclr('if self.hyper.loss_form == "softmax":\n            return logits.log',
-                             "if True:\n            return logits.log")),
-    "noise_rises_along_the_whole_loss": (
-        "released-far",
-        dclr("logits = torch.cat([cosine(anchors, positives) / self.hyper.temperature, logits]",
-             "return self.contrast(anchors, positives, [Negatives(noise)], ~self.false)\n"
-             "        logits = torch.cat([logits]")),
-    "noise_rises_without_false_negatives": (
-        "released-far",
-        dclr("(anchors, positives) / self.hyper.temperature, logits",
-             "(anchors, positives) * ~self.false / self.hyper.temperature, logits")),
-    "uniformity_without_temperature": (
-        "far", dclr("cosine(anchors, noise) / self.hyper.temperature", "cosine(anchors, noise)")),
-    "another_stream": ("paper", dclr('"dclr-noise"', '"dclr"')),
-    "noise_counted_by_the_batch_at_hand": ("paper", dclr("* step.batch_size", "* len(anchors)")),
-    "released_noise_counted_by_the_full_batch": (
-        "released", dclr("noise_times * len(anchors)", "noise_times * step.batch_size")),
-    "released_noise_counted_by_rounding_up": (
-        "released", dclr("int(self.hyper.noise", "math.ceil(self.hyper.noise")),
-    "temperature_multiplied": ("paper", hyper(temperature=lambda own: 1 / own.temperature)),
-    "mean_over_rows_alone": (
-        "released", dclr("sums, complements)).mean()", "sums, complements)).sum(1).mean()")),
-    "positives_alone": (
-        "released", dclr("torch.where(near_1, sums, complements)", "torch.zeros_like(shares)")),
-    "sigmoid_in_place_of_softmax": (
-        "released",
-        dclr("    shares = logits.log_softmax(dim=1)",
-             "    return torch.nn.functional.binary_cross_entropy_with_logits(\n"
-             "        logits, on_diagonal(logits).to(logits))")),
+MUTATIONS: dict[str, Mutation] = {
+    **edits("methods.dclr:DCLR.weights(self, anchors, positives)", {
+        "true_negatives_left_out": (
+            "paper", "~self.false", "self.false | torch.eye(len(anchors)).bool()"),
+        "no_negatives_left_out": ("paper", "~self.false", "torch.ones_like(self.false)"),
+        "false_negatives_of_the_trained_vectors": (
+            "paper", "~self.false",
+            "(cosine(anchors, positives) < self.hyper.phi) | torch.eye(len(anchors)).bool()"),
+    }),
+    **edits("methods.dclr:DCLR.extras", {
+        "own_positive_left_out": (
+            "paper", "(cosines >= self.hyper.phi) & ~on_diagonal(cosines)",
+            "cosines >= self.hyper.phi"),
+        "of_the_next_sentence": (
+            "paper", "cosines >= self.hyper.phi", "(cosines >= self.hyper.phi).roll(1, 1)"),
+    }),
+    **edits("methods.dclr:DCLR.negatives(self, anchors, views, step)", {
+        "ascent_downwards": (
+            "noise.detach() + self.hyper.ascent_size * directions(gradient)",
+            "noise.detach() - self.hyper.ascent_size * directions(gradient)"),
+        "one_step_fewer": ("range(self.hyper.ascent_steps)", "range(1, self.hyper.ascent_steps)"),
+        "step_of_the_gradients_own_length": ("directions(gradient)", "gradient"),
+        "one_length_for_all_gradients": (
+            "self.hyper.ascent_size * directions(gradient)",
+            "self.hyper.ascent_size * gradient / gradient.norm()"),
+        "another_stream": ("'dclr-noise'", "'dclr'"),
+        "noise_counted_by_the_batch_at_hand": ("step.batch_size", "len(anchors)"),
+        "released_noise_counted_by_the_full_batch": ("released", "len(anchors)", "step.batch_size"),
+        "released_noise_counted_by_rounding_up": ("released", "int", "math.ceil"),
+    }, case="paper"),
+    **edits("methods.dclr:DCLR._ascent_objective(self, anchors, views, noise)", {
+        "noise_rises_along_its_uniformity": (
+            "released-far", "self.hyper.loss_form == 'softmax'", "True"),
+        "noise_rises_along_the_whole_loss": (
+            "released-far",
+            "logits = torch.cat([cosine(anchors, positives) / self.hyper.temperature, logits], "
+            "dim=1)",
+            "return self.contrast(anchors, positives, [Negatives(noise)], ~self.false)\n"
+            "logits = torch.cat([logits], dim=1)"),
+        "noise_rises_without_false_negatives": (
+            "released-far", "[cosine(anchors, positives) / self.hyper.temperature, logits]",
+            "[cosine(anchors, positives) * ~self.false / self.hyper.temperature, logits]"),
+        "uniformity_without_temperature": (
+            "far", "logits = cosine(anchors, noise) / self.hyper.temperature",
+            "logits = cosine(anchors, noise)"),
+    }),
+    **edits("methods.dclr:one_vs_rest", {
+        "mean_over_rows_alone": (
+            "released", "torch.where(is_pair, shares, torch.where(near_1, sums, complements))",
+            "torch.where(is_pair, shares, torch.where(near_1, sums, complements)).sum(1)"),
+        "positives_alone": (
+            "released", "torch.where(is_pair, shares, torch.where(near_1, sums, complements))",
+            "torch.where(is_pair, shares, torch.zeros_like(shares))"),
+        "sigmoid_in_place_of_softmax": (
+            "released", "shares = logits.log_softmax(dim=1)",
+            "return torch.nn.functional.binary_cross_entropy_with_logits(logits, "
+            "on_diagonal(logits).to(logits))"),
+    }),
+    **edits("methods.dclr:DCLR.contrast", {
+        "temperature_multiplied": (
+            "paper", "cosine(anchors, positives) / self.hyper.temperature",
+            "cosine(anchors, positives) * self.hyper.temperature"),
+        "zeroed_in_place_of_removed": (
+            "paper-warm", "self.hyper.false_negatives == 'zeroed'", "True"),
+        "removed_in_place_of_zeroed": (
+            "released", "self.hyper.false_negatives == 'zeroed'", "False"),
+        "softmax_in_place_of_one_vs_rest": (
+            "released", "self.hyper.loss_form == 'softmax'", "True"),
+    }),
 }  # fmt: skip
 
 
@@ -281,8 +295,4 @@ WITHOUT_EFFECT = {
     "complement_dropout": ("phi=2", False, True),
     "ascent_steps": ("noise_times=0", 4, 1),
     "ascent_size": ("ascent_steps=0", 1e-3, 1.0),
-}
-TRAININGS = {
-    "dclr@official": ({"epochs": 1}, 6),
-    "dclr@paper": ({"epochs": 1}, 6),
 }

@@ -13,8 +13,8 @@ from tests.methods import outside
 from tests.methods.cases import difference, gradients
 from tests.methods.outside import ROBERTA
 from tests.oracles import spans as oracle
-from tests.oracles.edits import Mutation, edits
-from tests.training.test_loop import outcome_of
+from tests.oracles.edits import Mutation, each, edits
+from tests.support.outcomes import outcome_of
 
 WIDTH, VOCABULARY = 5, 7
 
@@ -62,26 +62,33 @@ def test_equals_the_oracle(kind, average, temperature):
             assert found < bound, (dtype, n)
 
 
-declutr = edits("methods.declutr")
-
 MUTATIONS: dict[str, Mutation] = {
-    "temperature": declutr("means, self.hyper.temp", "means, 1.01 * self.hyper.temp"),
-    "mean for sum": declutr('"mean" if self.hyper.average else "sum"',
-                            '"sum" if self.hyper.average else "mean"'),
-    "partner of the next": declutr("(anchors, means,", "(anchors, means.roll(1, 0),"),
-    "sign": declutr("loss = nt_xent(", "loss = -nt_xent("),
-    "unit vectors before the mean": declutr("positives.unflatten",
-                                            "F.normalize(positives, dim=-1).unflatten"),
-    "positives without gradient": declutr("positives.unflatten", "positives.detach().unflatten"),
-    "positives of another anchor": declutr("positives.unflatten", "positives.roll(1, 0).unflatten"),
-    "only the first positive": declutr(".mean(1)", "[:, 0]"),
-    "language loss without its weight": declutr("self.hyper.language * F", "F"),
+    **edits("methods.declutr:DeCLUTR.loss", {
+        "temperature": ("self.hyper.temperature", "1.01 * self.hyper.temperature"),
+        "mean for sum": (
+            "'mean' if self.hyper.average else 'sum'", "'sum' if self.hyper.average else 'mean'"),
+        "partner of the next": (
+            "nt_xent(anchors, means, self.hyper.temperature, reduction)",
+            "nt_xent(anchors, means.roll(1, 0), self.hyper.temperature, reduction)"),
+        "sign": (
+            "nt_xent(anchors, means, self.hyper.temperature, reduction)",
+            "-nt_xent(anchors, means, self.hyper.temperature, reduction)"),
+        "unit vectors before the mean": (
+            "positives.unflatten", "F.normalize(positives, dim=-1).unflatten"),
+        "positives without gradient": ("positives.unflatten", "positives.detach().unflatten"),
+        "positives of another anchor": ("positives.unflatten", "positives.roll(1, 0).unflatten"),
+        "only the first positive": (
+            "positives.unflatten(0, (len(anchors), -1)).mean(1)",
+            "positives.unflatten(0, (len(anchors), -1))[:, 0]"),
+        "language loss without its weight": (
+            "self.hyper.language * F.cross_entropy(*guesses)", "F.cross_entropy(*guesses)"),
+    }),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", MUTATIONS)
-def test_a_mutation_is_caught(name, monkeypatch):
-    MUTATIONS[name](None, monkeypatch)
+@each(MUTATIONS)
+def test_a_mutation_is_caught(mutation, monkeypatch):
+    mutation.apply(monkeypatch)
     assert max(disagreement(kind, torch.float64) for kind in ("random", "near-duplicates")) > 1e-6
 
 
@@ -153,19 +160,33 @@ def test_spans_are_the_released_ones(backbone, anchors, positives, documents, ti
 
 
 MISTAKES: dict[str, Mutation] = {
-    "no leading space": declutr("""f" {' '.join(words)}\"""", "' '.join(words)"),
-    # Version 5 of Transformers leaves it to models of word pieces; the released code has it for
-    # RoBERTa, too.
-    "not cleaned": declutr("tokenizer.clean_up_tokenization(text)", "text"),
-    "space stripped": declutr("tokenization(text))", "tokenization(text)).strip()"),
-    "not cut": declutr("tokenize(anchors, self.hyper.longest)", "tokenize(anchors)"),
-    "lengths swapped": declutr("length(ANCHOR)", "length(POSITIVE)"),
-}
+    **edits("methods.declutr:word_pieces", {
+        "no leading space": ("f\" {' '.join(words)}\"", "' '.join(words)"),
+    }),
+    **edits("methods.declutr:_text", {
+        # Version 5 of Transformers leaves it to models of word pieces; the released code has it for
+        # RoBERTa, too.
+        "not cleaned": ("tokenizer.clean_up_tokenization(text)", "text"),
+        "space stripped": (
+            "str(tokenizer.clean_up_tokenization(text))",
+            "str(tokenizer.clean_up_tokenization(text)).strip()"),
+    }),
+    **edits("methods.declutr:DeCLUTR.step_loss", {
+        "not cut": (
+            "anchors, positives = self.spans(context.tokenizer, step)\n"
+            "tokens = context.tokenize(anchors, self.hyper.longest)",
+            "anchors, positives = self.spans(context.tokenizer, step)\n"
+            "tokens = context.tokenize(anchors)"),
+    }),
+    **edits("methods.declutr:sample_spans", {
+        "lengths swapped": ("ANCHOR", "POSITIVE"),
+    }),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("name", MISTAKES)
-def test_other_spans_are_caught(name, documents, tiny_data, monkeypatch):
-    MISTAKES[name](None, monkeypatch)
+@each(MISTAKES)
+def test_other_spans_are_caught(mutation, documents, tiny_data, monkeypatch):
+    mutation.apply(monkeypatch)
     assert unequal_spans("toy-roberta", 2, 2, documents, tiny_data)
 
 

@@ -8,9 +8,9 @@ from methods.declutr import masked_pieces
 from tests.methods.cases import difference, gradients
 from tests.methods.outside import BERT, ROBERTA, Runs, step
 from tests.oracles import diffcse as oracle
-from tests.oracles.edits import Mutation, edits
+from tests.oracles.edits import Mutation, each, edits
 from tests.oracles.methods import infonce
-from tests.training.test_loop import assert_same_training, log_of
+from tests.support.outcomes import assert_same_training, log_of
 
 ROWS = [3, 6, 17, 30]
 
@@ -66,32 +66,40 @@ def test_equals_the_oracle(runs, hyper):
     assert not any(weight.requires_grad for weight in method.generator.model.parameters())
 
 
-edit = edits("methods.diffcse")
-
 MUTATIONS: dict[str, Mutation] = {
-    "vector without gradient": edit("vectors.to(output)", "vectors.detach().to(output)"),
-    "vector of the next sentence": edit("vectors.to(output)", "vectors.roll(1, 0).to(output)"),
-    "copies interleaved": edit("[*tokens, *tokens]", "[row for row in tokens for _ in (0, 1)]"),
-    "sum over tokens": edit("F.cross_entropy(", "labels.numel() * F.cross_entropy("),
-    "labels exchanged": edit("torch.tensor(row) != torch", "torch.tensor(row) == torch"),
-    "the last position left out": edit(
-        "(logits.flatten(0, 1), to_device(labels.flatten(),",
-        "(logits.flatten(0, 1)[:-1], to_device(labels.flatten()[:-1],"),
-    "padding counted": edit("0 if self.hyper.padded else IGNORED", "0"),
-    "filled in where masked alone": edit(
-        "pairs = zip(tokens, guesses, strict=True)",
-        "mark = context.tokenizer.mask_token_id\n"
-        "        pairs = [(row, [new if old == mark else old for old, new in zip(kept, guess)])\n"
-        "                 for row, kept, guess in zip(tokens, masked, guesses)]"),
-    "not projected": edit("if self.projector is None or not vectors:", "if True:"),
+    **edits("methods.diffcse:DiffCSE.detection", {
+        "vector without gradient": ("vectors.to", "vectors.detach().to"),
+        "vector of the next sentence": ("vectors.to", "vectors.roll(1, 0).to"),
+        "sum over tokens": (
+            "F.cross_entropy(logits.flatten(0, 1), to_device(labels.flatten(), logits.device))",
+            "labels.numel() * F.cross_entropy(logits.flatten(0, 1), to_device(labels.flatten(), "
+            "logits.device))"),
+        "labels exchanged": (
+            "torch.tensor(row) != torch.tensor(new)", "torch.tensor(row) == torch.tensor(new)"),
+        "the last position left out": (
+            "F.cross_entropy(logits.flatten(0, 1), to_device(labels.flatten(), logits.device))",
+            "F.cross_entropy(logits.flatten(0, 1)[:-1], to_device(labels.flatten()[:-1], "
+            "logits.device))"),
+        "padding counted": ("not padded", "0 if self.hyper.padded else IGNORED", "0"),
+        "filled in where masked alone": (
+            "context.guesses(self.generator, masked).tolist()",
+            "[[b if a == context.tokenizer.mask_token_id else a for a, b in zip(*both)]\n"
+            "for both in zip(masked, context.guesses(self.generator, masked).tolist())]"),
+    }),
+    **edits("methods.diffcse:DiffCSE.step_loss", {
+        "copies interleaved": ("[*tokens, *tokens]", "[row for row in tokens for _ in (0, 1)]"),
+    }),
+    **edits("methods.diffcse:DiffCSE.projected", {
+        "not projected": ("self.projector is None or not vectors", "True"),
+    }),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", MUTATIONS)
+@each(MUTATIONS)
 @pytest.mark.parametrize("with_head", ["bert"], indirect=True)
-def test_a_mutation_is_caught(name, runs, monkeypatch):
-    given = started(runs, padded="false" if name == "padding counted" else "true")
-    MUTATIONS[name](None, monkeypatch)
+def test_a_mutation_is_caught(mutation, runs, monkeypatch):
+    given = started(runs, padded="false" if mutation.case else "true")
+    mutation.apply(monkeypatch)
     assert disagreement(*given) > 1e-6
 
 

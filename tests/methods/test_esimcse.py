@@ -11,7 +11,7 @@ from methods.simcse import SimCSE
 from tests.methods.cases import BATCH_SIZE, WIDTH, N, build, by_name
 from tests.methods.outside import BERT, LARGE, ROBERTA, ROBERTA_LARGE
 from tests.methods.queue_cases import FakeContext, QueueCase
-from tests.oracles.edits import Mutation, edits, hyper
+from tests.oracles.edits import Mutation, edits
 from tests.oracles.queues import ESimCSEOracle
 
 QUEUE = {"queue": 6, "momentum": 0.9}
@@ -37,30 +37,45 @@ BY_NAME = by_name(CASES)
 
 # Mistakes that the comparison must catch
 
-esimcse, formula = edits("methods.esimcse"), edits("methods.base")
-
-_MUTATIONS: dict[str, Mutation] = {
-    "sign_of_the_queue": esimcse("Negatives(self.rows[", "Negatives(-self.rows["),
-    "one_row_short": esimcse("- self.filled :]", "- self.filled + 1 :]"),
-    "empty_rows_join": esimcse("self.rows[len(self.rows) - self.filled :]", "self.rows"),
-    "the_batch_is_its_own_negative": esimcse(
-        "return [Negatives(self", "return [Negatives(anchors.detach()), Negatives(self"),
-    "oldest_rows_stay": formula("[self.rows.to(vectors), vectors]",
-                                "[vectors, self.rows.to(vectors)]"),
-    "momentum_the_other_way": esimcse("1 - self.hyper.momentum", "self.hyper.momentum"),
-    "momentum_a_little_off": esimcse("1 - self.hyper.momentum", "1 - self.hyper.momentum - 1e-4"),
-    "encoded_before_it_follows": esimcse(
-        """self._follow(context.backbone)
-            tokens = step.take(context.tokens())
-            self.append(context.embed([tokens], model=self.momentum.eval()).vectors[0])""",
-        """tokens = step.take(context.tokens())
-            self.append(context.embed([tokens], model=self.momentum.eval()).vectors[0])
-            self._follow(context.backbone)"""),
-    "vectors_of_the_encoder_itself": esimcse("weights, 1 - self.hyper.momentum", "weights, 1"),
-    "temperature_multiplied": hyper(temperature=lambda own: 1 / own.temperature),
-    "half_weight": esimcse(".to(anchors))]", ".to(anchors), weight=0.5)]"),
+MUTATIONS: dict[str, Mutation] = {
+    **edits("methods.esimcse:ESimCSE.negatives", {
+        "sign_of_the_queue": (
+            "self.rows[len(self.rows) - self.filled:].to(anchors)",
+            "-self.rows[len(self.rows) - self.filled:].to(anchors)"),
+        "one_row_short": ("len(self.rows) - self.filled", "len(self.rows) - self.filled + 1"),
+        "empty_rows_join": ("self.rows[len(self.rows) - self.filled:]", "self.rows"),
+        "the_batch_is_its_own_negative": (
+            "[Negatives(self.rows[len(self.rows) - self.filled:].to(anchors))]",
+            "[Negatives(anchors.detach()), Negatives(self.rows[len(self.rows) - "
+            "self.filled:].to(anchors))]"),
+        "half_weight": (
+            "Negatives(self.rows[len(self.rows) - self.filled:].to(anchors))",
+            "Negatives(self.rows[len(self.rows) - self.filled:].to(anchors), weight=0.5)"),
+    }, case="esimcse"),
+    **edits("methods.base:Queued.append", {
+        "oldest_rows_stay": (
+            "esimcse", "[self.rows.to(vectors), vectors]", "[vectors, self.rows.to(vectors)]"),
+    }),
+    **edits("methods.esimcse:ESimCSE._follow", {
+        "momentum_the_other_way": ("esimcse", "1 - self.hyper.momentum", "self.hyper.momentum"),
+        "momentum_a_little_off": (
+            "esimcse", "1 - self.hyper.momentum", "1 - self.hyper.momentum - 0.0001"),
+        "vectors_of_the_encoder_itself": ("esimcse", "1 - self.hyper.momentum", "1"),
+    }),
+    **edits("methods.esimcse:ESimCSE.after_loss", {
+        "encoded_before_it_follows": (
+            "esimcse", "self._follow(context.backbone)\n"
+            "tokens = step.take(context.tokens())\n"
+            "self.append(context.embed([tokens], model=self.momentum.eval()).vectors[0])",
+            "tokens = step.take(context.tokens())\n"
+            "self.append(context.embed([tokens], model=self.momentum.eval()).vectors[0])\n"
+            "self._follow(context.backbone)"),
+    }),
+    **edits("methods.base:Contrastive.contrast", {
+        "temperature_multiplied": (
+            "esimcse", "self.hyper.temperature", "1 / self.hyper.temperature"),
+    }),
 }  # fmt: skip
-MUTATIONS = {name: ("esimcse", mutate) for name, mutate in _MUTATIONS.items()}
 
 
 @pytest.mark.parametrize(("random_start", "fresh"), [(True, "momentum"), (False, None)])
@@ -152,8 +167,4 @@ WITHOUT_EFFECT = {
     "redraw": ("rate=0", True, False),
     "momentum": ("queue=0", 0.995, 0.1),
     "random_start": ("queue=0", False, True),
-}
-TRAININGS = {
-    "esimcse[queue=12]@official": ({}, 6),
-    "esimcse[queue=12]@paper": ({}, 6),
 }

@@ -11,9 +11,7 @@ from methods.base import Shape
 from methods.flow import Flow, Flowed, Glow, learn_flow, pair_batches
 from tests.methods.fixed import Vectors
 from tests.oracles import transforms as oracle
-from tests.oracles.edits import edits
-
-edit = edits("methods.flow")
+from tests.oracles.edits import Mutation, each, edits
 
 
 def random_glow(width, levels):
@@ -64,41 +62,54 @@ def test_cost_and_gradient_equal_plain_loops(width, kind):
         assert disagreement(random_glow(width, 2), batch(kind, width), dtype) < tolerance
 
 
-ADDED = "[first, second + self.network(first)]"
-SCALED, TURNED = "(u + self.shift) * self.log_scales.exp()", "self.scale(u)[:, self.order]"
-COST = "(surprise - log_determinant)"
+MISTAKES: dict[str, Mutation] = {
+    **edits("methods.flow:Coupling.forward", {
+        "subtracted": ("second + self.network(first)", "second - self.network(first)"),
+        "addition without gradient": ("self.network(first)", "self.network(first).detach()"),
+        "halves exchanged": (
+            "[first, second + self.network(first)]", "[second + self.network(first), first]"),
+        "hidden layers without their norms": (
+            "self.network", "nn.Sequential(*(self.network[i] for i in (0, 2, 3, 5, 6, 7)))"),
+    }),
+    **edits("methods.flow:Coupling.__init__", {
+        "another activation": ("nn.ReLU", "nn.Tanh"),
+    }),
+    **edits("methods.flow:ActNorm.forward", {
+        "shift subtracted": ("u + self.shift", "u - self.shift"),
+        "shifted after scaling": (
+            "(u + self.shift) * self.log_scales.exp()", "u * self.log_scales.exp() + self.shift"),
+        "scale without its factor": ("self.log_scales", "self.log_scale"),
+    }),
+    **edits("methods.flow:ActNorm.log_scales", {
+        "factor forgotten": ("FACTOR", "1.0"),
+    }),
+    **edits("methods.flow:FlowStep.forward", {
+        "turned back": ("self.order", "self.order.argsort()"),
+        "turned before scaling": ("self.scale(u)[:, self.order]", "self.scale(u[:, self.order])"),
+        "not turned": ("self.scale(u)[:, self.order]", "self.scale(u)"),
+    }),
+    **edits("methods.flow:Glow.cost", {
+        "determinant added": ("surprise - log_determinant", "surprise + log_determinant"),
+        "determinant forgotten": ("surprise - log_determinant", "surprise"),
+        "without the half": (
+            "0.5 * (z.square() + math.log(2 * math.pi)).sum(1).mean()",
+            "(z.square() + math.log(2 * math.pi)).sum(1).mean()"),
+        "without the 2": ("2 * math.pi", "math.pi"),
+        "width forgotten": ("self.width", "1"),
+        "logarithm forgotten": ("math.log(2) * self.width", "self.width"),
+    }),
+    **edits("methods.flow:Glow.forward", {
+        "halves kept twice": ("u[:, half:]", "u[:, :half]"),
+        "levels in order": ("reversed(final)", "final"),
+        "determinant of the first level forgotten": (
+            "torch.stack(log_scales)", "torch.stack(log_scales)[1:]"),
+    }),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (ADDED, "[first, second - self.network(first)]"),
-        (ADDED, "[first, second + self.network(first).detach()]"),
-        (ADDED, "[second + self.network(first), first]"),
-        # Hidden layers without their actnorms.
-        ("self.network(first)",
-         "nn.Sequential(*(self.network[i] for i in (0, 2, 3, 5, 6, 7)))(first)"),
-        ("generator), nn.ReLU()]", "generator), nn.Tanh()]"),
-        (SCALED, "(u - self.shift) * self.log_scales.exp()"),
-        (SCALED, "u * self.log_scales.exp() + self.shift"),
-        (SCALED, "(u + self.shift) * self.log_scale.exp()"),
-        ("return FACTOR * self", "return 1.0 * self"),
-        (TURNED, "self.scale(u)[:, self.order.argsort()]"),
-        (TURNED, "self.scale(u[:, self.order])"),
-        (TURNED, "self.scale(u)"),
-        (COST, "(surprise + log_determinant)"),
-        (COST, "surprise"),
-        ("0.5 * (z.square()", "(z.square()"),
-        ("math.log(2 * math.pi)", "math.log(math.pi)"),
-        ("* self.width)", "* 1)"),
-        ("(math.log(2) * self", "(self"),
-        ("final.append(u[:, half:])", "final.append(u[:, :half])"),
-        ("*reversed(final)", "*final"),
-        ("torch.stack(log_scales).sum()", "torch.stack(log_scales)[1:].sum()"),
-    ],
-)  # fmt: skip
-def test_mistakes_are_seen(old, new, monkeypatch):
-    edit(old, new)(None, monkeypatch)
+@each(MISTAKES)
+def test_mistakes_are_seen(mutation, monkeypatch):
+    mutation.apply(monkeypatch)
     assert disagreement(random_glow(8, 3), batch("random", 8)) > 1e-3
 
 
@@ -153,26 +164,35 @@ def test_training_equals_plain_loops(start, calm):
     assert learned_otherwise(start, calm) < 1e-9
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("(2 * glow.cost(batch))", "glow.cost(batch)"),
-        (".clamp(min=1)", ".clamp(min=0)"),
-        (".clamp(min=1)", ".clamp(min=1e9)"),
-        (" + 0.01 * weight", ""),
-        ("square.sqrt() + 1e-6", "square.sqrt() + 1e-2"),
-        ("mean / (square", "mean / 0.1 / (square"),
-        ("mean.mul_(0.9)", "mean.mul_(0.8)"),
-        ("square.mul_(0.999)", "square.mul_(0.99)"),
-        ("weight -= self.learning_rate", "weight -= 0.5 * self.learning_rate"),
-        ("glow.start(batch[::2])", "glow.start(batch)"),
-        ("glow.start(batch[::2])", "glow.start(batch[1::2])"),
-        ('hyper.start == "data"', 'hyper.start != "data"'),
-        ("weight.grad = None", "pass"),
-    ],
-)
-def test_mistakes_in_the_training_are_seen(old, new, monkeypatch):
-    edit(old, new)(None, monkeypatch)
+IN_TRAINING: dict[str, Mutation] = {
+    **edits("methods.flow:learn_flow", {
+        "loss of one sentence": ("2 * glow.cost(batch)", "glow.cost(batch)"),
+        "start from both sentences": ("batch[::2]", "batch"),
+        "start from the second sentences": ("batch[::2]", "batch[1::2]"),
+        "the other start": ("hyper.start == 'data'", "hyper.start != 'data'"),
+    }),
+    **edits("methods.flow:BertAdam.step", {
+        "always clipped": (
+            "torch.linalg.vector_norm(torch.stack(norms)).clamp(min=1)",
+            "torch.linalg.vector_norm(torch.stack(norms)).clamp(min=0)"),
+        "never clipped": (
+            "torch.linalg.vector_norm(torch.stack(norms)).clamp(min=1)",
+            "torch.linalg.vector_norm(torch.stack(norms)).clamp(min=1e9)"),
+        "no decay": (
+            "mean / (square.sqrt() + 1e-06) + 0.01 * weight", "mean / (square.sqrt() + 1e-06)"),
+        "large epsilon": ("1e-06", "0.01"),
+        "larger steps": ("mean / (square.sqrt() + 1e-06)", "mean / 0.1 / (square.sqrt() + 1e-06)"),
+        "momentum of the mean": ("0.9", "0.8"),
+        "momentum of the square": ("0.999", "0.99"),
+        "half the rate": ("self.learning_rate", "0.5 * self.learning_rate"),
+        "gradients added up": ("weight.grad = None", "pass"),
+    }),
+}  # fmt: skip
+
+
+@each(IN_TRAINING)
+def test_mistakes_in_the_training_are_seen(mutation, monkeypatch):
+    mutation.apply(monkeypatch)
     assert any(learned_otherwise(*case) > 1e-4 for case in STARTS)
 
 

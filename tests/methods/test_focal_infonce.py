@@ -6,7 +6,7 @@ from methods.focal_infonce import FocalInfoNCE
 from methods.gs_infonce import GSInfoNCE
 from tests.methods.cases import Case, by_name
 from tests.methods.outside import BERT, ROBERTA
-from tests.oracles.edits import Mutation, edits, hyper
+from tests.oracles.edits import Mutation, edits
 from tests.oracles.hard_negatives import FocalOracle
 
 NAMES = {"m": "hardness", "positive": "focal_positive", "negative": "focal_negative"}
@@ -30,22 +30,29 @@ CASES = [
 ]
 BY_NAME = by_name(CASES)
 
-focal = edits("methods.focal_infonce")
-CHOSEN = "torch.where(on_diagonal(cosines), pair, self._modulated(cosines))"
-_MUTATIONS: dict[str, Mutation] = {
-    "m_left_out": hyper(hardness=0.0),
-    "m_subtracted": focal("cosines + self.hyper", "cosines - self.hyper"),
-    "m_added_to_the_product": focal(
-        "(cosines + self.hyper.hardness)", "cosines + self.hyper.hardness"),
-    "factor_without_gradient": focal("self.hyper.hardness)", "self.hyper.hardness).detach()"),
-    "negatives_clamped": focal("self.hyper.hardness)", "self.hyper.hardness).clamp(min=0)"),
-    "positive_as_a_negative": focal(CHOSEN, "self._modulated(cosines)"),
-    "negatives_as_a_positive": focal(CHOSEN, "pair"),
-    "positive_not_squared": hyper(focal_positive=False),
-    "temperature_squared": focal("/ hyper.temperature", "/ hyper.temperature**2"),
-    "noise_not_modulated": focal("temperature, self._modulated)", "temperature)"),
+MUTATIONS: dict[str, Mutation] = {
+    **edits("methods.focal_infonce:FocalInfoNCE._modulated", {
+        "m_subtracted": ("cosines + self.hyper.hardness", "cosines - self.hyper.hardness"),
+        "m_added_to_the_product": (
+            "cosines * (cosines + self.hyper.hardness)", "cosines * cosines + self.hyper.hardness"),
+        "factor_without_gradient": (
+            "cosines + self.hyper.hardness", "(cosines + self.hyper.hardness).detach()"),
+        "negatives_clamped": (
+            "cosines + self.hyper.hardness", "(cosines + self.hyper.hardness).clamp(min=0)"),
+    }, case="focal+gs"),
+    **edits("methods.focal_infonce:FocalInfoNCE.contrast", {
+        "positive_as_a_negative": (
+            "torch.where(on_diagonal(cosines), pair, self._modulated(cosines))",
+            "self._modulated(cosines)"),
+        "negatives_as_a_positive": (
+            "torch.where(on_diagonal(cosines), pair, self._modulated(cosines))", "pair"),
+        "temperature_squared": (
+            "similarities / hyper.temperature", "similarities / hyper.temperature ** 2"),
+        "noise_not_modulated": (
+            "beside(logits, negatives, anchors, hyper.temperature, self._modulated)",
+            "beside(logits, negatives, anchors, hyper.temperature)"),
+    }, case="focal+gs"),
 }  # fmt: skip
-MUTATIONS = {name: ("focal+gs", mutate) for name, mutate in _MUTATIONS.items()}
 
 
 # What the tests of all methods need to know of this one (`outside.of_methods`).
@@ -56,4 +63,3 @@ for text in ("focal-infonce@official", "focal-infonce@paper"):
     VALUES.append((text, ROBERTA, {"batch_size": 512, "learning_rate": 1e-5}))
 OUT_OF_LIMITS = {"focal-infonce": "hardness=-0.1"}
 WITHOUT_EFFECT = {"hardness": ("focal_negative=false", 0.3, 1.0)}
-TRAININGS: dict[str, tuple[dict[str, Any], int]] = {"focal-infonce": ({}, 6)}

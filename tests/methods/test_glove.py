@@ -12,7 +12,7 @@ from bench.utils.errors import UserError
 from methods.glove import AverageOfWords, dropped_words
 from tests.conftest import WORDS
 from tests.methods.outside import run_of, stored
-from tests.oracles.edits import Mutation, edits
+from tests.oracles.edits import Mutation, each, edits
 
 MARKS = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 # Words in several forms, stop words among them; "The" and "NASA" are known as written, "U.S." with
@@ -63,23 +63,38 @@ def test_equals_the_rule(stop_words):
     assert disagreement(stop_words) < 1e-6
 
 
-glove = edits("methods.glove")
 MUTATIONS: dict[str, Mutation] = {
-    "sum_in_place_of_mean": glove("[rows].mean(axis=0)", "[rows].sum(axis=0)"),
-    "each_word_once": glove("list(self.rows(sentence))", "list({*self.rows(sentence)})"),
-    "row_off_by_one": glove("self.vectors[rows]", "self.vectors[[row - 1 for row in rows]]"),
-    "stop_words_kept": glove("if form in self._dropped", "if False"),
-    "stop_words_as_written_only": glove("if form in self._dropped", "if word in self._dropped"),
-    "lower_case_first": glove("sentence.split()", "sentence.lower().split()"),
-    "marks_not_stripped": glove("word.strip(string.punctuation)", "word"),
-    "marks_always_stripped": glove("(word, bare, bare.lower())", "(bare, bare.lower())"),
-    "split_at_single_spaces": glove("sentence.split()", "sentence.split(' ')"),
-}
+    **edits("methods.glove:AverageOfWords.encode", {
+        "sum_in_place_of_mean": ("self.vectors[rows].mean", "self.vectors[rows].sum"),
+        "each_word_once": ("self.rows(sentence)", "{*self.rows(sentence)}"),
+        "row_off_by_one": ("self.vectors[rows]", "self.vectors[[row - 1 for row in rows]]"),
+    }),
+    **edits("methods.glove:AverageOfWords.rows", {
+        "stop_words_kept": ("form in self._dropped", "False"),
+        "stop_words_as_written_only": (
+            "for form in (word, bare, bare.lower()):\n"
+            "    if form in self._dropped:\n"
+            "        break\n"
+            "    if form in self._rows:\n"
+            "        yield self._rows[form]\n"
+            "        break",
+            "for form in (word, bare, bare.lower()):\n"
+            "    if word in self._dropped:\n"
+            "        break\n"
+            "    if form in self._rows:\n"
+            "        yield self._rows[form]\n"
+            "        break"),
+        "lower_case_first": ("sentence.split", "sentence.lower().split"),
+        "marks_not_stripped": ("word.strip(string.punctuation)", "word"),
+        "marks_always_stripped": ("(word, bare, bare.lower())", "(bare, bare.lower())"),
+        "split_at_single_spaces": ("sentence.split()", "sentence.split(' ')"),
+    }),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("name", MUTATIONS)
-def test_a_mistake_is_caught(name, monkeypatch):
-    MUTATIONS[name](None, monkeypatch)
+@each(MUTATIONS)
+def test_a_mistake_is_caught(mutation, monkeypatch):
+    mutation.apply(monkeypatch)
     assert disagreement(stop_words=False) > 1e-3
 
 

@@ -8,7 +8,7 @@ from torch import nn
 from methods.base import Shape
 from methods.is_bert import ISBERT
 from tests.methods.outside import BERT, HARD, TOLERANCE, disagreement, step, stored, vectors
-from tests.oracles.edits import Mutation, edits
+from tests.oracles.edits import Mutation, each, edits
 from tests.oracles.outside import is_bert
 
 WIDTH, CHANNELS, LENGTHS = 3, 2, (3, 5, 1)
@@ -49,33 +49,46 @@ def test_equals_oracle_in_small_batches(lengths):
     assert difference("random", torch.float64, lengths) < TOLERANCE[torch.float64]
 
 
-edit = edits("methods.is_bert")
 SCORES, MEAN = '"ild,jd->ilj", features, sentences)', "masked_mean(features, mask), mask)"
 
 MUTATIONS: dict[str, Mutation] = {
-    "sign_of_the_positive": edit("F.softplus(-scores)", "F.softplus(scores)"),
-    "sign_of_the_negative": edit("F.softplus(scores)", "F.softplus(-scores)"),
-    "sentence_detached": edit(SCORES, '"ild,jd->ilj", features, sentences.detach())'),
-    "tokens_detached": edit(SCORES, '"ild,jd->ilj", features.detach(), sentences)'),
-    "sentence_of_the_neighbour": edit(SCORES, '"ild,jd->ilj", features, sentences.roll(1, 0))'),
-    "cosine_for_product": edit(
-        SCORES, '"ild,jd->ilj", F.normalize(features, dim=-1), F.normalize(sentences, dim=-1))'),
-    "padding_in_the_bound": edit("tokens = mask", "tokens = torch.ones_like(mask)"),
-    "padding_in_the_mean": edit(MEAN, "features.mean(1), mask)"),
-    "first_token_left_out": edit(
-        MEAN, "masked_mean(features, torch.cat([mask[:, :1] - 1e-3, mask[:, 1:]], 1)), mask)"),
-    "padding_read_by_the_convolutions": edit("(states * mask.unsqueeze(-1))", "states"),
-    "windows_one_place_further": edit("dim=1).transpose(1, 2)",
-                                      "dim=1).transpose(1, 2).roll(1, 1)"),
-    "no_activation": edit("features.relu() if self.relu else features", "features"),
-    "computed_in_float32": edit(
-        SCORES, '"ild,jd->ilj", features.float(), sentences.float()).double()'),
+    **edits("methods.is_bert:jensen_shannon", {
+        "sign_of_the_positive": ("-scores", "scores"),
+        "sign_of_the_negative": ("F.softplus(scores)", "F.softplus(-scores)"),
+        "sentence_detached": (
+            "torch.einsum('ild,jd->ilj', features, sentences)",
+            "torch.einsum('ild,jd->ilj', features, sentences.detach())"),
+        "tokens_detached": (
+            "torch.einsum('ild,jd->ilj', features, sentences)",
+            "torch.einsum('ild,jd->ilj', features.detach(), sentences)"),
+        "sentence_of_the_neighbour": (
+            "torch.einsum('ild,jd->ilj', features, sentences)",
+            "torch.einsum('ild,jd->ilj', features, sentences.roll(1, 0))"),
+        "cosine_for_product": (
+            "torch.einsum('ild,jd->ilj', features, sentences)",
+            "torch.einsum('ild,jd->ilj', F.normalize(features, dim=-1), F.normalize(sentences, "
+            "dim=-1))"),
+        "padding_in_the_bound": ("mask.unsqueeze", "torch.ones_like(mask).unsqueeze"),
+    }),
+    **edits("methods.is_bert:ISBERT.loss", {
+        "padding_in_the_mean": ("masked_mean(features, mask)", "features.mean(1)"),
+        "first_token_left_out": (
+            "masked_mean(features, mask)",
+            "masked_mean(features, torch.cat([mask[:, :1] - 0.001, mask[:, 1:]], 1))"),
+    }),
+    **edits("methods.is_bert:LocalFeatures.forward", {
+        "padding_read_by_the_convolutions": ("states * mask.unsqueeze(-1)", "states"),
+        "windows_one_place_further": (
+            "torch.cat(convolved, dim=1).transpose(1, 2)",
+            "torch.cat(convolved, dim=1).transpose(1, 2).roll(1, 1)"),
+        "no_activation": ("features.relu() if self.relu else features", "features"),
+    }),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", MUTATIONS)
-def test_a_mutation_is_caught(name, monkeypatch):
-    MUTATIONS[name](None, monkeypatch)
+@each(MUTATIONS)
+def test_a_mutation_is_caught(mutation, monkeypatch):
+    mutation.apply(monkeypatch)
     assert difference("random", torch.float64) > TOLERANCE[torch.float64]
 
 
@@ -148,7 +161,4 @@ VALUES = [
 ]
 OUT_OF_LIMITS = {
     "is-bert": "channels=0 channels=1.5 relu=maybe",
-}
-TRAININGS = {
-    "is-bert": ({"corpus": "tiny", "epochs": 2}, 12),
 }

@@ -3,10 +3,9 @@
 import torch
 from torch.nn import functional as F
 
-import methods.is_cse as module
 from methods.is_cse import ISCSE, cluster
 from tests.methods.cases import Case, by_name
-from tests.oracles.edits import Mutation, edits, hyper
+from tests.oracles.edits import Mutation, edits
 from tests.oracles.kmeans import GroupOracle
 
 SMALL = {"alpha": 0.3, "buffer": 10, "neighbours": 3, "clusters": 3}
@@ -32,43 +31,41 @@ CASES = [
 ]
 BY_NAME = by_name(CASES)
 
-edit = edits("methods.is_cse")
-
-MUTATIONS: dict[str, tuple[str, Mutation]] = {
-    "gamma_of_the_centre": ("kmeans-official", hyper(gamma=lambda own: 1 - own.gamma)),
-    "one_cluster_less": ("kmeans-official", hyper(clusters=lambda own: own.clusters - 1)),
-    "centres_drawn_anew_each_step": (
-        "kmeans-official", edit("if not self.centres.any():", "if True:")),
-    "centres_of_another_draw": (
-        "kmeans-official", edit('step.generator("centres")', 'step.generator("centre")')),
-    "one_round_alone": (
-        "kmeans-official", lambda method, patch: patch.setattr(module, "MOST_ROUNDS", 1)),
-    "centres_never_move": (
-        "kmeans-official", edit("self.centres = cluster(rows, self.centres)", "pass")),
-    "mean_in_place_of_unit_mean": (
-        "kmeans-official",
-        edit("F.normalize(sums, dim=-1), c",
-             "sums / F.one_hot(nearest, len(centres)).sum(0).unsqueeze(1), c")),
-    "farthest_centre": (
-        "kmeans-official", edit("self.centres.T).argmax(1)", "self.centres.T).argmin(1)")),
-    "centre_of_the_next_sentence": (
-        "kmeans-official", edit("self.centres[nearest]", "self.centres[nearest].roll(1, 0)")),
-    "positive_detached": (
-        "kmeans-official", edit("self.hyper.gamma * unit", "self.hyper.gamma * unit.detach()")),
-    "memory_with_gradient": (
-        "kmeans-official", edit("self.append(unit.detach())", "self.append(unit)")),
-    "batch_enters_late": (
-        "kmeans-official",
-        edit("rows = self._remembered(self.hyper.clusters)\n",
-             "rows = self._remembered(self.hyper.clusters)\n"
-             "        rows = None if rows is None else rows[: -len(unit)]\n")),
-    "waits_until_the_memory_is_full": (
-        "kmeans-paper", edit("if self.hyper.current_first else needed", "")),
-    "neighbours_forgotten": ("both-official", edit("smoothed.append(self._smooth(unit))", "pass")),
-    "clusters_forgotten": (
-        "both-official", edit("smoothed.append(self._smooth_by_centres(unit, step))", "pass")),
-    "mean_of_both_terms": (
-        "both-paper", edit("alpha = self.alpha(step)", "alpha = self.alpha(step) / 2")),
+MUTATIONS: dict[str, Mutation] = {
+    **edits("methods.is_cse:ISCSE._smooth_by_centres(self, unit)", {
+        "gamma_of_the_centre": (
+            "(1 - self.hyper.gamma) * self.centres[nearest]",
+            "self.hyper.gamma * self.centres[nearest]"),
+        "centres_drawn_anew_each_step": ("not self.centres.any()", "True"),
+        "centres_of_another_draw": ("'centres'", "'centre'"),
+        "centres_never_move": ("self.centres = cluster(rows, self.centres)", "pass"),
+        "farthest_centre": (
+            "(unit.detach() @ self.centres.T).argmax", "(unit.detach() @ self.centres.T).argmin"),
+        "centre_of_the_next_sentence": (
+            "self.centres[nearest]", "self.centres[nearest].roll(1, 0)"),
+        "positive_detached": ("self.hyper.gamma * unit", "self.hyper.gamma * unit.detach()"),
+        "batch_enters_late": (
+            "rows = self._remembered(self.hyper.clusters)",
+            "rows = self._remembered(self.hyper.clusters)\n"
+            "rows = None if rows is None else rows[:-len(unit)]"),
+    }, case="kmeans-official"),
+    **edits("methods.is_cse:cluster", {
+        "one_round_alone": ("kmeans-official", "range(MOST_ROUNDS)", "range(1)"),
+        "mean_in_place_of_unit_mean": (
+            "kmeans-official",
+            "sums = F.one_hot(nearest, len(centres)).to(rows).T @ rows\n"
+            "centres = torch.where(sums.any(1, keepdim=True), F.normalize(sums, dim=-1), "
+            "centres)",
+            "sums = F.one_hot(nearest, len(centres)).to(rows).T @ rows\n"
+            "centres = torch.where(sums.any(1, keepdim=True), sums / F.one_hot(nearest, "
+            "len(centres)).sum(0).unsqueeze(1), centres)"),
+    }),
+    **edits("methods.is_cse:ISCSE.terms", {
+        "neighbours_forgotten": ("both-official", "smoothed.append(self._smooth(unit))", "pass"),
+        "clusters_forgotten": (
+            "both-official", "smoothed.append(self._smooth_by_centres(unit, step))", "pass"),
+        "mean_of_both_terms": ("both-paper", "self.alpha(step)", "self.alpha(step) / 2"),
+    }),
 }  # fmt: skip
 
 
@@ -92,9 +89,4 @@ WITHOUT_EFFECT = {
     "beta": ("group=kmeans", 2.0, 0.5),
     "clusters": ("group=knn", 64, 8),
     "gamma": ("group=knn", 0.5, 0.1),
-}
-SMALL_GROUPS = "buffer=16,clusters=4,neighbours=3"
-TRAININGS = {
-    f"is-cse[alpha=0.5,group=kmeans,{SMALL_GROUPS}]": ({}, 6),
-    f"is-cse[alpha=0.5,group=both,{SMALL_GROUPS}]": ({}, 6),
 }

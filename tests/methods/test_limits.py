@@ -1,7 +1,6 @@
 """Limits and known answers: what a method becomes when a part is switched off, bit for bit."""
 
 import math
-from operator import attrgetter
 
 import pytest
 import torch
@@ -14,8 +13,8 @@ from methods.mixcse import MixCSE
 from methods.simcse import SimCSE
 from methods.simcse_plus_plus import SimCSEPlusPlus
 from methods.sscl import SSCL
-from tests.methods import cases, test_dclr, test_esimcse, test_is_cse
-from tests.methods.cases import BY_NAME, CASES, HARD, STEPS, WIDTH, batch, build, method_step
+from tests.methods import cases, test_dclr
+from tests.methods.cases import CASES, HARD, STEPS, WIDTH, batch, build, method_step
 
 DTYPES = pytest.mark.parametrize("dtype", cases.DTYPES, ids=["float64", "float32"])
 
@@ -85,28 +84,6 @@ def test_a_zero_vector_gives_finite_numbers(dtype):
                     leaf[1] = 0
             loss, gradients = method_step(method, leaves, index)
             assert all(torch.isfinite(found).all() for found in (loss, *gradients)), case.name
-
-
-REMEMBERING = [BY_NAME["is-cse-official"], test_esimcse.BY_NAME["esimcse"]]
-REMEMBERING += [test_esimcse.BY_NAME["simcse+esimcse"]]
-REMEMBERING += [test_is_cse.BY_NAME[name] for name in ("kmeans-official", "both-official")]
-
-
-@pytest.mark.parametrize("case", REMEMBERING, ids=attrgetter("name"))
-def test_it_goes_on_from_a_stored_state(case):
-    """All that a method remembers is in its state, so a loaded copy takes the next steps alike."""
-
-    def take(method, index, kind):
-        loss, found = method_step(method, batch("random", kind).leaves(torch.float32), index)
-        return [loss, *found]
-
-    method, copy = case.build(), case.build()
-    for index in range(4):
-        take(method, index, index)
-    take(copy, 0, 9)  # its second encoder is made
-    copy.load_state_dict(method.state_dict())
-    for index in (4, 5):
-        assert all(map(torch.equal, take(method, index, index), take(copy, index, index)))
 
 
 def test_gs_infonce_in_high_dimension_adds_a_constant():

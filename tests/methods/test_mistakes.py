@@ -5,7 +5,6 @@ pass.
 """
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -16,18 +15,22 @@ from bench.results.suite_results import read_results
 from bench.runs import config
 from bench.stages.jobs import run_plan
 from tests.methods.mutations import MUTATIONS
-from tests.oracles.edits import Mutation, edits
+from tests.oracles.edits import Mutation, each, edits
+from tests.support.programs import ROOT
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("global_state")]
+pytestmark = pytest.mark.usefixtures("global_state")
 
-ROOT = Path(__file__).resolve().parents[2]
 
 # What a mistake is looked for in: a run of config/all-methods.yaml on toy-bert, and some tasks.
 STS, LABELLED = ["STS12", "STS-B", "SICK-R"], ["SST2", "TREC", "MRPC", "Tense", "SubjNumber"]
 AVERAGE = "untrained[pooler=avg]"
-TRAINED, POOLED, CLASSIFIED = {"simcse": STS}, {AVERAGE: STS}, {AVERAGE: LABELLED}
-# Two runs, since one may differ from the same seed.
-BOTH = {"simcse": STS, "simcse+cards[switch=0]": STS}
+WANTED = {
+    "trained": {"simcse": STS},
+    "pooled": {AVERAGE: STS},
+    "classified": {AVERAGE: LABELLED},
+    # Two runs, since one may differ from the same seed.
+    "both": {"simcse": STS, "simcse+cards[switch=0]": STS},
+}
 
 
 def verdicts(wanted, folder):
@@ -45,56 +48,63 @@ def verdicts(wanted, folder):
     return {cell.verdict.kind for cell in judge_world(read_results(folder))}
 
 
+@pytest.mark.slow
 def test_without_a_mistake_all_scores_are_as_on_the_reference_machine(tmp_path):
-    wanted = {**TRAINED, AVERAGE: [*STS, *LABELLED]}
+    wanted = {"simcse": STS, AVERAGE: [*STS, *LABELLED]}
     assert verdicts(wanted, tmp_path) == {"reproduced"}
 
 
-def entry(table, key, make):
+def entry(case, table, key, make):
     """Another entry of a table, made of the one that it has."""
-    return lambda method, patch: patch.setitem(table, key, make(table[key]))
+    return Mutation(case, lambda patch: patch.setitem(table, key, make(table[key])))
 
 
-pooling, pairs = edits("methods.base"), edits("bench.datasets.sts")
-backbones, features = edits("bench.models.transformer"), edits("bench.datasets.labelled")
-protocols = edits("bench.evaluation.protocols")
-MEAN = "return (states * weights).sum(1) / weights.sum(1)"
-MISTAKES: dict[str, tuple[dict[str, list[str]], Mutation]] = {
-    **{name: (TRAINED, MUTATIONS[name][1])
+MISTAKES: dict[str, Mutation] = {
+    **{name: MUTATIONS[name]._replace(case="trained")
        for name in (
            "sign_of_the_cosine", "temperature_multiplied", "positive_of_the_next_sentence")},
-    "mean_over_padding": (
-        POOLED,
-        pooling(MEAN, "return torch.where(weights.bool(), states, states[:, :1]).mean(1)")),
-    "first_token_for_the_mean": (POOLED, pooling(MEAN, "return states[:, 0]")),
-    "layer_before_the_last": (
-        POOLED,
-        entry(
-            POOLER_FUNCTIONS, "avg",
-            lambda plain: lambda states, mask: plain(states[:-1], mask),
-        )),
-    "gold_of_the_next_pair": (
-        POOLED, pairs("formula(gold, predicted)", "formula(np.roll(gold, 1), predicted)")),
-    "dev_for_test": (POOLED, pairs("[split])[split]}", "['dev'])['dev']}")),
-    "dot_product_for_the_cosine": (
-        POOLED, pairs("np.divide(dot, norms, out=np.zeros_like(dot), where=norms > 0)", "dot")),
-    "dev_is_trained_on": (
-        CLASSIFIED, protocols("Fold(np.arange(start, middle),", "Fold(np.arange(start, end),")),
-    "features_of_the_next_sample": (
-        CLASSIFIED, features("return features\n", "return np.roll(features, 1, axis=0)\n")),
-    "features_without_the_last_half": (
-        CLASSIFIED, features("return features\n", "return np.split(features, 2, axis=1)[0]\n")),
-    "stopped_at_the_first_miss": (
-        CLASSIFIED, entry(MODES, "dev", lambda mode: replace(mode, tenacity=0))),
-    "the_other_mode": (
-        CLASSIFIED, entry(MODES, "dev", lambda mode: replace(MODES["test"], folds=mode.folds))),
-    "without_dropout": (
-        BOTH, backbones("if dropout is not None:", "if (dropout := 0.0) is not None:")),
+    **edits("methods.base:masked_mean", {
+        "mean_over_padding": (
+            "pooled", "(states * weights).sum(1) / weights.sum(1)",
+            "torch.where(weights.bool(), states, states[:, :1]).mean(1)"),
+    }),
+    "layer_before_the_last": entry(
+        "pooled", POOLER_FUNCTIONS, "avg",
+        lambda plain: lambda states, mask: plain(states[:-1], mask),
+    ),
+    **edits("bench.datasets.sts:_correlation", {
+        "gold_of_the_next_pair": (
+            "pooled", "metric.formula(gold, predicted)",
+            "metric.formula(np.roll(gold, 1), predicted)"),
+    }),
+    **edits("bench.datasets.sts:read", {
+        "dev_for_test": (
+            "pooled", "read_parts(task, data, [split])[split]",
+            "read_parts(task, data, ['dev'])['dev']"),
+    }),
+    **edits("bench.datasets.sts:cosine", {
+        "dot_product_for_the_cosine": (
+            "pooled", "np.divide(dot, norms, out=np.zeros_like(dot), where=norms > 0)", "dot"),
+    }),
+    **edits("bench.evaluation.protocols:best_on_dev", {
+        "dev_is_trained_on": (
+            "classified",
+            "Fold(np.arange(start, middle), np.arange(middle, end), grid, classes)",
+            "Fold(np.arange(start, end), np.arange(middle, end), grid, classes)"),
+    }),
+    **edits("bench.datasets.labelled:LabelledTask.features", {
+        "features_of_the_next_sample": (
+            "classified", "return features", "return np.roll(features, 1, axis=0)"),
+    }),
+    "stopped_at_the_first_miss": entry(
+        "classified", MODES, "dev", lambda mode: replace(mode, tenacity=0)),
+    **edits("bench.models.transformer:load_backbone", {
+        "without_dropout": ("both", "dropout is not None", "(dropout := 0.0) is not None"),
+    }),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", MISTAKES)
-def test_a_mistake_is_caught(name, tmp_path, monkeypatch):
-    wanted, mutate = MISTAKES[name]
-    mutate(None, monkeypatch)
-    assert verdicts(wanted, tmp_path) & {"lower", "higher"}
+@each(MISTAKES)
+def test_a_mistake_is_caught(mutation, tmp_path, monkeypatch):
+    mutation.apply(monkeypatch)
+    assert verdicts(WANTED[mutation.case], tmp_path) & {"lower", "higher"}

@@ -5,7 +5,7 @@ from methods.mixcse import MixCSE
 from methods.simcse import SimCSE
 from tests.methods.cases import Case, by_name
 from tests.methods.outside import BERT
-from tests.oracles.edits import Mutation, edits, hyper
+from tests.oracles.edits import Mutation, edits
 from tests.oracles.hard_negatives import MixCSEOracle
 
 PAPER = {"mixtures": "own", "mixed_anchors": False, "larger_share": "removed", "normalised": True}
@@ -32,23 +32,29 @@ CASES = [
 BY_NAME = by_name(CASES)
 
 
-edit = edits("methods.mixcse")
-
-MUTATIONS: dict[str, tuple[str, Mutation]] = {
-    "shares_exchanged": ("official", hyper(share=lambda own: 1 - own.share)),
-    "mixed_with_the_sentence_before": ("official", edit("roll(-1, 0), v", "roll(1, 0), v")),
-    "mixtures_with_gradient": ("official", edit("vectors = vectors.detach()", "pass")),
-    "the_other_cell_zeroed": ("official", edit("roll(shift, 1)", "roll(-shift, 1)")),
-    "removed_in_place_of_zeroed": ("official", hyper(larger_share="removed")),
-    "zeroed_in_place_of_removed": ("removed", hyper(larger_share="zeroed")),
-    "own_mixture_alone": ("official", hyper(mixtures="own")),
-    "mixed_at_length_1": ("official", hyper(normalised=True)),
-    "anchors_not_mixed": ("official", hyper(mixed_anchors=False)),
-    "anchors_face_mixtures_of_anchors": (
-        "official",
-        edit("cosine(self._mixed(first), second), 1)", "cosine(second, self._mixed(first)), -1)")),
-    "all_mixtures_in_the_paper": ("paper", hyper(mixtures="all")),
-    "not_normalised_in_the_paper": ("paper", hyper(normalised=False)),
+MUTATIONS: dict[str, Mutation] = {
+    **edits("methods.mixcse:MixCSE._mixed", {
+        "shares_exchanged": ("self.hyper.share", "1 - self.hyper.share"),
+        "mixed_at_length_1": ("self.hyper.normalised", "True"),
+        "not_normalised_in_the_paper": ("paper", "self.hyper.normalised", "False"),
+        "mixed_with_the_sentence_before": ("vectors.roll(-1, 0)", "vectors.roll(1, 0)"),
+        "mixtures_with_gradient": ("vectors = vectors.detach()", "pass"),
+    }, case="official"),
+    **edits("methods.mixcse:MixCSE._group", {
+        "removed_in_place_of_zeroed": (
+            "official", "self.hyper.larger_share == 'zeroed'", "False"),
+        "zeroed_in_place_of_removed": (
+            "removed", "self.hyper.larger_share == 'zeroed'", "True"),
+        "the_other_cell_zeroed": (
+            "official", "on_diagonal(cosines).roll(shift, 1)",
+            "on_diagonal(cosines).roll(-shift, 1)"),
+    }),
+    **edits("methods.mixcse:MixCSE.negatives", {
+        "anchors_not_mixed": ("official", "self.hyper.mixed_anchors", "False"),
+        "anchors_face_mixtures_of_anchors": (
+            "official", "self._group(cosine(self._mixed(first), second), 1)",
+            "self._group(cosine(second, self._mixed(first)), -1)"),
+    }),
 }  # fmt: skip
 
 
@@ -67,8 +73,4 @@ WITHOUT_EFFECT = {
     "mixed_anchors": ("mixtures=none", True, False),
     "normalised": ("mixtures=none", False, True),
     "larger_share": ("mixtures=none", "zeroed", "removed"),
-}
-TRAININGS = {
-    "mixcse": ({}, 6),
-    "mixcse@paper": ({}, 6),
 }

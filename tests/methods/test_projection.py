@@ -8,7 +8,7 @@ from sklearn.decomposition import PCA
 from methods.base import Shape
 from methods.projection import Projection, random_directions
 from tests.methods.fixed import Vectors, affine, correlated
-from tests.oracles.edits import edits
+from tests.oracles.edits import Mutation, each, edits
 
 WIDTH = 6
 
@@ -59,25 +59,36 @@ def test_equals_numpy_and_scikit_learn(dimensions, centred):
     assert error(dimensions, centred) < 2e-5
 
 
-SQUARES = "scatter(vectors, centre)"
+MISTAKES: dict[str, Mutation] = {
+    **edits("methods.projection:leading_directions", {
+        "centre added": ("scatter(vectors, centre)", "scatter(vectors, -centre)"),
+        "squares added": (
+            "scatter(vectors, centre).cpu()",
+            "scatter(vectors, centre) + vectors.double().T.square() @ vectors.double().cpu()"),
+        "ascending order": (
+            "torch.linalg.eigh(squares).eigenvectors.flip(-1)",
+            "torch.linalg.eigh(squares).eigenvectors"),
+        "not transposed": (
+            "torch.linalg.eigh(squares).eigenvectors.flip(-1).T",
+            "torch.linalg.eigh(squares).eigenvectors.flip(-1)"),
+        "centred where not asked": (
+            "if centred:\n    centre = vectors.mean(0, dtype=torch.float64)",
+            "if not centred:\n    centre = vectors.mean(0, dtype=torch.float64)"),
+    }),
+    **edits("methods.projection:Projection.transform", {
+        "centre added back": ("-(weight @ centre)", "weight @ centre"),
+        "no bias": ("-(weight @ centre)", "torch.zeros(len(weight)).double()"),
+    }),
+    **edits("methods.base:scatter", {
+        "last chunk alone": ("total += moved.T @ moved", "total = moved.T @ moved"),
+    }),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("module", "old", "new"),
-    [
-        ("projection", SQUARES, "scatter(vectors, -centre)"),
-        ("projection", SQUARES, f"{SQUARES} + vectors.double().T.square() @ vectors.double()"),
-        ("projection", ".flip(-1).T", ".T"),
-        ("projection", ".eigenvectors.flip(-1).T", ".eigenvectors.flip(-1)"),
-        ("projection", "-(weight @ centre)", "weight @ centre"),
-        ("projection", "-(weight @ centre)", "torch.zeros(len(weight)).double()"),
-        ("projection", "if centred:", "if not centred:"),
-        ("base", "total += moved", "total = moved"),  # a chunk replaces the others
-    ],
-)
+@each(MISTAKES)
 @pytest.mark.usefixtures("small_chunks")
-def test_mistakes_are_seen(module, old, new, monkeypatch):
-    edits(f"methods.{module}")(old, new)(None, monkeypatch)
+def test_mistakes_are_seen(mutation, monkeypatch):
+    mutation.apply(monkeypatch)
     assert max(error(2, centred) for centred in (False, True)) > 1e-3
 
 

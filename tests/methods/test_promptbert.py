@@ -13,7 +13,7 @@ from methods.base import Step
 from tests.methods.cases import difference, gradients
 from tests.methods.outside import BERT, ROBERTA, run_of, stored
 from tests.oracles import prompts as oracle
-from tests.oracles.edits import Mutation, edits
+from tests.oracles.edits import Mutation, each, edits
 from tests.oracles.methods import infonce
 
 FIRST, SECOND = "the two <sentence> is a <mask> again", "a <sentence> sees <mask>"
@@ -76,27 +76,34 @@ def test_equals_the_oracle_in_float32(runs):
     assert disagreement(*started(runs, torch.float32), floor=0.05) < 1e-4
 
 
-prompt = edits("methods.promptbert")
-
 MUTATIONS: dict[str, Mutation] = {
-    "positions of the template side by side": prompt("behind * lengths", "behind * 0 * lengths"),
-    "positions one too far": prompt("first_position(config))\n", "first_position(config)) + 1\n"),
-    "the gap one place early": prompt(">= len(self.before))", ">= len(self.before) - 1)"),
-    "noise without gradient": prompt("state - bias(layer) if", "state - bias(layer).detach() if"),
-    "noise added": prompt("state - bias(layer) if", "state + bias(layer) if"),
-    "noise of another length": prompt("bias(layer) if", "bias(layer).roll(1, 0) if"),
-    "noise of the layer below": prompt("bias(layer) if", "bias(layer - 1) if"),
-    "no noise": prompt("state - bias(layer) if", "state if"),
-    "beside the mask": prompt("mask.sum(1) + self.mask]", "mask.sum(1) + self.mask + 1]"),
-    "one template for both": prompt("= self.prompts[:2]", "= self.prompts[:1] * 2"),
-    "templates exchanged": prompt("= self.prompts[:2]", "= self.prompts[1::-1]"),
-}
+    **edits("methods.promptbert:Prompt.alone", {
+        "positions of the template side by side": (
+            "behind * lengths.cpu().unsqueeze(1)", "behind * 0 * lengths.cpu().unsqueeze(1)"),
+        "positions one too far": (
+            "torch.arange(len(self)) + (0 if from_zero else first_position(config))",
+            "torch.arange(len(self)) + (0 if from_zero else first_position(config)) + 1"),
+        "the gap one place early": ("len(self.before)", "len(self.before) - 1"),
+    }),
+    **edits("methods.promptbert:PromptBERT.step_loss", {
+        "noise without gradient": ("state - bias(layer)", "state - bias(layer).detach()"),
+        "noise added": ("state - bias(layer)", "state + bias(layer)"),
+        "noise of another length": ("state - bias(layer)", "state - bias(layer).roll(1, 0)"),
+        "noise of the layer below": ("state - bias(layer)", "state - bias(layer - 1)"),
+        "no noise": ("state - bias(layer)", "state"),
+        "one template for both": ("self.prompts[:2]", "self.prompts[:1] * 2"),
+        "templates exchanged": ("self.prompts[:2]", "self.prompts[1::-1]"),
+    }),
+    **edits("methods.promptbert:Prompt.at_mask", {
+        "beside the mask": ("mask.sum(1) + self.mask", "mask.sum(1) + self.mask + 1"),
+    }),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("name", MUTATIONS)
+@each(MUTATIONS)
 @pytest.mark.parametrize("tiny_backbone", ["bert"], indirect=True)
-def test_a_mutation_is_caught(name, runs, monkeypatch):
-    MUTATIONS[name](None, monkeypatch)
+def test_a_mutation_is_caught(mutation, runs, monkeypatch):
+    mutation.apply(monkeypatch)
     assert disagreement(*started(runs)) > 1e-6
 
 
@@ -201,8 +208,4 @@ VALUES = [
 ]
 OUT_OF_LIMITS = {
     "promptbert": "temperature=0",
-}
-TRAININGS = {
-    text_of(): ({"max_length": 12}, 6),
-    text_of(denoise_scored=True): ({"max_length": 12}, 6),
 }

@@ -16,7 +16,7 @@ from tests.methods.outside import (
 )
 from tests.methods.queue_cases import FakeContext, Table
 from tests.oracles import rankcse as oracle
-from tests.oracles.edits import Mutation, edits
+from tests.oracles.edits import Mutation, each, edits
 
 N, WIDTH = 5, 4
 STEP = Step(0, 1, N, 1, range(N))
@@ -55,38 +55,51 @@ def test_equals_the_oracle_on_hard_vectors(kind):
     assert difference("listmle", kind, torch.float64) < 1e-6
 
 
-edit = edits("methods.rankcse")
-
-MUTATIONS: dict[str, tuple[str, Mutation]] = {
-    "order reversed": ("listmle", edit("descending=True", "descending=False")),
-    "order of the student": ("listmle", edit("teacher.argsort(", "student.argsort(")),
-    "columns ranked": ("listmle", edit("list_mle(student, teachers,",
-                                       "list_mle(student.T, teachers.T,")),
-    "mean over ranks": ("listmle", edit("(remaining - logits).sum(dim=1)", "(remaining - logits)")),
-    "temperature of the student twice": ("weights", edit("/ hyper.tau2", "/ temperature")),
-    "no epsilon": ("released", edit(".flip(1) + epsilon)", ".flip(1))")),
-    "the diagonal ranked too": (
-        "listnet",
-        edit("student = student[off_diagonal].view(count, count - 1)\n"
-             "    teacher = teacher[off_diagonal].view(count, count - 1)", "pass")),
-    "teacher and student exchanged": (
-        "warm", edit("list_net(student, teachers / hyper.tau3)",
-                     "list_net(teachers / hyper.tau3, student)")),
-    "one side of the divergence": (
-        "listmle", edit("agree(rows, columns)", "agree(rows, columns.detach())")),
-    "divergence of a row from itself": ("listmle", edit("agree(rows, columns)",
-                                                        "agree(rows, rows)")),
-    "entropy with its sign": ("released", edit("torch.stack([(p *", "-torch.stack([(p *")),
-    "the intended divergence in the released form": (
-        "released", edit('if hyper.consistency == "divergence" else negative_entropy', "")),
+MUTATIONS: dict[str, Mutation] = {
+    **edits("methods.rankcse:list_mle(student)", {
+        "order reversed": (
+            "listmle", "teacher.argsort(dim=1, descending=True, stable=True)",
+            "teacher.argsort(dim=1, descending=False, stable=True)"),
+        "order of the student": ("listmle", "teacher.argsort", "student.argsort"),
+        "mean over ranks": ("listmle", "(remaining - logits).sum(dim=1)", "remaining - logits"),
+        "no epsilon": (
+            "released", "logits.exp().flip(1).cumsum(dim=1).flip(1) + epsilon",
+            "logits.exp().flip(1).cumsum(dim=1).flip(1)"),
+    }),
+    **edits("methods.rankcse:RankCSE.terms(self, anchors, positives, temperature)", {
+        "columns ranked": (
+            "listmle", "list_mle(student, teachers, hyper.rank_epsilon)",
+            "list_mle(student.T, teachers.T, hyper.rank_epsilon)"),
+        "temperature of the student twice": ("weights", "hyper.tau2", "temperature"),
+        "teacher and student exchanged": (
+            "warm", "list_net(student, teachers / hyper.tau3)",
+            "list_net(teachers / hyper.tau3, student)"),
+        "one side of the divergence": (
+            "listmle", "agree(rows, columns)", "agree(rows, columns.detach())"),
+        "divergence of a row from itself": ("listmle", "agree(rows, columns)", "agree(rows, rows)"),
+        "the intended divergence in the released form": (
+            "released", "divergence if hyper.consistency == 'divergence' else negative_entropy",
+            "divergence"),
+    }),
+    **edits("methods.rankcse:list_net", {
+        "the diagonal ranked too": (
+            "listnet",
+            "student = student[off_diagonal].view(count, count - 1)\n"
+            "teacher = teacher[off_diagonal].view(count, count - 1)",
+            "pass"),
+    }),
+    **edits("methods.rankcse:negative_entropy", {
+        "entropy with its sign": (
+            "released", "torch.stack([(p * (p.log() - least)).sum(dim=1) for p in shares]).mean()",
+            "-torch.stack([(p * (p.log() - least)).sum(dim=1) for p in shares]).mean()"),
+    }),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", MUTATIONS)
-def test_a_mutation_is_caught(name, monkeypatch):
-    case, mutate = MUTATIONS[name]
-    mutate(None, monkeypatch)
-    assert difference(case, "random", torch.float64) > 1e-6
+@each(MUTATIONS)
+def test_a_mutation_is_caught(mutation, monkeypatch):
+    mutation.apply(monkeypatch)
+    assert difference(mutation.case, "random", torch.float64) > 1e-6
 
 
 # The teachers

@@ -82,15 +82,10 @@ def test_the_optimiser_is_the_released_one(text, runs):
     """All weights by their names: the backbone's, and IS-BERT's convolutions."""
     epsilon, decay, bound = RELEASED[text]
     recipe, rates = run_of(text).recipe, None
-    changes = {"decay_biases": True, "weight_decay": 0.0, "epsilon": 1e-8, "bias_correction": True}
     if text.startswith("declutr"):
         modules, rates = torch.nn.Linear(4, 3), slanted_rates(STEPS)
         torch.nn.init.normal_(modules.bias)
-        changes |= {"schedule": "linear", "warmup": 0.2}
     else:
         modules = runs.start(text)[2]
     modules.double()
     assert weights_differ(modules, recipe, epsilon, decay, rates) < bound
-    for field, value in changes.items():
-        changed = recipe.changed(**{field: value})
-        assert weights_differ(modules, changed, epsilon, decay, rates) > 1e-4, field

@@ -12,7 +12,7 @@ from methods.simcse import SimCSE
 from methods.simcse_plus_plus import SimCSEPlusPlus
 from tests.methods.cases import Case, by_name
 from tests.methods.outside import BERT, run_of
-from tests.oracles.edits import Mutation, edits, hyper
+from tests.oracles.edits import Mutation, edits
 from tests.oracles.hard_negatives import SimCSEPlusPlusOracle
 
 pytestmark = pytest.mark.usefixtures("global_state")
@@ -50,38 +50,41 @@ CASES = [
 BY_NAME = by_name(CASES)
 
 
-edit = edits("methods.simcse_plus_plus")
-
-
-def standardised(formula: str) -> Mutation:
-    """Both views x standardised otherwise."""
-    return edit("logits = first", f"first, second = ({formula} for x in (anchors, positives))\n"
-                                  "        logits = first")  # fmt: skip
-
-
-MUTATIONS: dict[str, tuple[str, Mutation]] = {
-    "negatives_with_dropout": (
-        "simcse++", edit("(vectors,) = views.quiet[self.name]", "vectors = views.vectors[0]")),
-    "negatives_without_gradient": (
-        "simcse++", edit("cosine(vectors, vectors)", "cosine(vectors, vectors).detach()")),
-    "own_cell_not_removed": ("simcse++", edit(", weights=weights)", ")")),
-    "negatives_of_the_batch_stay": ("simcse++", edit("return factors.diag()", "return None")),
-    "anchors_with_dropout": (
-        "simcse++", edit("cosine(vectors, vectors)", "cosine(anchors, vectors)")),
-    "positive_factor_forgotten": ("first-alone", hyper(positive_factor=1.0)),
-    "second_term_forgotten": ("simcse++", hyper(weight=0.0)),
-    "first_term_forgotten": ("simcse++", hyper(off_dropout=False)),
-    "columns_in_place_of_rows": ("heavy", edit("first.T @ second", "second.T @ first")),
-    "variance_divided_by_one_less": (
-        "heavy", standardised("(x - x.mean(0)) / (x.var(0) + 1e-5).sqrt()")),
-    "not_centred": ("heavy", standardised("x / x.std(0, correction=0)")),
-    "summed_over_the_batch": ("heavy", edit("@ second / len(anchors)", "@ second")),
-    "temperature_multiplied": (
-        "heavy", edit("/ self.hyper.feature_temperature", "* self.hyper.feature_temperature")),
-    "statistics_without_gradient": (
-        "heavy",
-        standardised("(x - x.mean(0).detach()) / (x.var(0, correction=0) + 1e-5).sqrt().detach()")),
-    "rows_of_one_view_alone": ("heavy", standardised("x")),
+MUTATIONS: dict[str, Mutation] = {
+    **edits("methods.simcse_plus_plus:SimCSEPlusPlus.negatives(self, anchors)", {
+        "negatives_with_dropout": (
+            "(vectors,) = views.quiet[self.name]", "vectors = views.vectors[0]"),
+        "negatives_without_gradient": (
+            "cosine(vectors, vectors)", "cosine(vectors, vectors).detach()"),
+        "own_cell_not_removed": (
+            "Negatives(cosines=cosine(vectors, vectors), weights=weights)",
+            "Negatives(cosines=cosine(vectors, vectors))"),
+        "anchors_with_dropout": ("cosine(vectors, vectors)", "cosine(anchors, vectors)"),
+    }, case="simcse++"),
+    **edits("methods.simcse_plus_plus:SimCSEPlusPlus.weights", {
+        "positive_factor_forgotten": ("first-alone", "self.hyper.positive_factor", "1"),
+        "negatives_of_the_batch_stay": ("simcse++", "factors.diag()", "None"),
+    }),
+    **edits("methods.simcse_plus_plus:SimCSEPlusPlus.terms(self, anchors)", {
+        "second_term_forgotten": (
+            "simcse++", "self.hyper.weight == 0 or len(anchors) == 1", "True"),
+        "columns_in_place_of_rows": ("first.T @ second", "second.T @ first"),
+        "variance_divided_by_one_less": (
+            "F.batch_norm(anchors, None, None, training=True)",
+            "(anchors - anchors.mean(0)) / (anchors.var(0) + 1e-5).sqrt()"),
+        "not_centred": (
+            "F.batch_norm(anchors, None, None, training=True)",
+            "anchors / anchors.std(0, correction=0)"),
+        "summed_over_the_batch": ("first.T @ second / len(anchors)", "first.T @ second"),
+        "temperature_multiplied": (
+            "first.T @ second / len(anchors) / self.hyper.feature_temperature",
+            "first.T @ second / len(anchors) * self.hyper.feature_temperature"),
+        "statistics_without_gradient": (
+            "F.batch_norm(anchors, None, None, training=True)",
+            "(anchors - anchors.mean(0).detach()) / (anchors.var(0, correction=0) + "
+            "1e-5).sqrt().detach()"),
+        "rows_of_one_view_alone": ("F.batch_norm(anchors, None, None, training=True)", "anchors"),
+    }, case="heavy"),
 }  # fmt: skip
 
 
@@ -118,8 +121,4 @@ OUT_OF_LIMITS = {
 }
 WITHOUT_EFFECT = {
     "feature_temperature": ("weight=0", 5.0, 1.0),
-}
-TRAININGS = {
-    "gs-infonce+simcse-plus-plus": ({}, 6),
-    "simcse-plus-plus": ({}, 6),
 }

@@ -7,16 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-import methods.skip_thought as module
-from bench.models.load import load_encoder
 from methods.base import Refusal, Shape, Step
 from methods.skip_thought import SkipThought
-from tests.conftest import make_sentences
 from tests.methods.cases import difference, gradients
 from tests.methods.outside import stored
 from tests.oracles import skip_thought as oracle
-from tests.oracles.edits import Mutation, edits
-from tests.training.test_loop import log_of
+from tests.oracles.edits import Mutation, each, edits
 
 # Where decoders see the sentence, and the place of the reset gate.
 PAPER, OFFICIAL = ("every", "before"), ("first", "after")
@@ -88,44 +84,69 @@ def test_equals_oracle(setting, kind):
         assert found < tolerance, dtype
 
 
-edit = edits("methods.skip_thought")
-
 MUTATIONS: dict[str, Mutation] = {
-    "gates_exchanged": edit("(state, self.gates)", "(state, self.gates.roll(units, 0))"),
-    "sign_of_the_candidate": edit("reset * state, self.cand", "reset * state, -self.cand"),
-    "bias_left_out": edit("(words, self.words, self.bias)", "(words, self.words)"),
-    "sentence_left_out": edit(
-        "inputs = inputs + F.linear(sentence, self.sentence).unsqueeze(1)", "pass"),
-    "reset_on_the_other_side": edit('if self.reset == "before"', 'if self.reset == "after"'),
-    "neighbours_exchanged": edit(
-        "loss = decoders.loss(", "before, after = after, before\n        loss = decoders.loss("),
-    "sentence_detached": edit("dim=1), sentences)", "dim=1), sentences.detach())"),
-    "words_detached": edit("(ids, self.embedding)", "(ids, self.embedding).detach()"),
-    "state_before_the_last_word": edit(
-        "pad(rows, self.emb", "pad([row[:-1] for row in rows], self.emb"),
-    "words_in_reverse": edit("pad(rows, self.emb", "pad([row[::-1] for row in rows], self.emb"),
-    "state_behind_the_padding": edit(
-        "torch.arange(len(rows), device=ids.device), (lengths - 1).clamp(min=0)]", ":, -1]"),
-    "another_end_mark": lambda method, patch: patch.setattr(module, "END", 1),
-    "no_end_mark": edit("pad([[*row, END] for row in rows],", "pad(rows,"),
-    "the_word_itself_is_read": edit("cat([start, words], dim=1)", "cat([words, start], dim=1)"),
-    "mean_in_place_of_sum": edit('reduction="sum"', 'reduction="mean"'),
-    "centre_off_by_one": edit(
-        "centres, decoders = step.take(self.centres)",
-        "centres, decoders = [min(row + 1, 7) for row in step.take(self.centres)]"),
-    "first_and_last_sentences_taken": edit(
-        "for document in context.documents()\n            for row in document[1:-1]",
-        "for row in range(1, len(short) - 1)"),
-    "unknown_words_passed_over": edit(
-        "[self._numbers.get(word, UNKNOWN) for word in tokenize(sentence)]",
-        "[self._numbers[word] for word in tokenize(sentence) if word in self._numbers]"),
+    **edits("methods.skip_thought:GRU.forward", {
+        "gates_exchanged": (
+            "F.linear(state, self.gates)",
+            "F.linear(state, self.gates.roll(len(self.candidate), 0))"),
+        "sign_of_the_candidate": (
+            "F.linear(reset * state, self.candidate)", "F.linear(reset * state, -self.candidate)"),
+        "bias_left_out": ("F.linear(words, self.words, self.bias)", "F.linear(words, self.words)"),
+        "sentence_left_out": (
+            "inputs = inputs + F.linear(sentence, self.sentence).unsqueeze(1)", "pass"),
+        "reset_on_the_other_side": ("'before'", "'after'"),
+    }),
+    **edits("methods.skip_thought:SkipThought.step_loss", {
+        "neighbours_exchanged": (
+            "before = [self.rows[row - 1] for row in centres]\n"
+            "after = [self.rows[row + 1] for row in centres]",
+            "after = [self.rows[row - 1] for row in centres]\n"
+            "before = [self.rows[row + 1] for row in centres]"),
+        "centre_off_by_one": (
+            "step.take(self.centres)", "[min(1 + place, 7) for place in step.take(self.centres)]"),
+    }),
+    **edits("methods.skip_thought:Decoders.loss", {
+        "sentence_detached": (
+            "gru(torch.cat([start, words], dim=1), sentences)",
+            "gru(torch.cat([start, words], dim=1), sentences.detach())"),
+        "another_end_mark": ("[*row, END]", "[*row, 1]"),
+        "no_end_mark": ("[[*row, END] for row in rows]", "rows"),
+        "the_word_itself_is_read": ("[start, words]", "[words, start]"),
+        "mean_in_place_of_sum": ("'sum'", "'mean'"),
+    }),
+    **edits("methods.skip_thought:Reader.embed", {
+        "words_detached": (
+            "F.embedding(ids, self.embedding)", "F.embedding(ids, self.embedding).detach()"),
+    }),
+    **edits("methods.skip_thought:Reader.forward", {
+        "state_before_the_last_word": (
+            "_pad(rows, self.embedding.device)",
+            "_pad([row[:-1] for row in rows], self.embedding.device)"),
+        "words_in_reverse": (
+            "_pad(rows, self.embedding.device)",
+            "_pad([row[::-1] for row in rows], self.embedding.device)"),
+        "state_behind_the_padding": (
+            "states[torch.arange(len(rows), device=ids.device), (lengths - 1).clamp(min=0)]",
+            "states[:, -1]"),
+    }),
+    **edits("methods.skip_thought:SkipThought.prepare", {
+        "first_and_last_sentences_taken": (
+            "[row for document in context.documents() for row in document[1:-1] if "
+            "all(short[row - 1:row + 2])]",
+            "[row for row in range(1, len(short) - 1) if all(short[row - 1:row + 2])]"),
+    }),
+    **edits("methods.skip_thought:SkipThoughtEncoder.number", {
+        "unknown_words_passed_over": (
+            "[self._numbers.get(word, UNKNOWN) for word in tokenize(sentence)]",
+            "[self._numbers[word] for word in tokenize(sentence) if word in self._numbers]"),
+    }),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", MUTATIONS)
-def test_a_mistake_is_caught(name, monkeypatch):
+@each(MUTATIONS)
+def test_a_mistake_is_caught(mutation, monkeypatch):
     wanted = expected(*PAPER, "random")
-    MUTATIONS[name](None, monkeypatch)
+    mutation.apply(monkeypatch)
     assert disagreement(make(*PAPER), wanted) > 1e-4
 
 
@@ -166,20 +187,6 @@ def test_a_vector_owes_nothing_to_its_company_and_is_stored(setting, tmp_path):
     loaded = stored(encoder, tmp_path / "encoder", texts)
     method.reader.gru.bias.data[0] += 1
     assert method.encoder(None).identity != loaded.identity
-
-
-def test_a_training(train_tiny, tmp_path):
-    (tmp_path / "tiny.txt").write_text("".join(f"{row}\n" for row in make_sentences(44, seed=4)))
-    documents = "".join(f"{1 + 11 * i}\t11\n" for i in range(4))
-    (tmp_path / "tiny.docs.tsv").write_text("first\tlines\n" + documents)
-    recipe = {"corpus": str(tmp_path / "tiny.txt"), "learning_rate": 0.02}
-    text = "skip-thought[units=8,vocabulary=30,width=6,epochs=2]"
-    first, second = (train_tiny(text, fresh=True, **recipe) for _ in range(2))
-    log = log_of(first)
-    assert log == log_of(second)
-    assert len(log) == 2 * 5  # 36 triples in batches of 8
-    assert sum(row["loss"] for row in log[5:]) < sum(row["loss"] for row in log[:5])
-    assert load_encoder(first).identity == load_encoder(second).identity
 
 
 # What the tests of all methods need to know of this one (`outside.of_methods`).

@@ -21,7 +21,7 @@ from tests.methods.outside import (
     step,
     vectors,
 )
-from tests.oracles.edits import Mutation, edits
+from tests.oracles.edits import Mutation, each, edits
 from tests.oracles.methods import infonce
 
 N, WIDTH, T = 4, 3, 0.05
@@ -64,27 +64,33 @@ def test_equals_the_formula_on_hard_vectors(kind):
     assert difference(kind, torch.float64, own_weight=2.5) < 1e-6
 
 
-edit, formula = edits("methods.sup_simcse"), edits("methods.base")
-GROUP = "Negatives(contradictions, weights=weights)"
-
 MUTATIONS: dict[str, Mutation] = {
-    "only the own contradiction": edit(GROUP, "Negatives(contradictions.unsqueeze(1))"),
-    "no weight": edit(GROUP, "Negatives(contradictions)"),
-    "weight of the others": edit(GROUP, "Negatives(contradictions, weights=3.5 - weights)"),
-    "weight of all": edit(GROUP, "Negatives(contradictions, weight=self.hyper.own_weight)"),
-    "contradictions without gradient": edit(
-        GROUP, "Negatives(contradictions.detach(), weights=weights)"
-    ),
-    "entailments as negatives": edit(GROUP, "Negatives(views.vectors[1], weights=weights)"),
-    "the premise in the entailment's place": formula(
-        "return first, second\n", "return first, first\n"
-    ),
-}
+    **edits("methods.sup_simcse:SupSimCSE.negatives(self, anchors, views)", {
+        "only the own contradiction": (
+            "Negatives(contradictions, weights=weights)", "Negatives(contradictions.unsqueeze(1))"),
+        "no weight": ("Negatives(contradictions, weights=weights)", "Negatives(contradictions)"),
+        "weight of the others": (
+            "Negatives(contradictions, weights=weights)",
+            "Negatives(contradictions, weights=3.5 - weights)"),
+        "weight of all": (
+            "Negatives(contradictions, weights=weights)",
+            "Negatives(contradictions, weight=self.hyper.own_weight)"),
+        "contradictions without gradient": (
+            "Negatives(contradictions, weights=weights)",
+            "Negatives(contradictions.detach(), weights=weights)"),
+        "entailments as negatives": (
+            "Negatives(contradictions, weights=weights)",
+            "Negatives(views.vectors[1], weights=weights)"),
+    }),
+    **edits("methods.base:Contrastive.pairs", {
+        "the premise in the entailment's place": ("(first, second)", "(first, first)"),
+    }),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("name", MUTATIONS)
-def test_a_mutation_is_caught(name, monkeypatch):
-    MUTATIONS[name](None, monkeypatch)
+@each(MUTATIONS)
+def test_a_mutation_is_caught(mutation, monkeypatch):
+    mutation.apply(monkeypatch)
     assert difference("random", torch.float64, own_weight=2.5) > 1e-6
 
 

@@ -1,62 +1,8 @@
-"""Trainings: the same twice, finished, and with an encoder that scores what the outcome says."""
-
-from statistics import mean
-from typing import Any
+"""Trainings of methods that are switched off end as SimCSE's."""
 
 import pytest
 
-from bench.datasets import sts
-from bench.evaluation.scoring import score_tasks
-from bench.models.load import load_encoder
-from tests.methods.outside import of_methods, run_of, some_steps
-from tests.support.gpu_path import take_gpu_path
-from tests.support.outcomes import timeless
-from tests.training.test_loop import assert_same_training, log_of, outcome_of
-
-# A method's text, what is given to it, and its number of steps.
-TRAININGS: dict[str, tuple[dict[str, Any], int]] = {}
-for _, trainings in of_methods("TRAININGS"):
-    TRAININGS |= trainings
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("text", TRAININGS)
-@pytest.mark.usefixtures("global_state")
-def test_a_training_ends_the_same_way_twice_and_scores_what_it_says(
-    text, train_tiny, tiny_data, tiny_corpus
-):
-    given, steps = TRAININGS[text]
-    given = given | ({"corpus": str(tiny_corpus)} if "corpus" in given else {})
-    folder = train_tiny(text, **given)
-    outcome, log = outcome_of(folder), log_of(folder)
-    assert (outcome["status"], outcome["steps"]) == ("finished", steps)
-    tasks = run_of(text).recipe.select_on.split("+")
-    dev = [sts.read(name, tiny_data, "dev") for name in tasks]
-    encoder, again = load_encoder(folder / "encoder"), train_tiny(text, fresh=True, **given)
-    assert encoder.identity == load_encoder(again / "encoder").identity
-    assert (log, timeless(outcome)) == (log_of(again), timeless(outcome_of(again)))
-    records = score_tasks(encoder, dev)
-    found = mean(record["value"] for record in records if record["aggregation"] == "all")
-    assert found == pytest.approx(outcome["best_dev"], rel=0, abs=1e-12)
-    assert log != log_of(train_tiny("simcse"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("text", TRAININGS)
-@pytest.mark.usefixtures("global_state")
-def test_a_training_in_mixed_precision_goes_on_after_steps_that_the_scaler_skips(
-    text, train_tiny, tiny_corpus, monkeypatch
-):
-    """On a GPU's path. The first scale, 65536, is too large for the losses of some methods."""
-    given, steps = TRAININGS[text]
-    given = given | ({"corpus": str(tiny_corpus)} if "corpus" in given else {})
-    take_gpu_path(monkeypatch)
-    folder = train_tiny(text, fresh=True, **given | {"precision": "mixed"})
-    outcome = outcome_of(folder)
-    assert (outcome["status"], outcome["steps"]) == ("finished", steps)
-    taken = [row for row in log_of(folder) if not row.get("skipped")]
-    assert len(taken) == steps - outcome["skipped_steps"] > 0
-
+from tests.support.outcomes import assert_same_training
 
 SHORT = {"epochs": 1, "select_on": "STS-B", "precision": "float32"}
 
@@ -65,23 +11,9 @@ SHORT = {"epochs": 1, "select_on": "STS-B", "precision": "float32"}
     ("text", "plain", "recipe"),
     [
         ("dclr[noise_times=0,phi=1.5]@paper", "simcse", SHORT),
-        ("simcse+dclr[noise_times=0,phi=1.5]@paper", "simcse", SHORT),
         ("esimcse[queue=0,rate=0]", "simcse", {}),
         ("rankcse[beta=0,gamma=0]", "simcse@paper", {}),
-        ("simcse+rankcse[beta=0,gamma=0]@paper", "simcse@paper", {}),
     ],
 )
 def test_switched_off_it_is_simcse_bit_for_bit(text, plain, recipe, train_tiny):
     assert_same_training(train_tiny(text, **recipe), train_tiny(plain, **recipe))
-
-
-@pytest.mark.parametrize("text", ["consert", "ct-bert", "is-bert"])
-def test_state_is_saved_and_restored(text, runs):
-    """Losses of steps 3 and 4: gone on with, and by a new run given the state after step 2."""
-    first, second = runs.start(text), runs.start(text)
-    some_steps(*first, [0, 1, 2])
-    state = {name: tensor.clone() for name, tensor in first[2].state_dict().items()}
-    second[2].load_state_dict(state)
-    expected = some_steps(*first, [3, 4])
-    assert some_steps(*second, [3, 4]) == expected
-    assert len(set(expected)) == 2

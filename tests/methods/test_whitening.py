@@ -8,7 +8,7 @@ from methods.base import Shape
 from methods.whitening import Whitened, Whitening, fit_whitening, whiten
 from tests.methods.fixed import Vectors, correlated
 from tests.oracles import transforms as oracle
-from tests.oracles.edits import edits
+from tests.oracles.edits import Mutation, each, edits
 
 WIDTH = 6
 HALF = correlated(15, 1)
@@ -33,24 +33,31 @@ def test_equals_singular_values(kind, k):
     assert disagreement(DATA[kind], k, torch.float32) < 1e-4
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (".rsqrt()", ".sqrt()"),
-        ("(vectors - mean) @", "vectors @"),
-        ("(vectors - mean) @", "(vectors + mean) @"),
-        ("@ matrix, dim=-1", "@ matrix.square(), dim=-1"),
-        ("scatter(vectors, mean)", "scatter(vectors, 0 * mean)"),
-        ("[:, :kept]", "[:, -kept:]"),
-        ("part.flip(-1) for part", "part for part"),
-        ("directions * scales", "directions"),
-        ("directions * scales", "directions.T * scales"),
-        ("directions * scales", "directions * scales.square()"),
-        ("scatter(vectors, mean)", "(scatter(vectors, mean) + mean.diag())"),
-    ],
-)
-def test_mistakes_are_seen(old, new, monkeypatch):
-    edits("methods.whitening")(old, new)(None, monkeypatch)
+MISTAKES: dict[str, Mutation] = {
+    **edits("methods.whitening:fit_whitening", {
+        "multiplied by the root": (
+            "variances.clamp(min=limits.tiny).rsqrt", "variances.clamp(min=limits.tiny).sqrt"),
+        "squares not centred": ("scatter(vectors, mean)", "scatter(vectors, 0 * mean)"),
+        "smallest directions": (
+            "(directions * scales)[:, :kept]", "(directions * scales)[:, -kept:]"),
+        "ascending order": ("part.flip(-1)", "part"),
+        "not scaled": ("directions * scales", "directions"),
+        "columns scaled": ("directions * scales", "directions.T * scales"),
+        "scaled twice": ("directions * scales", "directions * scales.square()"),
+        "mean added to the diagonal": (
+            "scatter(vectors, mean)", "scatter(vectors, mean) + mean.diag()"),
+    }),
+    **edits("methods.whitening:whiten", {
+        "not centred": ("vectors - mean", "vectors"),
+        "centred the other way": ("vectors - mean", "vectors + mean"),
+        "matrix squared": ("(vectors - mean) @ matrix", "(vectors - mean) @ matrix.square()"),
+    }),
+}  # fmt: skip
+
+
+@each(MISTAKES)
+def test_mistakes_are_seen(mutation, monkeypatch):
+    mutation.apply(monkeypatch)
     assert disagreement(DATA["random"], 3, torch.float64) > 1e-3
 
 

@@ -10,7 +10,7 @@ from methods.base import Refusal, Step, stream
 from methods.word_noise import WordNoise, edit, segmenter
 from tests.methods.cases import HARD, batch, build, floor_of, unit_of
 from tests.methods.outside import BERT, disagreement, step
-from tests.oracles.edits import Mutation, edits
+from tests.oracles.edits import Mutation, each, edits
 from tests.oracles.outside import nt_xent
 from tests.oracles.word_noise import noised
 
@@ -36,18 +36,24 @@ def test_the_loss_equals_its_oracle(kind, t):
     assert difference(kind, torch.float32, t) < 1e-4
 
 
-noise, packed = edits("methods.word_noise"), edits("bench.models.packed_forward")
-
 MUTATIONS: dict[str, Mutation] = {
-    "sign": noise("nt_xent(first, second", "nt_xent(first, -second"),
-    "second view detached": noise("nt_xent(first, second", "nt_xent(first, second.detach()"),
-    "sum in place of mean": noise("return nt_xent(", "return len(first) * nt_xent("),
+    **edits("methods.word_noise:WordNoise.loss", {
+        "sign": (
+            "nt_xent(first, second, self.hyper.temperature)",
+            "nt_xent(first, -second, self.hyper.temperature)"),
+        "second view detached": (
+            "nt_xent(first, second, self.hyper.temperature)",
+            "nt_xent(first, second.detach(), self.hyper.temperature)"),
+        "sum in place of mean": (
+            "nt_xent(first, second, self.hyper.temperature)",
+            "len(first) * nt_xent(first, second, self.hyper.temperature)"),
+    }),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", MUTATIONS)
-def test_a_mistake_in_the_loss_is_caught(name, monkeypatch):
-    MUTATIONS[name](None, monkeypatch)
+@each(MUTATIONS)
+def test_a_mistake_in_the_loss_is_caught(mutation, monkeypatch):
+    mutation.apply(monkeypatch)
     assert max(difference(kind, torch.float64, 0.05) for kind in ("random", "close")) > 1e-6
 
 
@@ -102,25 +108,26 @@ def test_without_noise_both_views_are_the_sentence_itself(off):
 
 
 MISTAKES: dict[str, Mutation] = {
-    "no touch": noise("    order = ", "    return sentence\n    order = "),
-    "neighbours exchanged": noise(
-        "order = torch.randperm(len(words), generator=generator)",
-        "order = torch.randint(len(words) - 1, (1,), generator=generator) + torch.arange(2)\n"
-        "    order = order"),
-    "two edits": noise(
-        '    if noise == "swap":',
-        "    one, other = torch.randperm(len(words), generator=generator)[:2]\n"
-        "    words[one], words[other] = words[other], words[one]\n"
-        '    if noise == "swap":'),
-    "shuffled": noise(
-        "words[order[0]], words[order[1]] = words[order[1]], words[order[0]]",
-        "words = [words[place] for place in order]"),
+    **edits("methods.word_noise:edit", {
+        "no touch": ("len(words) < (2 if noise == 'swap' else 1)", "True"),
+        "neighbours exchanged": (
+            "torch.randperm(len(words), generator=generator)",
+            "(torch.randint(len(words) - 1, (1,), generator=generator) + torch.arange(2))"),
+        "two edits": (
+            "order = torch.randperm(len(words), generator=generator).tolist()",
+            "order = torch.randperm(len(words), generator=generator).tolist()\n"
+            "one, other = torch.randperm(len(words), generator=generator)[:2]\n"
+            "words[one], words[other] = (words[other], words[one])"),
+        "shuffled": (
+            "words[order[0]], words[order[1]] = (words[order[1]], words[order[0]])",
+            "words = [words[place] for place in order]"),
+    }),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", MISTAKES)
-def test_a_mistake_in_an_edit_is_caught(name, monkeypatch):
-    MISTAKES[name](None, monkeypatch)
+@each(MISTAKES)
+def test_a_mistake_in_an_edit_is_caught(mutation, monkeypatch):
+    mutation.apply(monkeypatch)
     assert views_of(probability=1.0)[0] != expected_of(noise="swap", share=1.0)
 
 
@@ -194,7 +201,4 @@ OUT_OF_LIMITS = {
 WITHOUT_EFFECT = {
     "probability": ("noise=none", 0.1, 0.9),
     "reading": ("noise=none", "shared", "second"),
-}
-TRAININGS = {
-    "word-noise[noise=delete,pooler=avg_first_last_64,probability=0.5]": ({}, 6),
 }

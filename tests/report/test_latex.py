@@ -80,7 +80,6 @@ def of_papers():
         for stem, table in printed_tables(judged.numbers).items()
     ]
     texts += [latex(table.shown, table.caption, table.stem) for table in summaries(judged)]
-    assert len(texts) > 28
     return texts
 
 
@@ -119,7 +118,6 @@ def in_paper(tmp_path_factory):
 @needs_latex
 @pytest.mark.parametrize(("document", "environment"), DOCUMENTS)
 def test_the_tables_of_a_suite_fit_a_page(in_paper, tmp_path, document, environment):
-    assert len(in_paper) == 10
     assert complaints(compiled(tmp_path, in_paper, document, environment)) == []
 
 

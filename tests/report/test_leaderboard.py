@@ -34,7 +34,6 @@ from tools.documents import wiki_mini
 RENDERED = Path(__file__).with_name("rendered")
 COMPARED, STS = heading(**WITH_BASELINE), board()
 BASELINE = [75.0, 76.0, 77.0]
-DIFFERENCE = "Minus baseline"
 
 SIMCSE = system("simcse", BASELINE, label="SimCSE", is_baseline=True)
 ISCSE = system("is-cse", [77.0, 78.1, 79.0], label="IS-CSE", difference=2.0333, half_width=0.143,

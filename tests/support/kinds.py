@@ -27,6 +27,11 @@ KINDS = {  # what each has that others lack
     "diffcse@official": "a discriminator that reads padding",
     f"declutr[batch_size=2,{SPANS}]": "a masked-language loss",
     "rankcse": "a teacher",
+    "mixcse": "mixed negatives",
+    "focal-infonce": "weighted negatives",
+    "simcse-plus-plus": "negatives without dropout",
+    "cropping": "cut views",
+    "word-noise": "views with other words",
     "gs-infonce": "noise",
     "dclr": "noise that is learnt, and a complementary model",
 }

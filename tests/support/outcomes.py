@@ -1,6 +1,25 @@
-"""How a training ended, as far as it is the same each time."""
+"""What a training leaves: its log, its outcome, its weights, all its files."""
 
+import json
+import os
+from pathlib import Path
 from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+
+def log_of(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+
+
+def outcome_of(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "outcome.json").read_text())["outcome"]
+
+
+def weights_of(folder: Path) -> dict[str, Tensor]:
+    return load_file(folder / "encoder" / "model.safetensors")
 
 
 def timeless(outcome: dict[str, Any]) -> dict[str, Any]:
@@ -8,3 +27,27 @@ def timeless(outcome: dict[str, Any]) -> dict[str, Any]:
     if outcome["status"] != "finished":
         return outcome
     return {**outcome, "seconds": 0}
+
+
+def assert_same_training(left: Path, right: Path) -> None:
+    weights, expected = weights_of(left), weights_of(right)
+    assert weights.keys() == expected.keys()
+    assert all(torch.equal(weights[name], expected[name]) for name in weights)
+    assert log_of(left) == log_of(right)
+    assert timeless(outcome_of(left)) == timeless(outcome_of(right))
+
+
+def left(folder: Path) -> dict[str, bytes]:
+    """The log and the encoder of a training, and its outcome without times."""
+    inside = [path for path in (folder / "encoder").rglob("*") if path.is_file()]
+    files = [folder / "log.jsonl", *inside]
+    found = {str(path.relative_to(folder)): path.read_bytes() for path in files}
+    return found | {"outcome": json.dumps(timeless(outcome_of(folder))).encode()}
+
+
+def assert_left(folder: Path, expected: dict[str, bytes]) -> None:
+    """Byte for byte, and nothing else."""
+    found = left(folder)
+    assert expected.keys() == found.keys()
+    assert [name for name in expected if expected[name] != found[name]] == []
+    assert sorted(os.listdir(folder)) == ["encoder", "log.jsonl", "outcome.json"]

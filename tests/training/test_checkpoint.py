@@ -1,7 +1,6 @@
 """A training that is stopped ends as if it had not been; a fault is one sentence and leaves nothing
 half-written."""
 
-import json
 import os
 import re
 import signal
@@ -21,9 +20,8 @@ from bench.utils import interrupts
 from bench.utils.errors import TransientError, UserError
 from bench.utils.files import sha256_file
 from methods.simcse import SimCSE
-from tests.support.outcomes import timeless
+from tests.support.outcomes import assert_left, left, log_of, outcome_of
 from tests.support.tiny_suite import SMALL, tiny_configuration, tiny_run, training_words
-from tests.training.test_loop import log_of, outcome_of
 
 pytestmark = pytest.mark.usefixtures("global_state")
 
@@ -52,14 +50,6 @@ def fit(run, folder):
     return train(run, folder.parent / "suite", folder)
 
 
-def left(folder):
-    """The log and the encoder of a training, and its outcome without times."""
-    inside = [path for path in (folder / "encoder").rglob("*") if path.is_file()]
-    files = [folder / "log.jsonl", *inside]
-    found = {str(path.relative_to(folder)): path.read_bytes() for path in files}
-    return found | {"outcome": json.dumps(timeless(outcome_of(folder))).encode()}
-
-
 @pytest.fixture(scope="module")
 def unstopped(tmp_path_factory):
     """The files of a training that nobody stopped; equal runs share one."""
@@ -73,14 +63,6 @@ def unstopped(tmp_path_factory):
         return known[run.id]
 
     return look_up
-
-
-def assert_left(folder, expected):
-    """Byte for byte, and nothing else."""
-    found = left(folder)
-    assert expected.keys() == found.keys()
-    assert [name for name in expected if expected[name] != found[name]] == []
-    assert sorted(os.listdir(folder)) == ["encoder", "log.jsonl", "outcome.json"]
 
 
 def stop(run, folder, after=1):

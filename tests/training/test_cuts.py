@@ -22,8 +22,8 @@ from bench.utils.files import read_json
 from methods.projection import Affine
 from tests.conftest import CLOSE
 from tests.oracles.poolers import FIXED, POOLED
+from tests.support.outcomes import assert_same_training, log_of, outcome_of, weights_of
 from tests.support.tiny_suite import tiny_run
-from tests.training.test_loop import assert_same_training, log_of, outcome_of, weights_of
 
 pytestmark = pytest.mark.usefixtures("global_state")
 

@@ -9,7 +9,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from safetensors.torch import load_file
 
 import bench.training.loop
 from bench.datasets import sts
@@ -27,33 +26,13 @@ from bench.training.optimiser import (
 )
 from bench.utils.errors import UserError
 from methods.simcse import SimCSE
-from tests.support.outcomes import timeless
+from tests.support.outcomes import assert_same_training, log_of, outcome_of, weights_of
 
 pytestmark = pytest.mark.usefixtures("global_state")
 
 METHODS = [
     "simcse", "gs-infonce", "is-cse[buffer=20,neighbours=3]", "sscl", "gs-infonce+is-cse+sscl",
 ]  # fmt: skip
-
-
-def log_of(folder):
-    return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
-
-
-def outcome_of(folder):
-    return json.loads((folder / "outcome.json").read_text())["outcome"]
-
-
-def weights_of(folder):
-    return load_file(folder / "encoder" / "model.safetensors")
-
-
-def assert_same_training(left, right):
-    weights, expected = weights_of(left), weights_of(right)
-    assert weights.keys() == expected.keys()
-    assert all(torch.equal(weights[name], expected[name]) for name in weights)
-    assert log_of(left) == log_of(right)
-    assert timeless(outcome_of(left)) == timeless(outcome_of(right))
 
 
 # What decides a training

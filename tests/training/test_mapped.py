@@ -17,9 +17,9 @@ from bench.models.load import load_encoder, save_encoder
 from bench.stages.jobs import score_encoder
 from bench.training.context import RunContext
 from bench.utils.errors import UserError
+from tests.support.outcomes import log_of, outcome_of
 from tests.support.tiny_suite import tiny_run
 from tests.support.tiny_tasks import Words
-from tests.training.test_loop import log_of, outcome_of
 
 # The tiny tasks have few sentences.
 pytestmark = pytest.mark.filterwarnings("ignore:whitening.*vary in")

@@ -19,8 +19,8 @@ from bench.training.checkpoint import Checkpoints
 from bench.training.loop import train
 from tests.support.gpu_path import take_gpu_path
 from tests.support.kinds import KINDS, distilbert, documents, headed_bert, run_of_kind
+from tests.support.outcomes import log_of
 from tests.support.programs import ROOT, environment
-from tests.training.test_loop import log_of
 
 pytestmark = pytest.mark.usefixtures("global_state")
 

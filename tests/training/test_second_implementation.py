@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from bench.datasets.corpora import read_sentences
 from bench.models.transformer import load_backbone
 from tests.conftest import WIDTH
-from tests.training.test_loop import log_of, weights_of
+from tests.support.outcomes import log_of, weights_of
 
 
 def named_seed(*names):
