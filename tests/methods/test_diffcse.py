@@ -82,9 +82,9 @@ MUTATIONS: dict[str, Mutation] = {
             "logits.device))"),
         "padding counted": ("not padded", "0 if self.hyper.padded else IGNORED", "0"),
         "filled in where masked alone": (
-            "context.guesses(self.generator, masked).tolist()",
+            "context.guesses(self.generator.model, masked).tolist()",
             "[[b if a == context.tokenizer.mask_token_id else a for a, b in zip(*both)]\n"
-            "for both in zip(masked, context.guesses(self.generator, masked).tolist())]"),
+            "for both in zip(masked, context.guesses(self.generator.model, masked).tolist())]"),
     }),
     **edits("methods.diffcse:DiffCSE.step_loss", {
         "copies interleaved": ("[*tokens, *tokens]", "[row for row in tokens for _ in (0, 1)]"),

@@ -26,7 +26,7 @@ def difference(kind, dtype, lengths=LENGTHS, relu=True):
         for place, convolution in enumerate(method.local.convolutions):
             del convolution.weight, convolution.bias
             convolution.weight, convolution.bias = leaves[1 + 2 * place : 3 + 2 * place]
-        return method.loss(leaves[0], mask)
+        return method.loss(method.local(leaves[0], mask), mask)
 
     def oracle(leaves):
         rows = zip(leaves[0], lengths, strict=True)

@@ -106,13 +106,15 @@ MUTATIONS: dict[str, Mutation] = {
             "step.take(self.centres)", "[min(1 + place, 7) for place in step.take(self.centres)]"),
     }),
     **edits("methods.skip_thought:Decoders.loss", {
+        "another_end_mark": ("[*row, END]", "[*row, 1]"),
+        "no_end_mark": ("[[*row, END] for row in rows]", "rows"),
+        "mean_in_place_of_sum": ("'sum'", "'mean'"),
+    }),
+    **edits("methods.skip_thought:Decoders.logits", {
         "sentence_detached": (
             "gru(torch.cat([start, words], dim=1), sentences)",
             "gru(torch.cat([start, words], dim=1), sentences.detach())"),
-        "another_end_mark": ("[*row, END]", "[*row, 1]"),
-        "no_end_mark": ("[[*row, END] for row in rows]", "rows"),
         "the_word_itself_is_read": ("[start, words]", "[words, start]"),
-        "mean_in_place_of_sum": ("'sum'", "'mean'"),
     }),
     **edits("methods.skip_thought:Reader.embed", {
         "words_detached": (
