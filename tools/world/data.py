@@ -276,7 +276,7 @@ def _write_sst(out: Path, name: str, sizes: Sizes) -> None:
     seen = set[str]()
     whole, short = _judging(_movie_review, "0", "1"), _judging(phrase, "0", "1")
     for part, size in sizes.items():
-        phrases = SST_PHRASES if part == "train" else 0
+        phrases = min(SST_PHRASES, size // 2) if part == "train" else 0
         rows = collect(whole, evenly("10", size - phrases), seen)
         rows += collect(short, evenly("10", phrases), seen)
         shuffle(rows)
@@ -286,8 +286,10 @@ def _write_sst(out: Path, name: str, sizes: Sizes) -> None:
 def _write_trec(out: Path, name: str, sizes: Sizes) -> None:
     start(name)
     seen = set[str]()
-    for part in sizes:
-        wanted = dict(zip(CLASSES, _TREC[part], strict=True))
+    for part, size in sizes.items():
+        shares = dict(zip(CLASSES, _TREC[part], strict=True))
+        wanted = {label: size * share // sum(_TREC[part]) for label, share in shares.items()}
+        wanted["DESC"] += size - sum(wanted.values())
         lines = [line for _, line in collect(_question, wanted, seen)]
         write_part(out, name, part, lines, encoding="latin-1")
 

@@ -1,0 +1,266 @@
+"""A rehearsal of the paper suite on any processor, without network.
+
+    python -m tests.rehearsal
+
+A dry run plans the suite as it is. Then a copy of the project, changed as `CHANGES` says, runs one
+seed of each kind of run on random models (`tests/support/random_models.py`), to every table and
+figure. Scores are of random models: they say nothing about a method. The same command continues
+an interrupted rehearsal; with other code it starts again.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.download import CORPORA, corpus_name
+from bench.judge.stage import judge_plans, read_suite
+from bench.registry.backbones import NO_BACKBONE
+from bench.reported.figures import load_figures
+from bench.results.suite_results import SuiteResults, read_results
+from bench.runs import STAGES, config
+from bench.runs.plan import Plan
+from bench.runs.run import PlannedRun
+from bench.utils import interrupts
+from bench.utils.errors import UserError, listed
+from bench.utils.files import read_json, sha256_file, stem, write_json, write_text
+from tests.portable import begin
+from tests.support.programs import ROOT, environment, planned_jobs
+from tests.support.random_models import BASE, LARGE, LINES, MODELS, write_data, write_models
+
+OUT = ROOT / "results" / "rehearsal"
+SUITE = "rehearsal"
+PROJECT, MODEL_FOLDER, DATA, CONFIG = (
+    OUT / name for name in ("project", "models", "data", "rehearsal.yaml")
+)
+RESULTS, FIGURES = OUT / "results" / SUITE, OUT / "figures" / SUITE
+COPIED = ("Snakefile", "bench", "config", "methods", "profiles", "pyproject.toml", "rules", "tests")
+# What the copy of the project has instead of a text of the project's own.
+CHANGES = {
+    "bench/registry/backbones.py": {
+        "Shape(768,": f"Shape({BASE[2]},",
+        "Shape(1024,": f"Shape({LARGE[2]},",
+    },
+    # On a processor `mixed` would be float32.
+    "bench/runs/run.py": {'"float32"] = "mixed"': '"float32"] = "bfloat16"'},
+    # Scores of another recipe are not compared with print, and most tables would be left out.
+    "bench/results/suite_results.py": {
+        '{"threads", "precision"}': '{"threads", "precision", "batch_size", "sentences"}'
+    },
+    # An epoch of two steps.
+    "methods/ct_bert.py": {"drawn: Count = 10_000": f"drawn: Count = {LINES}"},
+}
+STEPS = 2
+RECIPE = {"batch_size": LINES // STEPS, "sentences": LINES}
+# Of these runs as many seeds as a comparison needs.
+COMPARED, SEEDS = ("simcse@official", "is-cse@official"), (42, 43, 44)
+CORES = os.cpu_count() or 1
+QUIET = ("--quiet", "host", "reason", "progress", "rules")
+
+
+def copy_project() -> None:
+    """Copy the project, and change the copy."""
+    for name in COPIED:
+        if (ROOT / name).is_dir():
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(ROOT / name, PROJECT / name, symlinks=True, ignore=ignored)
+        else:
+            PROJECT.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, PROJECT / name)
+    for name, changes in CHANGES.items():
+        text = (PROJECT / name).read_text(encoding="utf-8")
+        for old, new in changes.items():
+            if old not in text:
+                raise UserError(f"{name} has no '{old}'; correct CHANGES in tests/rehearsal.py")
+            text = text.replace(old, new)
+        write_text(PROJECT / name, text)
+
+
+def pin_models() -> None:
+    """Write the sums of random models and the length of the corpus in place of the published."""
+    path = PROJECT / "bench" / "download" / "pins.json"
+    pins = read_json(path)
+    for name in MODELS.keys() & pins["repositories"].keys():
+        weights = sha256_file(MODEL_FOLDER / name / "model.safetensors")
+        pins["repositories"][name]["files"] = {"model.safetensors": {"sha256": weights}}
+    pins["corpora"][corpus_name(Path(CORPORA["wiki1m"]))]["rows"] = [LINES]
+    write_json(path, pins)
+
+
+def kinds(plan: Plan) -> list[PlannedRun]:
+    """A run of each method, setting and backbone; where only numbers in the text differ, of the
+    first and the last."""
+    rows = {(run.text, run.backbone): run for run in reversed(plan.runs)}
+    ends: dict[tuple[str, str], list[PlannedRun]] = {}
+    for text, backbone in reversed(rows):
+        alike = ends.setdefault((re.sub(r"\d[\d.e-]*", "0", text), backbone), [])
+        alike[1:] = [rows[text, backbone]]
+    return [run for alike in ends.values() for run in alike]
+
+
+def write_configuration(paper: config.Suite, plan: Plan) -> Plan:
+    """Write the configuration of the rehearsal, and return its plan."""
+    entries = []
+    for run in kinds(plan):
+        entry = {"method": run.text, "tasks": [*run.tasks]}
+        if run.analyses:
+            entry["analyses"] = [*run.analyses]
+        if run.backbone != NO_BACKBONE.name:
+            entry["backbones"] = [run.reference]
+        if run.text in COMPARED and run.backbone == next(iter(paper.backbones)):
+            entry["seeds"] = [*SEEDS]
+        entries.append(config.MethodEntry(**entry))
+    backbones = {name: config.BackboneOptions() for name in paper.backbones}
+    suite = paper.changed(
+        suite=SUITE, seeds=[SEEDS[0]], backbones=backbones, methods=entries, recipe=RECIPE
+    )
+    write_text(CONFIG, config.dump(suite))
+    return config.plan(suite)
+
+
+def variables(project: Path) -> dict[str, str]:
+    """The environment of a program of a project, which reads the stand-ins alone."""
+    return environment(
+        PYTHONPATH=str(project),
+        BENCH_DATA=str(DATA),
+        BENCH_MODELS=str(MODEL_FOLDER),
+        SENTBENCH_CACHE=str(OUT / "cache"),
+        HF_HUB_OFFLINE="1",
+        CUDA_VISIBLE_DEVICES="",
+    )
+
+
+def snakemake(project: Path, *words: str, **options: bool) -> subprocess.CompletedProcess[str]:
+    """The workflow of a project, in the folder of the rehearsal."""
+    command = [sys.executable, "-m", "snakemake", "--snakefile", str(project / "Snakefile")]
+    command += ["--cores", str(CORES), "--resources", f"gpu={CORES}", *words]
+    return subprocess.run(command, cwd=OUT, env=variables(project), text=True, **options)
+
+
+def jobs_of(plan: Plan) -> dict[str, int]:
+    """How many jobs of each rule a plan needs."""
+    runs = plan.runs
+    jobs = Counter(stage for run in runs for stage in run.stages)
+    corpora = {name for run in runs for name in run.corpora}
+    if jobs["analyse"]:
+        corpora.add(plan.corpus)
+    backbones = {run.backbone for run in runs} - {NO_BACKBONE.name}
+    inputs = {"data": 1, "corpus": len(corpora), "backbone": len(backbones)}
+    return {**jobs, **inputs, "judge": 1, "render": 1}
+
+
+def check_dry_run(plan: Plan) -> None:
+    """Plan the paper suite by a dry run of the project, and compare its jobs with the plan's."""
+    done = snakemake(ROOT, "--dry-run", capture_output=True)
+    if done.returncode:
+        raise UserError(f"the dry run of the paper suite failed: {done.stdout}{done.stderr}")
+    found, needed = planned_jobs(done.stdout), jobs_of(plan)
+    if found != needed:
+        raise UserError(f"the dry run of the paper suite has the jobs {found}, its plan {needed}")
+
+
+def check_runs(suite: SuiteResults) -> None:
+    """Every run is finished, took its steps, and has all scores and analyses."""
+    faults = []
+    for result in suite.runs:
+        run, name = result.run, f"{result.run.text} on {result.run.backbone}"
+        if result.status != "finished":
+            faults.append(f"{name} {result.fate}")
+        elif set(run.analyses) - result.analyses.keys() or any(
+            "reason" in values for values in result.analyses.values()
+        ):
+            faults.append(f"{name} lacks an analysis")
+        elif run.trained and result.provenance.outcome.step != steps_of(run):
+            faults.append(f"{name} took {result.provenance.outcome.step} steps")
+    if faults:
+        raise UserError(f"{len(faults)} of {len(suite.runs)} runs: {'; '.join(faults)}")
+
+
+def steps_of(run: PlannedRun) -> int:
+    return -(-LINES // run.recipe.batch_size)
+
+
+def check_files(plan: Plan) -> tuple[int, int]:
+    """Every printed table and figure that the paper suite plans is there; how many of each."""
+    planned = [row for row in judge_plans([plan]).numbers if row.planned]
+    tables = {f"{row.source}_{stem(row.table)}" for row in planned} | {"sts", "transfer", "compare"}
+    pictures = {figure.stem for figure in load_figures()} | {"leaderboard", "compare"}
+    wanted = [RESULTS / "report" / "index.html"]
+    wanted += [RESULTS / "tables" / f"{name}.{end}" for name in tables for end in ("md", "tex")]
+    wanted += [FIGURES / f"{name}.{end}" for name in pictures for end in ("png", "pdf", "csv")]
+    missing = sorted(path.name for path in wanted if not path.is_file() or not path.stat().st_size)
+    if missing:
+        raise UserError(f"these were not written: {listed(missing)}")
+    return len([*RESULTS.glob("tables/*.md")]), len([*FIGURES.glob("*.png")])
+
+
+def check_reported() -> int:
+    """The reported tests end as their verdicts say; how many there are."""
+    report = OUT / "reported.xml"
+    words = ["-m", "pytest", "-m", "reported", "-q", f"--junitxml={report}", "tests/reported"]
+    own = variables(PROJECT) | {"SENTBENCH_RESULTS": str(RESULTS)}
+    with open(OUT / "reported.log", "w") as log:
+        subprocess.run([sys.executable, *words], cwd=PROJECT, env=own, stdout=log, stderr=log)
+    cases = [*ElementTree.parse(report).iter("testcase")]
+    ends = Counter(child.tag for case in cases for child in case if child.tag != "properties")
+    judged = read_suite(RESULTS)
+    sides = [row.ours for row in judged.numbers]
+    sides += [row.checkpoint for row in judged.numbers if row.checkpoint]
+    failing = sum(side.verdict.kind in ("lower", "higher", "diverged") for side in sides)
+    if (len(cases), ends["failure"], ends["error"]) != (len(sides), failing, 0):
+        raise UserError(
+            f"{len(cases)} reported tests with {ends['failure']} failures and {ends['error']} "
+            f"errors, but {len(sides)} verdicts of which {failing} fail; {OUT}/reported.log says why"
+        )
+    return len(cases)
+
+
+def main() -> None:
+    started = time.monotonic()
+
+    def say(text: str) -> None:
+        print(f"{time.monotonic() - started:5.0f} s  {text}", flush=True)
+
+    begin(OUT)
+    if not (DATA / CORPORA["nli"]).is_file():
+        shutil.rmtree(DATA, ignore_errors=True)
+        say("random models and data")
+        write_models(MODEL_FOLDER)
+        write_data(DATA)
+    if not CONFIG.is_file():
+        say("a copy of the project")
+        shutil.rmtree(PROJECT, ignore_errors=True)
+        copy_project()
+        pin_models()
+    paper = config.load(config.PAPERS[0])
+    plan = config.plan(paper)
+    say(f"dry run of the {len(plan.runs)} runs of the paper suite")
+    check_dry_run(plan)
+    rehearsed = write_configuration(paper, plan)
+    jobs = sum(jobs_of(rehearsed).values())
+    say(f"{jobs} jobs of {len(rehearsed.runs)} runs")
+    status = snakemake(PROJECT, "--configfile", str(CONFIG), *QUIET).returncode
+    if status:
+        raise UserError(f"the workflow ended with status {status}; its last lines say why")
+    say("tables, figures and reported tests")
+    check_runs(read_results(RESULTS))
+    tables, pictures = check_files(plan)
+    tests = check_reported()
+    say(
+        f"rehearsal: {len(plan.runs)} runs planned, {jobs} jobs of {len(rehearsed.runs)} runs "
+        f"executed, {tables} tables, {pictures} figures, {tests} reported tests"
+    )
+
+
+if __name__ == "__main__":
+    try:
+        with interrupts.handle_signals():
+            main()
+    except (UserError, interrupts.Stopped) as error:
+        sys.exit(f"error: {error}")

@@ -1,0 +1,97 @@
+"""Random stand-ins for everything that the paper suite downloads, under the names of the originals:
+folders for BENCH_MODELS and BENCH_DATA.
+
+The text is the embedded world's. Models have the architectures, layers, heads and tokenizers of the
+originals, and are narrow.
+"""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from bench.datasets.manifest import Manifest
+from bench.datasets.tasks import SPLITS, TASKS
+from bench.download import CORPORA
+from bench.utils.files import write_json
+from tools.world.backbones import sentences, train_byte_bpe, train_wordpiece
+from tools.world.data import build
+
+# Of each model by the class of transformers with the weights that its authors published.
+MODELS = {
+    "google-bert/bert-base-uncased": "BertForPreTraining",
+    "google-bert/bert-large-uncased": "BertForPreTraining",
+    "FacebookAI/roberta-base": "RobertaForMaskedLM",
+    "FacebookAI/roberta-large": "RobertaForMaskedLM",
+    "johngiorgi/declutr-base": "RobertaForMaskedLM",
+    "princeton-nlp/sup-simcse-roberta-large": "RobertaModel",
+    "princeton-nlp/unsup-simcse-bert-base-uncased": "BertModel",
+    "princeton-nlp/unsup-simcse-bert-large-uncased": "BertModel",
+    "princeton-nlp/unsup-simcse-roberta-base": "RobertaModel",
+    "princeton-nlp/unsup-simcse-roberta-large": "RobertaModel",
+}
+# Layers, heads and width of a base and of a large model. The widths are above the numbers of
+# dimensions that maps keep in the paper suite: 256 on base, 384 on large models.
+BASE, LARGE = (12, 12, 264), (24, 16, 400)
+WORDS, WORD_WIDTH = "glove.6B.300d", 300
+VOCABULARY, LONGEST = 1000, 512  # tokens
+ITEMS = 64  # of a task, over its subsets or labels
+LINES = 32  # sentences of a corpus
+TRIPLES = 64
+
+
+def write_models(folder: Path) -> None:
+    """Write the models, and the table of word vectors."""
+    import transformers
+
+    transformers.utils.logging.disable_progress_bar()
+    lines = sentences()[:2000]
+    tokenizers = {
+        "Bert": train_wordpiece(lines, VOCABULARY),
+        "Roberta": train_byte_bpe(lines, VOCABULARY),
+    }
+    for seed, (name, kind) in enumerate(MODELS.items()):
+        family = kind.partition("For")[0].removesuffix("Model")
+        tokenizer = tokenizers[family]
+        tokenizer.model_max_length = LONGEST
+        layers, heads, width = LARGE if "large" in name else BASE
+        shape: dict[str, Any] = {"num_hidden_layers": layers, "num_attention_heads": heads}
+        shape |= {"hidden_size": width, "intermediate_size": 64}
+        shape |= {"vocab_size": len(tokenizer), "max_position_embeddings": LONGEST}
+        if family == "Roberta":  # its positions start after the id of padding
+            shape |= {"max_position_embeddings": LONGEST + 2, "type_vocab_size": 1}
+            shape |= {"layer_norm_eps": 1e-5}
+        # As wide a spread of sums as BERT's 0.02 gives at width 768.
+        shape["initializer_range"] = 0.02 * (768 / width) ** 0.5
+        torch.manual_seed(seed)
+        model = getattr(transformers, kind)(getattr(transformers, f"{family}Config")(**shape))
+        model.save_pretrained(folder / name)
+        tokenizer.save_pretrained(folder / name)
+    words = sorted({word for line in lines for word in line.lower().split()})
+    vectors = np.random.default_rng(0).normal(size=(len(words), WORD_WIDTH))
+    with open(folder / f"{WORDS}.txt", "w", encoding="utf-8") as table:
+        for word, vector in zip(words, vectors, strict=True):
+            print(word, *(f"{value:.4f}" for value in vector), file=table)
+
+
+def write_data(folder: Path) -> None:
+    """Write the tasks of SentEval, with `ITEMS` each, and the corpora wiki1m and nli."""
+    folder.mkdir(parents=True)
+    listed = Manifest(name="senteval")  # else no score would be compared with print
+    for task in TASKS.values():
+        if task.has_subsets or task.reader == "classes":
+            parts, size = [*task.sizes], -(-ITEMS // len(task.sizes))
+        else:
+            parts, size = [part for part in SPLITS if part in task.sizes], ITEMS
+        if task.group == task.kind:  # neither Chinese nor of another publisher
+            getattr(listed, task.kind)[task.name] = dict.fromkeys(parts, size)
+    write_json(folder / "manifest.json", listed.model_dump(exclude_defaults=True))
+    build(folder)
+    # A step of short sentences is fast.
+    lines = sorted((folder / "world.txt").read_text(encoding="utf-8").splitlines(), key=len)
+    lines = random.Random(0).sample(list(dict.fromkeys(lines))[:200], LINES)
+    (folder / CORPORA["wiki1m"]).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    triples = (folder / "world-nli.csv").read_text(encoding="utf-8").splitlines()[: TRIPLES + 1]
+    (folder / CORPORA["nli"]).write_text("\n".join(triples) + "\n", encoding="utf-8")
