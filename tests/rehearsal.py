@@ -16,23 +16,30 @@ import sys
 import time
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
 from bench.download import CORPORA, corpus_name
 from bench.judge.stage import judge_plans, read_suite
-from bench.registry.backbones import NO_BACKBONE
+from bench.registry.backbones import BUILT_IN, NO_BACKBONE
 from bench.reported.figures import load_figures
 from bench.results.suite_results import SuiteResults, read_results
-from bench.runs import STAGES, config
+from bench.runs import config
 from bench.runs.plan import Plan
 from bench.runs.run import PlannedRun
 from bench.utils import interrupts
 from bench.utils.errors import UserError, listed
-from bench.utils.files import read_json, sha256_file, stem, write_json, write_text
-from tests.portable import begin
+from bench.utils.files import (
+    atomic_folder,
+    read_json,
+    read_settings,
+    sha256_file,
+    sha256_listed,
+    stem,
+    write_json,
+    write_text,
+)
 from tests.support.programs import ROOT, environment, planned_jobs
-from tests.support.random_models import BASE, LARGE, LINES, MODELS, write_data, write_models
+from tests.support.random_models import LAYERS, LINES, MODELS, write_data, write_models
 
 OUT = ROOT / "results" / "rehearsal"
 SUITE = "rehearsal"
@@ -44,8 +51,11 @@ COPIED = ("Snakefile", "bench", "config", "methods", "profiles", "pyproject.toml
 # What the copy of the project has instead of a text of the project's own.
 CHANGES = {
     "bench/registry/backbones.py": {
-        "Shape(768,": f"Shape({BASE[2]},",
-        "Shape(1024,": f"Shape({LARGE[2]},",
+        f'"{known.name}", Shape({known.shape.width}, {known.shape.depth}': (
+            f'"{known.name}", Shape({MODELS[known.location][2]}, {LAYERS}'
+        )
+        for known in BUILT_IN.values()
+        if known.location in MODELS
     },
     # On a processor `mixed` would be float32.
     "bench/runs/run.py": {'"float32"] = "mixed"': '"float32"] = "bfloat16"'},
@@ -60,31 +70,41 @@ STEPS = 2
 RECIPE = {"batch_size": LINES // STEPS, "sentences": LINES}
 # Of these runs as many seeds as a comparison needs.
 COMPARED, SEEDS = ("simcse@official", "is-cse@official"), (42, 43, 44)
+PER_JOB = 10  # to start a process takes longer than a run
 CORES = os.cpu_count() or 1
 QUIET = ("--quiet", "host", "reason", "progress", "rules")
 
 
-def copy_project() -> None:
+def begin() -> None:
+    """Remove what was made with other code, and make what is missing of stand-ins and copy."""
+    files = [path for name in COPIED for path in (ROOT / name, *(ROOT / name).rglob("*.*"))]
+    sources = sha256_listed({str(path): sha256_file(path) for path in files if path.is_file()})
+    if read_settings(OUT / "code.json").get("sha256") != sources:
+        shutil.rmtree(OUT, ignore_errors=True)
+    write_json(OUT / "code.json", {"sha256": sources})
+    for folder, write in (MODEL_FOLDER, write_models), (DATA, write_data), (PROJECT, copy_project):
+        if not folder.is_dir():
+            with atomic_folder(folder) as temporary:
+                write(temporary)
+
+
+def copy_project(folder: Path) -> None:
     """Copy the project, and change the copy."""
+    ignored = shutil.ignore_patterns("__pycache__")
     for name in COPIED:
         if (ROOT / name).is_dir():
-            ignored = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(ROOT / name, PROJECT / name, symlinks=True, ignore=ignored)
+            shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=ignored)
         else:
-            PROJECT.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, PROJECT / name)
+            shutil.copy(ROOT / name, folder)
     for name, changes in CHANGES.items():
-        text = (PROJECT / name).read_text(encoding="utf-8")
+        text = (folder / name).read_text(encoding="utf-8")
         for old, new in changes.items():
             if old not in text:
                 raise UserError(f"{name} has no '{old}'; correct CHANGES in tests/rehearsal.py")
             text = text.replace(old, new)
-        write_text(PROJECT / name, text)
-
-
-def pin_models() -> None:
-    """Write the sums of random models and the length of the corpus in place of the published."""
-    path = PROJECT / "bench" / "download" / "pins.json"
+        write_text(folder / name, text)
+    # The sums of random models and the length of the corpus in place of the published ones.
+    path = folder / "bench" / "download" / "pins.json"
     pins = read_json(path)
     for name in MODELS.keys() & pins["repositories"].keys():
         weights = sha256_file(MODEL_FOLDER / name / "model.safetensors")
@@ -94,14 +114,11 @@ def pin_models() -> None:
 
 
 def kinds(plan: Plan) -> list[PlannedRun]:
-    """A run of each method, setting and backbone; where only numbers in the text differ, of the
-    first and the last."""
-    rows = {(run.text, run.backbone): run for run in reversed(plan.runs)}
-    ends: dict[tuple[str, str], list[PlannedRun]] = {}
-    for text, backbone in reversed(rows):
-        alike = ends.setdefault((re.sub(r"\d[\d.e-]*", "0", text), backbone), [])
-        alike[1:] = [rows[text, backbone]]
-    return [run for alike in ends.values() for run in alike]
+    """The first run of each method, setting and backbone, whatever the numbers in its text."""
+    found: dict[tuple[str, str], PlannedRun] = {}
+    for run in plan.runs:
+        found.setdefault((re.sub(r"\d[\d.e-]*", "0", run.text), run.backbone), run)
+    return [*found.values()]
 
 
 def write_configuration(paper: config.Suite, plan: Plan) -> Plan:
@@ -118,8 +135,9 @@ def write_configuration(paper: config.Suite, plan: Plan) -> Plan:
         entries.append(config.MethodEntry(**entry))
     backbones = {name: config.BackboneOptions() for name in paper.backbones}
     suite = paper.changed(
-        suite=SUITE, seeds=[SEEDS[0]], backbones=backbones, methods=entries, recipe=RECIPE
-    )
+        suite=SUITE, seeds=[SEEDS[0]], backbones=backbones, methods=entries, recipe=RECIPE,
+        runs_per_job=PER_JOB,
+    )  # fmt: skip
     write_text(CONFIG, config.dump(suite))
     return config.plan(suite)
 
@@ -136,17 +154,33 @@ def variables(project: Path) -> dict[str, str]:
     )
 
 
-def snakemake(project: Path, *words: str, **options: bool) -> subprocess.CompletedProcess[str]:
-    """The workflow of a project, in the folder of the rehearsal."""
-    command = [sys.executable, "-m", "snakemake", "--snakefile", str(project / "Snakefile")]
-    command += ["--cores", str(CORES), "--resources", f"gpu={CORES}", *words]
-    return subprocess.run(command, cwd=OUT, env=variables(project), text=True, **options)
+def snakemake(project: Path, *words: str) -> list[object]:
+    """The command that starts the workflow of a project."""
+    # A rehearsal that was killed leaves a lock.
+    command = [sys.executable, "-m", "snakemake", "--snakefile", project / "Snakefile", "--nolock"]
+    return [*command, "--cores", str(CORES), "--resources", f"gpu={CORES}", *words]
 
 
-def jobs_of(plan: Plan) -> dict[str, int]:
-    """How many jobs of each rule a plan needs."""
-    runs = plan.runs
-    jobs = Counter(stage for run in runs for stage in run.stages)
+def run_workflow() -> None:
+    """Run the workflow of the copy. A signal does not end this process before the workflow."""
+    command = snakemake(PROJECT, "--configfile", str(CONFIG), *QUIET)
+    process = subprocess.Popen(command, cwd=OUT, env=variables(PROJECT))
+    try:
+        status = process.wait()
+    except BaseException as stop:
+        if not isinstance(stop, KeyboardInterrupt):  # which it has had, too
+            process.terminate()
+        process.wait()
+        raise
+    if status:
+        raise UserError(f"the workflow ended with status {status}; its last lines say why")
+
+
+def jobs_of(plan: Plan, per_job: int = 1) -> dict[str, int]:
+    """How many jobs of each stage and rule a plan needs, with so many runs in a job."""
+    runs, jobs = plan.runs, Counter[str]()
+    for first in range(0, len(runs), per_job):
+        jobs.update({stage for run in runs[first : first + per_job] for stage in run.stages})
     corpora = {name for run in runs for name in run.corpora}
     if jobs["analyse"]:
         corpora.add(plan.corpus)
@@ -157,7 +191,8 @@ def jobs_of(plan: Plan) -> dict[str, int]:
 
 def check_dry_run(plan: Plan) -> None:
     """Plan the paper suite by a dry run of the project, and compare its jobs with the plan's."""
-    done = snakemake(ROOT, "--dry-run", capture_output=True)
+    own = {"cwd": OUT, "env": variables(ROOT), "capture_output": True, "text": True}
+    done = subprocess.run(snakemake(ROOT, "--dry-run"), **own)
     if done.returncode:
         raise UserError(f"the dry run of the paper suite failed: {done.stdout}{done.stderr}")
     found, needed = planned_jobs(done.stdout), jobs_of(plan)
@@ -216,7 +251,7 @@ def check_reported() -> int:
     if (len(cases), ends["failure"], ends["error"]) != (len(sides), failing, 0):
         raise UserError(
             f"{len(cases)} reported tests with {ends['failure']} failures and {ends['error']} "
-            f"errors, but {len(sides)} verdicts of which {failing} fail; {OUT}/reported.log says why"
+            f"errors, but {len(sides)} verdicts of which {failing} fail; see {OUT}/reported.log"
         )
     return len(cases)
 
@@ -227,27 +262,16 @@ def main() -> None:
     def say(text: str) -> None:
         print(f"{time.monotonic() - started:5.0f} s  {text}", flush=True)
 
-    begin(OUT)
-    if not (DATA / CORPORA["nli"]).is_file():
-        shutil.rmtree(DATA, ignore_errors=True)
-        say("random models and data")
-        write_models(MODEL_FOLDER)
-        write_data(DATA)
-    if not CONFIG.is_file():
-        say("a copy of the project")
-        shutil.rmtree(PROJECT, ignore_errors=True)
-        copy_project()
-        pin_models()
+    say("random models and data, and a copy of the project")
+    begin()
     paper = config.load(config.PAPERS[0])
     plan = config.plan(paper)
     say(f"dry run of the {len(plan.runs)} runs of the paper suite")
     check_dry_run(plan)
     rehearsed = write_configuration(paper, plan)
-    jobs = sum(jobs_of(rehearsed).values())
+    jobs = sum(jobs_of(rehearsed, PER_JOB).values())
     say(f"{jobs} jobs of {len(rehearsed.runs)} runs")
-    status = snakemake(PROJECT, "--configfile", str(CONFIG), *QUIET).returncode
-    if status:
-        raise UserError(f"the workflow ended with status {status}; its last lines say why")
+    run_workflow()
     say("tables, figures and reported tests")
     check_runs(read_results(RESULTS))
     tables, pictures = check_files(plan)
@@ -262,5 +286,7 @@ if __name__ == "__main__":
     try:
         with interrupts.handle_signals():
             main()
+    except KeyboardInterrupt:
+        sys.exit("interrupted: repeat the command to continue")
     except (UserError, interrupts.Stopped) as error:
         sys.exit(f"error: {error}")
