@@ -61,13 +61,13 @@ CHANGES = {
     "bench/runs/run.py": {'"float32"] = "mixed"': '"float32"] = "bfloat16"'},
     # Scores of another recipe are not compared with print, and most tables would be left out.
     "bench/results/suite_results.py": {
-        '{"threads", "precision"}': '{"threads", "precision", "batch_size", "sentences"}'
+        '{"threads", "precision"}': '{"threads", "precision", "batch_size", "epochs", "sentences"}'
     },
     # An epoch of two steps.
     "methods/ct_bert.py": {"drawn: Count = 10_000": f"drawn: Count = {LINES}"},
 }
 STEPS = 2
-RECIPE = {"batch_size": LINES // STEPS, "sentences": LINES}
+RECIPE = {"batch_size": LINES // STEPS, "epochs": 1, "sentences": LINES}
 # Of these runs as many seeds as a comparison needs.
 COMPARED, SEEDS = ("simcse@official", "is-cse@official"), (42, 43, 44)
 PER_JOB = 10  # to start a process takes longer than a run
@@ -75,13 +75,22 @@ CORES = os.cpu_count() or 1
 QUIET = ("--quiet", "host", "reason", "progress", "rules")
 
 
+def sources() -> str:
+    """A checksum of all that a rehearsal is of."""
+    sums = {}
+    for name in COPIED:
+        for path in (ROOT / name, *sorted((ROOT / name).rglob("*"))):
+            if path.is_file() and "__pycache__" not in path.parts:
+                sums[path.relative_to(ROOT).as_posix()] = sha256_file(path)
+    return sha256_listed(sums)
+
+
 def begin() -> None:
-    """Remove what was made with other code, and make what is missing of stand-ins and copy."""
-    files = [path for name in COPIED for path in (ROOT / name, *(ROOT / name).rglob("*.*"))]
-    sources = sha256_listed({str(path): sha256_file(path) for path in files if path.is_file()})
-    if read_settings(OUT / "code.json").get("sha256") != sources:
+    """Remove what was made of other sources, and make what is missing of stand-ins and copy."""
+    code = {"sha256": sources()}
+    if read_settings(OUT / "code.json") != code:
         shutil.rmtree(OUT, ignore_errors=True)
-    write_json(OUT / "code.json", {"sha256": sources})
+    write_json(OUT / "code.json", code)
     for folder, write in (MODEL_FOLDER, write_models), (DATA, write_data), (PROJECT, copy_project):
         if not folder.is_dir():
             with atomic_folder(folder) as temporary:
