@@ -16,6 +16,7 @@ import sys
 import time
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench.download import CORPORA, corpus_name
@@ -122,10 +123,10 @@ def copy_project(folder: Path) -> None:
     write_json(path, pins)
 
 
-def kinds(plan: Plan) -> list[PlannedRun]:
+def kinds(runs: Sequence[PlannedRun]) -> list[PlannedRun]:
     """The first run of each method, setting and backbone, whatever the numbers in its text."""
     found: dict[tuple[str, str], PlannedRun] = {}
-    for run in plan.runs:
+    for run in runs:
         found.setdefault((re.sub(r"\d[\d.e-]*", "0", run.text), run.backbone), run)
     return [*found.values()]
 
@@ -133,7 +134,7 @@ def kinds(plan: Plan) -> list[PlannedRun]:
 def write_configuration(paper: config.Suite, plan: Plan) -> Plan:
     """Write the configuration of the rehearsal, and return its plan."""
     entries = []
-    for run in kinds(plan):
+    for run in kinds(plan.runs):
         entry = {"method": run.text, "tasks": [*run.tasks]}
         if run.analyses:
             entry["analyses"] = [*run.analyses]
