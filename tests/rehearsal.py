@@ -23,6 +23,7 @@ from bench.download import CORPORA, corpus_name
 from bench.judge.stage import judge_plans, read_suite
 from bench.registry.backbones import BUILT_IN, NO_BACKBONE
 from bench.reported.figures import load_figures
+from bench.results.records import FAILURE
 from bench.results.suite_results import SuiteResults, read_results
 from bench.runs import config
 from bench.runs.plan import Plan
@@ -124,10 +125,12 @@ def copy_project(folder: Path) -> None:
 
 
 def kinds(runs: Sequence[PlannedRun]) -> list[PlannedRun]:
-    """The first run of each method, setting and backbone, whatever the numbers in its text."""
-    found: dict[tuple[str, str], PlannedRun] = {}
+    """The first run of each method, setting, backbone, tasks and analyses, whatever the numbers in
+    its text."""
+    found: dict[tuple[object, ...], PlannedRun] = {}
     for run in runs:
-        found.setdefault((re.sub(r"\d[\d.e-]*", "0", run.text), run.backbone), run)
+        text = re.sub(r"\d[\d.e-]*", "0", run.text)
+        found.setdefault((text, run.backbone, run.tasks, run.analyses), run)
     return [*found.values()]
 
 
@@ -183,7 +186,9 @@ def run_workflow() -> None:
         process.wait()
         raise
     if status:
-        raise UserError(f"the workflow ended with status {status}; its last lines say why")
+        failed = sorted(path.parent.name for path in RESULTS.glob(f"runs/*/{FAILURE}"))
+        of = f" of the runs {listed(failed)}" if failed else ""
+        raise UserError(f"jobs{of} failed; the lines of the workflow above say why")
 
 
 def jobs_of(plan: Plan, per_job: int = 1) -> dict[str, int]:
