@@ -48,7 +48,7 @@ help:
 	@echo "make world-numbers  measure the numbers of the embedded world that are missing or changed (ALL=1: all)"
 	@echo "make portable     the fast tests and all methods under several arithmetics and Pythons"
 	@echo "make portable-quick  a part of both, under the oldest arithmetic"
-	@echo "make rehearsal    the paper suite on random models, to every table and figure, in half an hour"
+	@echo "make rehearsal    the paper suite on random models, to every table and figure; no network, no GPU"
 	@echo "make wiki-mini    a real backbone on real text (needs BENCH_DATA, BENCH_MODELS)"
 	@echo "make test-gpu     the tests that need a GPU; they print times"
 	@echo "make kill-test    a hundred kills of real trainings, which must resume to the same bits"
