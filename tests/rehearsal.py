@@ -23,8 +23,7 @@ from bench.download import CORPORA, corpus_name
 from bench.judge.stage import judge_plans, read_suite
 from bench.registry.backbones import BUILT_IN, NO_BACKBONE
 from bench.reported.figures import load_figures
-from bench.results.records import FAILURE
-from bench.results.suite_results import SuiteResults, read_results
+from bench.results.suite_results import read_results
 from bench.runs import config
 from bench.runs.plan import Plan
 from bench.runs.run import PlannedRun
@@ -40,7 +39,7 @@ from bench.utils.files import (
     write_json,
     write_text,
 )
-from tests.support.programs import ROOT, environment, planned_jobs
+from tests.support.programs import ROOT, ended, environment, planned_jobs, snakemake
 from tests.support.random_models import LAYERS, LINES, MODELS, write_data, write_models
 
 OUT = ROOT / "results" / "rehearsal"
@@ -73,6 +72,15 @@ RECIPE = {"batch_size": LINES // STEPS, "epochs": 1, "sentences": LINES}
 # Of these runs as many seeds as a comparison needs.
 COMPARED, SEEDS = ("simcse@official", "is-cse@official"), (42, 43, 44)
 PER_JOB = 10  # to start a process takes longer than a run
+# The environment of programs, which read the stand-ins alone; PYTHONPATH of those of the copy.
+STAND_INS = {
+    "BENCH_DATA": str(DATA),
+    "BENCH_MODELS": str(MODEL_FOLDER),
+    "SENTBENCH_CACHE": str(OUT / "cache"),
+    "HF_HUB_OFFLINE": "1",
+    "CUDA_VISIBLE_DEVICES": "",
+}
+OF_COPY = STAND_INS | {"PYTHONPATH": str(PROJECT)}
 CORES = os.cpu_count() or 1
 QUIET = ("--quiet", "host", "reason", "progress", "rules")
 
@@ -155,29 +163,12 @@ def write_configuration(paper: config.Suite, plan: Plan) -> Plan:
     return config.plan(suite)
 
 
-def variables(project: Path) -> dict[str, str]:
-    """The environment of a program of a project, which reads the stand-ins alone."""
-    return environment(
-        PYTHONPATH=str(project),
-        BENCH_DATA=str(DATA),
-        BENCH_MODELS=str(MODEL_FOLDER),
-        SENTBENCH_CACHE=str(OUT / "cache"),
-        HF_HUB_OFFLINE="1",
-        CUDA_VISIBLE_DEVICES="",
-    )
-
-
-def snakemake(project: Path, *words: str) -> list[object]:
-    """The command that starts the workflow of a project."""
-    # A rehearsal that was killed leaves a lock.
-    command = [sys.executable, "-m", "snakemake", "--snakefile", project / "Snakefile", "--nolock"]
-    return [*command, "--cores", str(CORES), "--resources", f"gpu={CORES}", *words]
-
-
 def run_workflow() -> None:
     """Run the workflow of the copy. A signal does not end this process before the workflow."""
-    command = snakemake(PROJECT, "--configfile", str(CONFIG), *QUIET)
-    process = subprocess.Popen(command, cwd=OUT, env=variables(PROJECT))
+    command = [sys.executable, "-m", "snakemake", "--snakefile", PROJECT / "Snakefile", *QUIET]
+    command += ["--cores", str(CORES), "--resources", f"gpu={CORES}", "--configfile", CONFIG]
+    command.append("--nolock")  # a rehearsal that was killed leaves a lock
+    process = subprocess.Popen(command, cwd=OUT, env=environment(**OF_COPY))
     try:
         status = process.wait()
     except BaseException as stop:
@@ -186,26 +177,13 @@ def run_workflow() -> None:
         process.wait()
         raise
     if status:
-        failed = sorted(path.parent.name for path in RESULTS.glob(f"runs/*/{FAILURE}"))
-        of = f" of the runs {listed(failed)}" if failed else ""
-        raise UserError(f"jobs{of} failed; the lines of the workflow above say why")
+        raise UserError(f"jobs failed (status {status}); the workflow says above which, and why")
 
 
-def logged(
-    name: str, command: Sequence[object], folder: Path, own: dict[str, str]
-) -> tuple[int, str]:
-    """The exit status and the output of a program, which is also written to a log."""
-    options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    done = subprocess.run([*map(str, command)], cwd=folder, env=own, **options)
-    write_text(OUT / f"{name}.log", done.stdout)
-    return done.returncode, done.stdout
-
-
-def jobs_of(plan: Plan, per_job: int = 1) -> dict[str, int]:
-    """How many jobs of each stage and rule a plan needs, with so many runs in a job."""
-    runs, jobs = plan.runs, Counter[str]()
-    for first in range(0, len(runs), per_job):
-        jobs.update({stage for run in runs[first : first + per_job] for stage in run.stages})
+def jobs_of(plan: Plan) -> dict[str, int]:
+    """How many jobs of each rule a plan needs, with one run in a job."""
+    runs = plan.runs
+    jobs = Counter(stage for run in runs for stage in run.stages)
     corpora = {name for run in runs for name in run.corpora}
     if jobs["analyse"]:
         corpora.add(plan.corpus)
@@ -216,33 +194,24 @@ def jobs_of(plan: Plan, per_job: int = 1) -> dict[str, int]:
 
 def check_dry_run(plan: Plan) -> None:
     """Plan the paper suite by a dry run of the project, and compare its jobs with the plan's."""
-    status, output = logged("dry-run", snakemake(ROOT, "--dry-run"), OUT, variables(ROOT))
-    if status:
+    done = snakemake("--dry-run", cwd=OUT, status=None, **STAND_INS)
+    write_text(OUT / "dry-run.log", done.stdout + done.stderr)
+    if done.returncode:
         raise UserError(f"the dry run of the paper suite failed; see {OUT}/dry-run.log")
-    found, needed = planned_jobs(output), jobs_of(plan)
+    found, needed = planned_jobs(done.stdout), jobs_of(plan)
     if found != needed:
         raise UserError(f"the dry run of the paper suite has the jobs {found}, its plan {needed}")
 
 
-def check_runs(suite: SuiteResults) -> None:
-    """Every run is finished, took its steps, and has all scores and analyses."""
+def check_runs() -> None:
+    """Every run is finished, with all its analyses."""
     faults = []
-    for result in suite.runs:
-        run, name = result.run, f"{result.run.text} on {result.run.backbone}"
-        if result.status != "finished":
-            faults.append(f"{name} {result.fate}")
-        elif set(run.analyses) - result.analyses.keys() or any(
-            "reason" in values for values in result.analyses.values()
-        ):
-            faults.append(f"{name} lacks an analysis")
-        elif run.trained and result.provenance.outcome.step != steps_of(run):
-            faults.append(f"{name} took {result.provenance.outcome.step} steps")
+    for result in read_results(RESULTS).runs:
+        made = {name for name, values in result.analyses.items() if "reason" not in values}
+        if result.status != "finished" or made != set(result.run.analyses):
+            faults.append(f"{result.run.id} ({result.fate})")
     if faults:
-        raise UserError(f"{len(faults)} of {len(suite.runs)} runs: {'; '.join(faults)}")
-
-
-def steps_of(run: PlannedRun) -> int:
-    return -(-LINES // run.recipe.batch_size)
+        raise UserError(f"not finished, or without an analysis: {listed(faults)}")
 
 
 def check_files(plan: Plan) -> tuple[int, int]:
@@ -250,39 +219,32 @@ def check_files(plan: Plan) -> tuple[int, int]:
     planned = [row for row in judge_plans([plan]).numbers if row.planned]
     tables = {f"{row.source}_{stem(row.table)}" for row in planned} | {"sts", "transfer", "compare"}
     pictures = {figure.stem for figure in load_figures()} | {"leaderboard", "compare"}
-    wanted = [RESULTS / "report" / "index.html"]
-    wanted += [RESULTS / "tables" / f"{name}.{end}" for name in tables for end in ("md", "tex")]
-    wanted += [FIGURES / f"{name}.{end}" for name in pictures for end in ("png", "pdf", "csv")]
-    missing = sorted(path.name for path in wanted if not path.is_file() or not path.stat().st_size)
+    written = {path.stem for path in RESULTS.glob("tables/*.md")}
+    drawn = {path.stem for path in FIGURES.glob("*.png")}
+    missing = sorted(tables - written | pictures - drawn)
     if missing:
-        raise UserError(f"these were not written: {listed(missing)}")
-    return len([*RESULTS.glob("tables/*.md")]), len([*FIGURES.glob("*.png")])
+        raise UserError(f"these tables and figures were not made: {listed(missing)}")
+    return len(written), len(drawn)
 
 
 def check_reported() -> int:
     """The reported tests end as their verdicts say; how many there are."""
-    report = OUT / "reported.xml"
-    words = [sys.executable, "-m", "pytest", "-m", "reported", "-q", f"--junitxml={report}"]
-    own = variables(PROJECT) | {"SENTBENCH_RESULTS": str(RESULTS)}
-    status, _ = logged("reported", [*words, "tests/reported"], PROJECT, own)
-    if status not in (0, 1):  # passed, failed
+    report, own = OUT / "reported.xml", OF_COPY | {"SENTBENCH_RESULTS": str(RESULTS)}
+    command = [sys.executable, "-m", "pytest", "-m", "reported", "-q", "tests/reported"]
+    done = ended(*command, f"--junitxml={report}", cwd=PROJECT, status=None, **own)
+    write_text(OUT / "reported.log", done.stdout + done.stderr)
+    if done.returncode not in (0, 1):  # passed, failed
         raise UserError(f"the reported tests could not be run; see {OUT}/reported.log")
-    cases = [
-        case
-        for case in ElementTree.parse(report).iter("testcase")
-        if "reference_machine" not in str(case.get("name"))  # of the embedded world
-    ]
-    ends = Counter(child.tag for case in cases for child in case if child.tag != "properties")
-    judged = read_suite(RESULTS)
-    sides = [row.ours for row in judged.numbers]
-    sides += [row.checkpoint for row in judged.numbers if row.checkpoint]
+    (suite,) = ElementTree.parse(report).iter("testsuite")
+    numbers = read_suite(RESULTS).numbers
+    sides = [side for row in numbers for side in (row.ours, row.checkpoint) if side]
     failing = sum(side.verdict.kind in ("lower", "higher", "diverged") for side in sides)
-    if (len(cases), ends["failure"], ends["error"]) != (len(sides), failing, 0):
+    if (suite.get("failures"), suite.get("errors")) != (str(failing), "0"):
         raise UserError(
-            f"{len(cases)} reported tests with {ends['failure']} failures and {ends['error']} "
-            f"errors, but {len(sides)} verdicts of which {failing} fail; see {OUT}/reported.log"
+            f"{suite.get('failures')} reported tests failed, and {suite.get('errors')} could not "
+            f"be run, but {failing} verdicts fail; see {OUT}/reported.log"
         )
-    return len(cases)
+    return len(sides)
 
 
 def main() -> None:
@@ -298,16 +260,16 @@ def main() -> None:
     say(f"dry run of the {len(plan.runs)} runs of the paper suite")
     check_dry_run(plan)
     rehearsed = write_configuration(paper, plan)
-    jobs = sum(jobs_of(rehearsed, PER_JOB).values())
-    say(f"{jobs} jobs of {len(rehearsed.runs)} runs")
+    stages = sum(len(run.stages) for run in rehearsed.runs)
+    say(f"{len(rehearsed.runs)} runs")
     run_workflow()
     say("tables, figures and reported tests")
-    check_runs(read_results(RESULTS))
+    check_runs()
     tables, pictures = check_files(plan)
     tests = check_reported()
     say(
-        f"rehearsal: {len(plan.runs)} runs planned, {jobs} jobs of {len(rehearsed.runs)} runs "
-        f"executed, {tables} tables, {pictures} figures, {tests} reported tests"
+        f"rehearsal: {len(plan.runs)} runs planned, {len(rehearsed.runs)} made in {stages} stages, "
+        f"{tables} tables, {pictures} figures, {tests} reported tests"
     )
 
 

@@ -5,19 +5,19 @@ The text is the embedded world's. Models have the architectures, layers, heads a
 originals, and are narrow.
 """
 
-import random
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 
-from bench.datasets.manifest import Manifest
-from bench.datasets.tasks import SPLITS, TASKS
+from bench.datasets.manifest import manifest
 from bench.download import CORPORA
 from bench.utils.files import write_json
+from bench.world import WORLD_DATA
 from tools.world.backbones import sentences, train_byte_bpe, train_wordpiece
-from tools.world.data import build
+from tools.world.data import build, write_lines
 
 # Of each model the class of transformers with the weights that its authors published, heads and
 # width. Maps of the paper suite keep up to 256 dimensions of bert-base-uncased, and 384 of
@@ -70,26 +70,22 @@ def write_models(folder: Path) -> None:
         tokenizer.save_pretrained(folder / name)
     words = sorted({word for line in lines for word in line.lower().split()})
     vectors = np.random.default_rng(0).normal(size=(len(words), WORD_WIDTH))
-    with open(folder / f"{WORDS}.txt", "w", encoding="utf-8") as table:
-        for word, vector in zip(words, vectors, strict=True):
-            print(word, *(f"{value:.4f}" for value in vector), file=table)
+    table = pd.DataFrame(vectors, words)
+    table.to_csv(folder / f"{WORDS}.txt", sep=" ", header=False, float_format="%.4f")
 
 
 def write_data(folder: Path) -> None:
     """Write the tasks of SentEval, with `ITEMS` each, and the corpora wiki1m and nli."""
-    listed = Manifest(name="senteval")  # else no score would be compared with print
-    for task in TASKS.values():
-        if task.has_subsets or task.reader == "classes":
-            parts, size = [*task.sizes], -(-ITEMS // len(task.sizes))
-        else:
-            parts, size = [part for part in SPLITS if part in task.sizes], ITEMS
-        if task.group == task.kind:  # neither Chinese nor of another publisher
-            getattr(listed, task.kind)[task.name] = dict.fromkeys(parts, size)
+    listed = manifest(WORLD_DATA)
+    listed.name = "senteval"  # else no score would be compared with print
+    for sizes in (listed.sts, listed.transfer, listed.probing):
+        for name in sizes.keys() - {"TREC"}:  # of which the generator has one size alone
+            share = ITEMS if "test" in sizes[name] else -(-ITEMS // len(sizes[name]))
+            sizes[name] = dict.fromkeys(sizes[name], share)
     write_json(folder / "manifest.json", listed.model_dump(exclude_defaults=True))
     build(folder)
     # A step of short sentences is fast.
-    lines = sorted((folder / "world.txt").read_text(encoding="utf-8").splitlines(), key=len)
-    lines = random.Random(0).sample(list(dict.fromkeys(lines))[:200], LINES)
-    (folder / CORPORA["wiki1m"]).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    triples = (folder / "world-nli.csv").read_text(encoding="utf-8").splitlines()[: TRIPLES + 1]
-    (folder / CORPORA["nli"]).write_text("\n".join(triples) + "\n", encoding="utf-8")
+    lines = sorted(set(sentences()), key=lambda line: (len(line), line))
+    write_lines(folder / CORPORA["wiki1m"], lines[:LINES])
+    triples = (folder / "world-nli.csv").read_text(encoding="utf-8").splitlines()
+    write_lines(folder / CORPORA["nli"], triples[: TRIPLES + 1])

@@ -286,10 +286,8 @@ def _write_sst(out: Path, name: str, sizes: Sizes) -> None:
 def _write_trec(out: Path, name: str, sizes: Sizes) -> None:
     start(name)
     seen = set[str]()
-    for part, size in sizes.items():
-        shares = dict(zip(CLASSES, _TREC[part], strict=True))
-        wanted = {label: size * share // sum(_TREC[part]) for label, share in shares.items()}
-        wanted["DESC"] += size - sum(wanted.values())
+    for part in sizes:
+        wanted = dict(zip(CLASSES, _TREC[part], strict=True))
         lines = [line for _, line in collect(_question, wanted, seen)]
         write_part(out, name, part, lines, encoding="latin-1")
 
