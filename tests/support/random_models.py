@@ -76,8 +76,8 @@ def write_models(folder: Path) -> None:
 
 def write_data(folder: Path) -> None:
     """Write the tasks of SentEval, with `ITEMS` each, and the corpora wiki1m and nli."""
-    listed = manifest(WORLD_DATA)
-    listed.name = "senteval"  # else no score would be compared with print
+    # Of another name no score would be compared with print.
+    listed = manifest(WORLD_DATA).model_copy(update={"name": "senteval"})
     for sizes in (listed.sts, listed.transfer, listed.probing):
         for name in sizes.keys() - {"TREC"}:  # of which the generator has one size alone
             share = ITEMS if "test" in sizes[name] else -(-ITEMS // len(sizes[name]))
