@@ -33,7 +33,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Those of docs/portability.md under which the world's numbers are measured.
 ARITHMETICS := plain oldest torch-avx2 mkl-compatible two-threads
 
-.PHONY: help smoke all-methods test test-lowest test-pythons test-slow test-nightly reported check bench world-inputs world-numbers portable portable-quick test-gpu kill-test slurm wiki-mini extras lock image world-data toy-backbones documents clean
+.PHONY: help smoke all-methods test test-lowest test-pythons test-slow test-nightly reported check bench world-inputs world-numbers portable portable-quick rehearsal test-gpu kill-test slurm wiki-mini extras lock image world-data toy-backbones documents clean
 
 help:
 	@echo "make smoke        the whole workflow on the embedded world, in three minutes, without network or GPU"
@@ -49,6 +49,7 @@ help:
 	@echo "make world-numbers  measure the numbers of the embedded world that are missing or changed (ALL=1: all)"
 	@echo "make portable     the fast tests and all methods under several arithmetics and Pythons"
 	@echo "make portable-quick  a part of both, under the oldest arithmetic"
+	@echo "make rehearsal    the paper suite on random models, to every table and figure; no network, no GPU"
 	@echo "make wiki-mini    a real backbone on real text (needs BENCH_DATA, BENCH_MODELS)"
 	@echo "make test-gpu     the tests that need a GPU; they print times"
 	@echo "make kill-test    a hundred kills of real trainings, which must resume to the same bits"
@@ -136,6 +137,10 @@ portable: world-inputs test-pythons
 
 portable-quick: world-inputs
 	@$(BIN)/python -m tests.portable --quick
+
+# Repeat it to continue.
+rehearsal: $(READY)
+	@$(BIN)/python -m tests.rehearsal
 
 wiki-mini: $(READY)
 	$(SNAKEMAKE) --configfile config/wiki-mini.yaml

@@ -7,20 +7,10 @@ import re
 import pytest
 import yaml
 
-from tests.support.programs import ROOT, snakemake
+from tests.support.programs import ROOT, planned_jobs, snakemake
 from tests.support.tiny_suite import tiny_configuration
 
 pytestmark = pytest.mark.slow
-
-
-def planned(output):
-    """Jobs that a dry run plans, by rule."""
-    table = re.search(r"Job stats:\n(.*?)\n\n", output, re.DOTALL)
-    if not table:
-        assert "Nothing to be done" in output, output
-        return {}
-    rows = [line.split() for line in table[1].splitlines()[2:]]
-    return {rule: int(count) for rule, count in rows if rule not in ("total", "all")}
 
 
 RENDERED = {"judge": 1, "render": 1}
@@ -66,14 +56,14 @@ def test_the_suite_leaves_tables_figures_and_a_page(suite):
 def test_several_runs_a_job_give_the_same_scores(suite):
     folder, config = suite
     batched = config(suite="batched", runs_per_job=3)
-    found = planned(snakemake("-n", "--configfile", batched, cwd=folder).stdout)
+    found = planned_jobs(snakemake("-n", "--configfile", batched, cwd=folder).stdout)
     jobs = {"train_0", "train_1", "score_0", "score_1", "analyse_0"}
     assert {rule for rule in found if rule.startswith(("train", "score", "analyse"))} == jobs
     # Snakemake leaves out what follows a named rule, as analyse_0 follows score_0.
     snakemake("--configfile", batched, "--until", "score_1", "analyse_0", cwd=folder)
-    assert planned(snakemake("-n", "--configfile", batched, cwd=folder).stdout) == RENDERED
+    assert planned_jobs(snakemake("-n", "--configfile", batched, cwd=folder).stdout) == RENDERED
     fewer = config(suite="batched", runs_per_job=3, tasks=["STS-B"])
-    again = planned(snakemake("-n", "--configfile", fewer, cwd=folder).stdout)
+    again = planned_jobs(snakemake("-n", "--configfile", fewer, cwd=folder).stdout)
     assert again == {"score_0": 1, "score_1": 1} | RENDERED
 
     def contents(name, kind, part):
@@ -101,7 +91,7 @@ def test_several_runs_a_job_give_the_same_scores(suite):
 def test_a_change_runs_what_it_concerns(changes, jobs, suite):
     folder, config = suite
     done = snakemake("-n", "--configfile", config(**changes), cwd=folder)
-    assert planned(done.stdout) == jobs
+    assert planned_jobs(done.stdout) == jobs
 
 
 def test_a_run_is_analysed_after_it_is_scored(suite):
@@ -135,7 +125,7 @@ def test_changed_data_are_scored_again_and_touched_data_are_not(suite, tiny_data
 
     def jobs(**environment):
         words = ("-n", "--configfile", config())
-        return planned(snakemake(*words, cwd=folder, **environment).stdout)
+        return planned_jobs(snakemake(*words, cwd=folder, **environment).stdout)
 
     assert jobs(BENCH_DATA=str(tiny_data)) == {}  # which the suite does not read
     gold = tiny_data / "downstream" / "STS" / "STSBenchmark" / "sts-test.csv"
@@ -175,7 +165,7 @@ def test_the_paper_suite_is_planned_without_network(tmp_path):
     """It is what Snakemake plans by default."""
     unreachable = "http://127.0.0.1:9"
     done = snakemake("-n", cwd=tmp_path, HF_ENDPOINT=unreachable, http_proxy=unreachable)
-    jobs = planned(done.stdout)
+    jobs = planned_jobs(done.stdout)
     assert jobs["score"] > 300
     assert jobs["backbone"] == 5  # four transformers and a table of word vectors
 

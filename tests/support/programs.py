@@ -1,6 +1,7 @@
 """Programs as users start them: in processes of their own, with nothing of the tests' settings."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -34,3 +35,13 @@ def snakemake(
     """The workflow, on two cores unless the words say otherwise; it finds the project by itself."""
     own = {"PYTHONPATH": ""} | own
     return ended(*SNAKEMAKE, "--cores", "2", *words, cwd=cwd, status=status, **own)
+
+
+def planned_jobs(output: str) -> dict[str, int]:
+    """Jobs that a dry run plans, by rule."""
+    table = re.search(r"Job stats:\n(.*?)\n\n", output, re.DOTALL)
+    if not table:
+        assert "Nothing to be done" in output, output
+        return {}
+    rows = [line.split() for line in table[1].splitlines()[2:]]
+    return {rule: int(count) for rule, count in rows if rule not in ("total", "all")}

@@ -57,7 +57,7 @@ def pretrain(
     lines = lines or sentences()
     if kind == "chinese":
         kind, lines = "bert", [in_chinese(line) for line in lines]
-    tokenizer = _train_wordpiece(lines) if kind == "bert" else _train_byte_bpe(lines)
+    tokenizer = train_wordpiece(lines) if kind == "bert" else train_byte_bpe(lines)
     rows = tokenizer(list(lines), truncation=True, max_length=LONGEST)["input_ids"]
     torch.manual_seed(int(seed))
     model = _new_model(kind, len(tokenizer))
@@ -72,7 +72,7 @@ def sentences() -> list[str]:
     return (world_data_folder() / "world.txt").read_text(encoding="utf-8").splitlines()
 
 
-def _train_wordpiece(lines: Sequence[str]) -> Any:
+def train_wordpiece(lines: Sequence[str], size: int = VOCABULARY) -> Any:
     from transformers import BertTokenizer
 
     trained = Tokenizer(models.WordPiece(unk_token="[UNK]"))  # noqa: S106
@@ -83,19 +83,19 @@ def _train_wordpiece(lines: Sequence[str]) -> Any:
     characters = sorted(set("".join("".join(lines).lower().split())))
     single = [*characters, *(f"##{character}" for character in characters)]
     trainer = trainers.WordPieceTrainer(
-        vocab_size=VOCABULARY, special_tokens=[*BERT, *single], show_progress=False
+        vocab_size=size, special_tokens=[*BERT, *single], show_progress=False
     )
     trained.train_from_iterator(lines, trainer)
     return BertTokenizer(vocab=trained.get_vocab(), model_max_length=POSITIONS)
 
 
-def _train_byte_bpe(lines: Sequence[str]) -> Any:
+def train_byte_bpe(lines: Sequence[str], size: int = VOCABULARY) -> Any:
     from transformers import RobertaTokenizer
 
     trained = Tokenizer(models.BPE())
     trained.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     trainer = trainers.BpeTrainer(
-        vocab_size=VOCABULARY,
+        vocab_size=size,
         special_tokens=[*ROBERTA],
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,

@@ -276,7 +276,7 @@ def _write_sst(out: Path, name: str, sizes: Sizes) -> None:
     seen = set[str]()
     whole, short = _judging(_movie_review, "0", "1"), _judging(phrase, "0", "1")
     for part, size in sizes.items():
-        phrases = SST_PHRASES if part == "train" else 0
+        phrases = min(SST_PHRASES, size // 2) if part == "train" else 0
         rows = collect(whole, evenly("10", size - phrases), seen)
         rows += collect(short, evenly("10", phrases), seen)
         shuffle(rows)

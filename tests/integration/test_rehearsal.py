@@ -1,0 +1,29 @@
+"""What `make rehearsal` takes for granted, which shows here before a night."""
+
+from tests.rehearsal import CHANGES, kinds
+from tests.support.programs import ROOT
+from tests.support.random_models import MODELS
+
+
+def test_the_copy_of_the_project_is_changed_where_the_sources_say_so():
+    for name, changes in CHANGES.items():
+        text = (ROOT / name).read_text(encoding="utf-8")
+        assert [old for old in changes if text.count(old) != 1] == []
+
+
+def test_every_model_of_the_paper_suite_has_a_stand_in(paper_runs):
+    loaded = {name for run in paper_runs for name in run.hub_models.values()}
+    loaded |= {
+        run.pretrained.location for run in paper_runs if run.pretrained.kind == "transformer"
+    }
+    assert loaded == MODELS.keys()
+
+
+def test_every_method_is_rehearsed_on_every_backbone_of_the_paper_suite(paper_runs):
+    rehearsed = kinds(paper_runs)
+
+    def methods(runs):
+        return {(*(name for name, _, _ in run.parts), run.setting, run.backbone) for run in runs}
+
+    assert methods(rehearsed) == methods(paper_runs)
+    assert len(rehearsed) < len(paper_runs) / 3
