@@ -21,7 +21,7 @@ from pathlib import Path
 
 from bench.download import CORPORA, corpus_name
 from bench.judge.stage import judge_plans
-from bench.registry.backbones import BUILT_IN, NO_BACKBONE
+from bench.registry.backbones import BUILT_IN, NO_BACKBONE, Backbone
 from bench.reported.figures import load_figures
 from bench.results.suite_results import read_results
 from bench.runs import config
@@ -49,11 +49,18 @@ PROJECT, MODEL_FOLDER, DATA, CONFIG = (
 )
 RESULTS, FIGURES = OUT / "results" / SUITE, OUT / "figures" / SUITE
 COPIED = ("Snakefile", "bench", "config", "methods", "profiles", "pyproject.toml", "rules", "tests")
+
+
+def _entry(known: Backbone, width: int, depth: int) -> str:
+    """The beginning of a backbone's entry."""
+    return f'"{known.name}", {known.vocabulary_size:_}, Shape({width}, {depth}'
+
+
 # What the copy of the project has instead of a text of the project's own.
 CHANGES = {
     "bench/registry/backbones.py": {
-        f'"{known.name}", Shape({known.shape.width}, {known.shape.depth}': (
-            f'"{known.name}", Shape({MODELS[known.location][2]}, {LAYERS}'
+        _entry(known, known.shape.width, known.shape.depth): _entry(
+            known, MODELS[known.location][2], LAYERS
         )
         for known in BUILT_IN.values()
         if known.location in MODELS

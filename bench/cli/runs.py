@@ -97,35 +97,6 @@ def run(
     return run_workflow(file, options or [])
 
 
-@command("next")
-def next_seeds(
-    suite: SuiteFolder,
-    hours: Annotated[float, opt("Device hours to spend.", "N", min=0)],
-    out: Annotated[Path | None, opt("Write a configuration with the seeds.", "FILE.yaml")] = None,
-    config: Annotated[Path | None, opt("By default config/NAME.yaml.", "FILE.yaml")] = None,
-    device: Annotated[str, opt("Whose hours are predicted.", **one_of(DEVICES))] = "h200",
-) -> None:
-    """Find the seeds that decide the most open verdicts per hour.
-
-    Open are verdicts `inconclusive`. With --out, a configuration is written that plans the suite
-    with these seeds; its tables say that the suite was grown (docs/statistics.md).
-    """
-    from bench.judge.next_seeds import grow
-    from bench.report.formats import rendered
-    from bench.runs import config as configurations
-    from bench.runs.plan import read_plan
-    from bench.stages.cost import NOT_COUNTED
-    from bench.utils.files import write_text
-
-    file = config or _shipped(read_plan(suite / "plan.json").suite)
-    growth = grow(suite, configurations.load(file), hours, device)
-    print(rendered("growth.txt", **vars(growth), not_counted=NOT_COUNTED))
-    if out:
-        write_text(out, configurations.dump(growth.config))
-        command = f"python -m bench run {shlex.quote(str(out))} --cores N"
-        print(f"Written to {out}; run it with: {command}")
-
-
 def _shipped(suite: str) -> Path:
     """The configuration of a suite that is shipped with the project."""
     from bench.runs.config import SUITES

@@ -23,8 +23,8 @@ from bench.models.load import Model
 from bench.runs import config as configurations
 from bench.runs.plan import plan_command
 from bench.utils.files import sha256_file
-from tests.judge.test_next_seeds import CONFIG, suite_of
 from tests.support.programs import ROOT
+from tests.support.synthetic_suite import seeds, write_suite
 
 DOCUMENTS = [
     ROOT / name
@@ -228,7 +228,9 @@ def suite(tmp_path):
     folder = tmp_path / "with paper"
     for name in ("config", "docs", "examples"):
         shutil.copytree(ROOT / name, folder / name)
-    return suite_of(folder / "results", CONFIG.changed(methods=[*CONFIG.methods, "sscl"]))
+    methods = ["simcse", "gs-infonce"]
+    entries = [entry for method in methods for entry in seeds(method, [75.0, 76.0, 77.0])]
+    return write_suite(folder / "results" / "paper", entries)
 
 
 def test_a_path_in_a_message_is_quoted():
