@@ -48,7 +48,10 @@ PROJECT, MODEL_FOLDER, DATA, CONFIG = (
     OUT / name for name in ("project", "models", "data", "rehearsal.yaml")
 )
 RESULTS, FIGURES = OUT / "results" / SUITE, OUT / "figures" / SUITE
-COPIED = ("Snakefile", "bench", "config", "methods", "profiles", "pyproject.toml", "rules", "tests")
+COPIED = (
+    "Snakefile", "bench", "config", "methods", "profiles", "pyproject.toml", "rules", "sentbench.py",
+    "tests",
+)  # fmt: skip
 
 
 def _entry(known: Backbone, width: int, depth: int) -> str:
