@@ -49,8 +49,8 @@ PROJECT, MODEL_FOLDER, DATA, CONFIG = (
 )
 RESULTS, FIGURES = OUT / "results" / SUITE, OUT / "figures" / SUITE
 COPIED = (
-    "Snakefile", "bench", "config", "methods", "profiles", "pyproject.toml", "rules", "sentbench.py",
-    "tests",
+    "Snakefile", "bench", "config", "methods", "profiles", "pyproject.toml", "rules",
+    "sentbench.py", "tests",
 )  # fmt: skip
 
 
