@@ -20,11 +20,21 @@ from bench.stages.device import lease
 from bench.training import context as training_context
 from bench.training.context import RunContext, nearest_rows
 from bench.training.loop import Training, train
+from bench.utils.files import read_json
 from tests.conftest import CLOSE, bert_tokenizer, make_sentences
 from tests.oracles.padded_attention import attend_padded
 from tests.support.at_once import train_at_once
+from tests.support.fresh_step import fresh_losses, kept_checkpoints
 from tests.support.gpu_path import take_gpu_path
-from tests.support.kinds import KINDS, distilbert, documents, headed_bert, run_of_kind
+from tests.support.kinds import (
+    CASTING,
+    KINDS,
+    NOT_PACKED,
+    distilbert,
+    documents,
+    headed_bert,
+    run_of_kind,
+)
 from tests.support.outcomes import log_of
 from tests.support.tiny_suite import tiny_run
 from tests.training import test_context
@@ -34,7 +44,6 @@ DEVICE = "cuda" if HERE else "cpu"
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("global_state")]
 needs_gpu = pytest.mark.skipif(not HERE, reason="no GPU is here")
 DRAWN_THERE = {"gs-infonce", "dclr"}  # other noise on a GPU
-NOT_FUSED = "simcse[pooler=avg]"
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +65,7 @@ def fit(backbones, tiny_data, corpus, tmp_path, monkeypatch):
     monkeypatch.setattr(torch.amp, "GradScaler", partial(torch.amp.GradScaler, init_scale=2.0**6))
 
     def fit(text, name, precision="float32", device=DEVICE):
-        run = run_of_kind(text, backbones[text == NOT_FUSED], tiny_data, corpus, precision)
+        run = run_of_kind(text, backbones[text == NOT_PACKED], tiny_data, corpus, precision)
         with pytest.MonkeyPatch.context() as patch:
             if not HERE and name != "processor":
                 take_gpu_path(patch)
@@ -68,7 +77,7 @@ def fit(backbones, tiny_data, corpus, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("text", [*KINDS, NOT_FUSED])
+@pytest.mark.parametrize("text", [*KINDS, NOT_PACKED])
 def test_a_training_of_each_kind(text, fit, tmp_path):
     """The same bits twice; the first loss, before rounding grows, as on the processor."""
     first, second = fit(text, "first"), fit(text, "second")
@@ -85,8 +94,22 @@ def test_a_training_of_each_kind(text, fit, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("precision", ["mixed", "bfloat16", "float32"])
+def test_a_step_computes_with_the_weights_that_the_step_before_left(precision, fit, tmp_path):
+    """As in tests/training/test_precision.py, with fused layers and without."""
+    steps, losses = [], {}
+    for number, text in enumerate(CASTING):
+        kept = tmp_path / f"kept-{number}"
+        with kept_checkpoints(kept):
+            losses[text] = fit(text, str(number), precision)[-1]["loss"]
+        run = read_json(tmp_path / str(number) / "outcome.json")["run"]
+        steps.append([run, str(kept), DEVICE, not HERE])
+    assert dict(zip(CASTING, fresh_losses(steps), strict=True)) == losses
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["mixed", "bfloat16"])
-@pytest.mark.parametrize("text", [text for text in KINDS if text != "dclr"] + [NOT_FUSED])
+@pytest.mark.parametrize("text", [text for text in KINDS if text != "dclr"] + [NOT_PACKED])
 def test_losses_of_each_precision_are_those_of_float32(text, precision, fit):
     """In parts of the first loss, as in tests/training/test_precision.py."""
     expected = [row["loss"] for row in fit(text, "float32")]

@@ -9,6 +9,7 @@ from tests.conftest import LAYERS, WIDTH, make_sentences
 from tests.support.tiny_suite import SMALL
 
 TEMPLATES = "template=the <sentence> is <mask> .,template_2=a <sentence> was <mask> ."
+CT_BERT = "ct-bert[batch_size=4,drawn=12,negatives=3]"
 SPANS = "anchors=1,document=10,longest=5,shortest=3"
 KINDS = {  # what each has that others lack
     "simcse": "views of one pass",
@@ -18,7 +19,7 @@ KINDS = {  # what each has that others lack
     "is-cse[buffer=12,clusters=3,group=both,neighbours=3]": "a memory with clusters",
     "esimcse[queue=12]": "a second encoder that follows",
     "cards[neighbours=5,switch=0]": "neighbours",
-    "ct-bert[batch_size=4,drawn=12,negatives=3]": "two encoders that learn",
+    CT_BERT: "two encoders that learn",
     "is-bert": "convolutions",
     f"promptbert[{TEMPLATES}]": "templates",
     f"cot-bert[aligned=true,{TEMPLATES}]": "positions that all sequences share",
@@ -35,6 +36,13 @@ KINDS = {  # what each has that others lack
     "gs-infonce": "noise",
     "dclr": "noise that is learnt, and a complementary model",
 }
+NOT_PACKED = "simcse[pooler=avg]"  # on a backbone with a forward pass of its own
+# With modules of their own beside the backbone's, whose products autocast casts.
+CASTING = [
+    "simcse", "sscl[dimension=16,positive=self]", "esimcse[queue=12]", "is-bert", "rankcse", "dclr",
+    CT_BERT, *(text for text in KINDS if text.startswith(("skip", "diffcse", "declutr", "cot"))),
+    NOT_PACKED,
+]  # fmt: skip
 OFF = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
 

@@ -4,9 +4,6 @@ holds, and its losses are those of float32 up to rounding.
 float16 is a GPU's, on its path in the processor's place.
 """
 
-import json
-import subprocess
-import sys
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -15,12 +12,19 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from bench.training.checkpoint import Checkpoints
 from bench.training.loop import train
+from tests.support.fresh_step import fresh_losses, kept_checkpoints
 from tests.support.gpu_path import take_gpu_path
-from tests.support.kinds import KINDS, distilbert, documents, headed_bert, run_of_kind
+from tests.support.kinds import (
+    CASTING,
+    CT_BERT,
+    NOT_PACKED,
+    distilbert,
+    documents,
+    headed_bert,
+    run_of_kind,
+)
 from tests.support.outcomes import log_of
-from tests.support.programs import ROOT, environment
 
 pytestmark = pytest.mark.usefixtures("global_state")
 
@@ -30,13 +34,6 @@ PRECISIONS = {
     "bfloat16": ("bfloat16", False),
     "float16": ("mixed", True),
 }
-NOT_PACKED = "simcse[pooler=avg]"
-# With modules of their own beside the backbone's, whose products autocast casts.
-CT_BERT = "ct-bert[batch_size=4,drawn=12,negatives=3]"
-CASTING = [
-    "simcse", "sscl[dimension=16,positive=self]", "esimcse[queue=12]", "is-bert", "rankcse", "dclr",
-    CT_BERT, *(text for text in KINDS if text.startswith(("skip", "diffcse", "declutr", "cot"))),
-]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -51,29 +48,24 @@ def corpus(tmp_path_factory):
 
 
 @pytest.fixture
-def fit(backbones, tiny_data, corpus, tmp_path, monkeypatch):
-    """Train a run of a kind in a precision, its checkpoints after each step kept: the run, the
-    folder of the last two, and the losses."""
-    monkeypatch.setenv("SENTBENCH_CHECKPOINT_SECONDS", "0")
+def fit(backbones, tiny_data, corpus, tmp_path):
+    """Train a run of a kind in a precision: what `fresh_losses` needs, and the losses."""
 
     def fit(text, precision, autocast=None):
         name, on_gpu_path = PRECISIONS[precision]
         backbone = backbones[text == NOT_PACKED]
         run = run_of_kind(text, backbone, tiny_data, corpus, name)
-        kept = tmp_path / f"{run.id}-{precision}"
-        with pytest.MonkeyPatch.context() as patch, autocast or nullcontext():
+        kept, folder = (tmp_path / f"{run.id}-{precision}-{part}" for part in ("kept", "run"))
+        with (
+            pytest.MonkeyPatch.context() as patch,
+            kept_checkpoints(kept),
+            autocast or nullcontext(),
+        ):
             if on_gpu_path:
                 take_gpu_path(patch)
-            save = Checkpoints.save
-            patch.setattr(
-                Checkpoints, "save", lambda self, *state: save(Checkpoints(kept, {}), *state)
-            )
-            assert (
-                train(run, tmp_path, tmp_path / f"{kept.name}-run")["outcome"]["status"]
-                == "finished"
-            )
-        losses = [row["loss"] for row in log_of(tmp_path / f"{kept.name}-run")]
-        return [run.describe(), str(kept), on_gpu_path], losses
+            assert train(run, tmp_path, folder)["outcome"]["status"] == "finished"
+        losses = [row["loss"] for row in log_of(folder)]
+        return [run.describe(), str(kept), "cpu", on_gpu_path], losses
 
     return fit
 
@@ -81,15 +73,9 @@ def fit(backbones, tiny_data, corpus, tmp_path, monkeypatch):
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_a_step_computes_with_the_weights_that_the_step_before_left(precision, fit):
     """The last loss of a training is that of its checkpoint before, in a fresh process."""
-    texts = [*CASTING, NOT_PACKED]
-    steps, losses = zip(*(fit(text, precision) for text in texts), strict=True)
-    fresh = subprocess.run(
-        [sys.executable, "-m", "tests.support.fresh_step"],
-        input=json.dumps(steps), capture_output=True, text=True, cwd=ROOT, env=environment(),
-    )  # fmt: skip
-    assert fresh.returncode == 0, fresh.stderr
-    found = dict(zip(texts, json.loads(fresh.stdout), strict=True))
-    assert found == {text: rows[-1] for text, rows in zip(texts, losses, strict=True)}
+    steps, losses = zip(*(fit(text, precision) for text in CASTING), strict=True)
+    found = dict(zip(CASTING, fresh_losses(steps), strict=True))
+    assert found == {text: rows[-1] for text, rows in zip(CASTING, losses, strict=True)}
 
 
 # In parts of the first loss. The largest differences were 0.023 (rankcse) and 0.0014 (consert).
@@ -116,7 +102,7 @@ def test_an_autocast_of_the_program_changes_nothing(precision, fit):
 @pytest.mark.parametrize("text", ["rankcse", "dclr", "diffcse@official"])
 def test_frozen_models_are_no_part_of_a_checkpoint(text, fit):
     """What is not trained fills no place in it: it is loaded again."""
-    (_, folder, _), _ = fit(text, "float32")
+    (_, folder, *_), _ = fit(text, "float32")
     with safe_open(min(Path(folder).glob("*.safetensors")), "pt") as file:
         parts = [name.split("/") for name in file.keys()]  # noqa: SIM118 (not a dict)
     kept = [name for part, name, *_ in parts if part == "weights"]
