@@ -203,6 +203,16 @@ def test_classifiers_of_another_mode_are_not_comparable(tmp_path):
     assert cell(tmp_path).ours.verdict.kind == "reproduced"
 
 
+def test_a_difference_has_the_planned_seeds_of_both_sides(tmp_path):
+    runs = [
+        *seeds("is-cse", [78.0, 79.0, 80.0, 78.5, 79.5]),
+        *SIMCSE,
+        {"method": "simcse", "seed": 3},
+    ]
+    reason = judged(tmp_path, *runs, where=DELTA).ours.verdict.reason
+    assert reason.startswith("3 of 4 planned seeds")
+
+
 def test_a_stand_in_shows_its_numbers_and_says_so(tmp_path):
     runs = seeds("simcse", [75.0, 76.0, 77.0], backbone="toy-bert", corpus="world")
     folder = write_suite(tmp_path, runs, name="smoke", data="world", stand_ins={BASE: "toy-bert"})
