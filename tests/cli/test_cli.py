@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from bench.cli import main
-from bench.datasets.tasks import STS_TASKS, average
+from bench.datasets.tasks import STS_TASKS
 from bench.results.records import read_scores
 from bench.utils.interrupts import Stopped
 from bench.utils.version import __version__
@@ -42,10 +42,7 @@ def test_evaluate_prints_a_table_and_writes_records(tiny_bert, tiny_data, tmp_pa
     assert main(["evaluate", str(tiny_bert), *words]) == 0
     read = read_scores(out)
     by_cell = {(r.task, r.split, r.aggregation): r.value for r in read.records}
-    assert {task for task, split, _ in by_cell if split == "dev"} == {"STS-B", "SICK-R"}
-    assert {a for task, _, a in by_cell if task == "STS12"} == {"all", "mean", "wmean"}
     values = [by_cell[task, "test", "all"] for task in (*STS_TASKS, "Avg")]
-    assert values[-1] == average(values[:-1])
     names, row = (line.split() for line in capsys.readouterr().out.splitlines()[:2])
     assert names[1:] == [*STS_TASKS, "Avg"]
     assert row == ["spearman", "test", *(f"{value:.2f}" for value in values)]

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.cli import main
 from bench.cli.program import commands
-from bench.utils.version import __version__
 from tests.support.programs import ROOT
 
 RUN = ["--run", "simcse", "--backbone", "b", "--corpus", "c", "--data", "d", "--suite", "s"]
@@ -34,11 +32,6 @@ def test_a_list_takes_words_up_to_the_next_option_and_an_option_one(words, name,
     command, settings = commands().commands[words[0]], commands().context_settings
     found = command.make_context(words[0], words[1:], **settings).params[name]
     assert (list(found) if isinstance(value, list) else found) == value
-
-
-def test_the_version(capsys):
-    assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"{__version__}\n"
 
 
 @pytest.mark.parametrize("words", [["--version"], ["--help"], ["job"]])

@@ -66,11 +66,6 @@ def test_every_table_has_verdicts_for_the_rows_of_which_the_suite_has_scores(tmp
     assert with_scores == set(SOURCES)
 
 
-def test_a_table_of_hyper_parameters_has_nothing_to_show(capsys):
-    assert main(["show", "is-cse", "Table 2"]) == 2
-    assert "Table 2 prints hyper-parameters alone; " in capsys.readouterr().err
-
-
 def test_a_dry_run_prints_a_configuration(tmp_path, capsys):
     assert main([*ROW, "--seeds", "2", "--tasks", "STS-B", "--dry-run"]) == 0
     out = capsys.readouterr().out

@@ -255,15 +255,9 @@ def single(golds):
 
 
 def test_known_answers_of_the_three_aggregations():
-    """Each subset is in perfect order by itself, but that says nothing about all pairs together.
-
-    Ranks of similarity are a 1, b 2, c 5, d 4, e 3 and of gold a 5, b 4, c 1, d 2, e 3: opposite.
-    """
+    """Each subset is in order by itself, but that says nothing about all pairs together."""
     table = angles({"a": 80, "b": 70, "c": 10, "d": 20, "e": 30})
-    first, second = subset_of("one", {"a": 5, "b": 4}), subset_of("two", {"c": 1, "d": 2, "e": 3})
-    task = sts.StsTask("STS14", "test", (first, second))
-    assert values(task, table) == pytest.approx({"all": -100, "mean": -100, "wmean": -100})
-    second = subset_of("two", {"c": 3, "d": 2, "e": 1})
+    first, second = subset_of("one", {"a": 5, "b": 4}), subset_of("two", {"c": 3, "d": 2, "e": 1})
     task = sts.StsTask("STS14", "test", (first, second))
     # d = similarity rank - gold rank: a 1-5, b 2-4, c 5-3, d 4-2, e 3-1; 1 - 6 (16+4+4+4+4) / (5 *
     # 24) = -0.6

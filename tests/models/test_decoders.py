@@ -277,7 +277,6 @@ def class_of_its_own(name, library):
         (class_of_its_own("LlamaModel", "__main__"), "another one needs that to be merged first"),
         (class_of_its_own("MistralModel", "transformers.models"), "class MistralModel, and Llama"),
         ({"layer_replication": [[0, 2], [1, 2]]}, "sets 'layer_replication', which is not read"),
-        ({"alora_invocation_tokens": [5]}, "sets 'alora_invocation_tokens', which is not read"),
         ({"init_lora_weights": "pissa_niter_4"}, "sets 'init_lora_weights', which is not read"),
         ({"use_later_idea": True}, "sets 'use_later_idea', which is not read; merge it into"),
     ],

@@ -222,10 +222,7 @@ PACKED = np.packbits(ROWS > 0, axis=1)
     ("given", "told"),
     [
         (PACKED, "an array of uint8 of shape (9, 1) for 9 sentences; it must give one vector"),
-        # Libraries pack bits in int8, too, services in lists.
-        (PACKED.view(np.int8), "an array of int8"),
         (PACKED.tolist(), "an array of int64"),
-        (torch.tensor(PACKED), "an array of uint8"),
         (ROWS.astype(object), "an array of object"),
         (None, "NoneType and no array for 9 sentences"),
         ([*ROWS[1:], [1.0]], "inhomogeneous shape"),

@@ -15,7 +15,7 @@ from bench.report.figures.compared import (
     gains_figure,
     versus_figure,
 )
-from bench.report.figures.style import BLUE, GREY, INK, ORANGE, drawing, with_stand_ins
+from bench.report.figures.style import BLUE, GREY, INK, ORANGE, drawing
 from tests.report.test_paper_figures import covered
 from tests.support.judged_rows import (
     BASE,
@@ -130,17 +130,6 @@ def test_not_comparable_is_hollow_and_named():
     assert texts(panel.texts) == ["≠ not comparable"]
     assert "with any paper" in notes_of(figure)
     assert "a seed, official settings, not comparable with print" in legend_of(figure)
-
-
-@pytest.mark.parametrize(
-    ("measured_on", "name"),
-    [
-        ([BASE, "", "none"], BASE),
-        (["toy-b", BASE, "toy-a"], f"{BASE} (ours: toy-a, toy-b)"),
-    ],
-)
-def test_stand_ins_are_named(measured_on, name):
-    assert with_stand_ins(BASE, measured_on) == name
 
 
 def table(ours, tasks=STS_TASKS, **more):

@@ -1,7 +1,6 @@
 """The papers' figures as drawn: marks are at their values, and texts do not overlap."""
 
 from itertools import combinations
-from statistics import fmean
 from unittest.mock import patch
 
 import numpy as np
@@ -13,7 +12,6 @@ from matplotlib.text import Text
 
 from bench.judge.stage import read_suite
 from bench.judged.words import LOG, OURS, PRINT
-from bench.report.figures.lines import common_mean
 from bench.report.figures.papers import DRAW, draw, table_of
 from bench.report.figures.style import INK, RANKS, SERIES, drawing
 from bench.reported.figures import load_figures
@@ -74,14 +72,6 @@ def legend_of(picture):
 def text_of(picture):
     texts = [picture.legends[0].get_title(), *picture.texts]
     return " ".join(text.get_text().replace("\n", " ") for text in texts)
-
-
-def test_mean_over_seeds_ends_where_the_first_seed_ends():
-    values = {1: [0.5, 0.25, 1.0, 0.75, 0.0], 2: [0.75, 0.0, 0.5]}
-    rows = [(seed, *row) for seed in values for row in enumerate(values[seed])]
-    frame = pd.DataFrame(rows, columns=["seed", "step", "dev"])
-    found = common_mean(frame, ["dev"])["dev"]
-    assert found.to_dict() == {n: fmean(seed[n] for seed in values.values()) for n in range(3)}
 
 
 @pytest.mark.parametrize("part", ["color", "marker"])

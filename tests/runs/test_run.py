@@ -94,13 +94,6 @@ def test_the_first_part_sets_recipe_and_temperature():
     assert joined.build().hyper.temperature == 0.1
 
 
-def test_untrained_encoders_have_no_seed_and_word_overlap_no_backbone():
-    assert run("untrained").seed is None
-    assert run("untrained", seed=1).id == run("untrained", seed=2).id
-    assert run("untrained").id != run("untrained", "bert-large-uncased").id
-    assert run("word-overlap").id == run("word-overlap", "roberta-base").id
-
-
 def test_the_training_head_is_dropped_for_scoring():
     for pooler, scored in (
         ("cls_mlp", "cls_before_pooler"),

@@ -99,7 +99,6 @@ def test_measured_steps_are_of_a_card_and_a_backbone_that_are_known(name):
     ("places", "card", "least", "most"),
     [
         (1, "h200", 19, 34),
-        (2, "h200", 9.5, 34),
         (3, "h200", 9, 34),  # of which the card is busy
         (3, "h100", 36, 36),  # not known how busy
     ],
