@@ -197,6 +197,22 @@ def train_tiny(tiny_bert, tiny_data, tiny_corpus, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def kind_backbones(tiny_bert, tmp_path_factory):
+    """Of `tests.support.kinds`: a BERT with a masked-language head, and one that is not packed."""
+    from tests.support.kinds import distilbert, headed_bert
+
+    folder = tmp_path_factory.mktemp("models")
+    return headed_bert(tiny_bert, folder / "bert"), distilbert(tiny_bert, folder / "distilbert")
+
+
+@pytest.fixture(scope="session")
+def document_corpus(tmp_path_factory):
+    from tests.support.kinds import documents
+
+    return documents(tmp_path_factory.mktemp("corpus"))
+
+
+@pytest.fixture(scope="session")
 def world():
     """The data folder of the embedded world, to be read only."""
     from bench.world import world_data_folder

@@ -30,9 +30,6 @@ from tests.support.kinds import (
     CASTING,
     KINDS,
     NOT_PACKED,
-    distilbert,
-    documents,
-    headed_bert,
     run_of_kind,
 )
 from tests.support.outcomes import log_of
@@ -46,26 +43,17 @@ needs_gpu = pytest.mark.skipif(not HERE, reason="no GPU is here")
 DRAWN_THERE = {"gs-infonce", "dclr"}  # other noise on a GPU
 
 
-@pytest.fixture(scope="module")
-def backbones(tiny_bert, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("models")
-    return headed_bert(tiny_bert, folder / "bert"), distilbert(tiny_bert, folder / "distilbert")
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-    return documents(tmp_path_factory.mktemp("corpus"))
-
-
 @pytest.fixture
-def fit(backbones, tiny_data, corpus, tmp_path, monkeypatch):
+def fit(kind_backbones, tiny_data, document_corpus, tmp_path, monkeypatch):
     """Train a run without dropout and TF32 in a place of its own: the outcome and the log."""
     monkeypatch.setattr(training_context, "TRAINING", "ieee")
     # From a scale at which no step overflows and is skipped.
     monkeypatch.setattr(torch.amp, "GradScaler", partial(torch.amp.GradScaler, init_scale=2.0**6))
 
     def fit(text, name, precision="float32", device=DEVICE):
-        run = run_of_kind(text, backbones[text == NOT_PACKED], tiny_data, corpus, precision)
+        run = run_of_kind(
+            text, kind_backbones[text == NOT_PACKED], tiny_data, document_corpus, precision
+        )
         with pytest.MonkeyPatch.context() as patch:
             if not HERE and name != "processor":
                 take_gpu_path(patch)
@@ -119,9 +107,11 @@ def test_losses_of_each_precision_are_those_of_float32(text, precision, fit):
 
 @needs_gpu
 @pytest.mark.parametrize("text", ["simcse", "esimcse[queue=12]"])
-def test_three_trainings_on_a_gpu_end_as_one_alone(text, tiny_bert, tiny_data, corpus, tmp_path):
+def test_three_trainings_on_a_gpu_end_as_one_alone(
+    text, tiny_bert, tiny_data, document_corpus, tmp_path
+):
     """In mixed precision, with dropout; also under a daemon of MPS, if one runs."""
-    run = tiny_run(text, tiny_bert, tiny_data, corpus, epochs=20)
+    run = tiny_run(text, tiny_bert, tiny_data, document_corpus, epochs=20)
     places = {"SENTBENCH_LEASES": str(tmp_path / "leases"), "SENTBENCH_RUNS_PER_GPU": "3"}
     (alone,) = train_at_once(run, 1, tmp_path, **places)
     assert train_at_once(run, 3, tmp_path, **places) == [alone] * 3

@@ -250,6 +250,7 @@ def project(tiny_bert, tiny_data, tiny_corpus, tmp_path):
     for name in ("bench", "methods", "config", "rules", "profiles", "examples"):
         ignored = shutil.ignore_patterns("__pycache__", "wiki*")
         shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=ignored)
+    shutil.copy(ROOT / "sentbench.py", folder)
     shutil.copy(ROOT / "Snakefile", folder)
     tiny = {"suite": "paper", "data": "senteval", "corpus": str(tiny_corpus), "tasks": ["sts"]}
     tiny |= {

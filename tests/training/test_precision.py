@@ -19,9 +19,6 @@ from tests.support.kinds import (
     CASTING,
     CT_BERT,
     NOT_PACKED,
-    distilbert,
-    documents,
-    headed_bert,
     run_of_kind,
 )
 from tests.support.outcomes import log_of
@@ -36,25 +33,14 @@ PRECISIONS = {
 }
 
 
-@pytest.fixture(scope="module")
-def backbones(tiny_bert, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("models")
-    return headed_bert(tiny_bert, folder / "bert"), distilbert(tiny_bert, folder / "distilbert")
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-    return documents(tmp_path_factory.mktemp("corpus"))
-
-
 @pytest.fixture
-def fit(backbones, tiny_data, corpus, tmp_path):
+def fit(kind_backbones, tiny_data, document_corpus, tmp_path):
     """Train a run of a kind in a precision: what `fresh_losses` needs, and the losses."""
 
     def fit(text, precision, autocast=None):
         name, on_gpu_path = PRECISIONS[precision]
-        backbone = backbones[text == NOT_PACKED]
-        run = run_of_kind(text, backbone, tiny_data, corpus, name)
+        backbone = kind_backbones[text == NOT_PACKED]
+        run = run_of_kind(text, backbone, tiny_data, document_corpus, name)
         kept, folder = (tmp_path / f"{run.id}-{precision}-{part}" for part in ("kept", "run"))
         with (
             pytest.MonkeyPatch.context() as patch,
