@@ -119,6 +119,7 @@ def load_file(path: Path) -> tuple[Origin, list[type[Method]]]:
     module = types.ModuleType(name)
     module.__file__ = str(path)
     sys.modules[name] = module  # dataclasses looks the module up
+    sys.path.append(str(path.parent))  # of modules beside the file, in jobs, too
     try:
         # Not by importlib: its cached bytecode may be of an older file of equal mtime and size.
         code = compile(source, str(path), "exec", dont_inherit=True)

@@ -327,8 +327,6 @@ def test_an_edited_file_is_another_run(add, monkeypatch):
 
 
 IMPORTS = """
-import sys
-sys.path.insert(0, {folder!r})
 from helper_a import x
 from package_c import *
 def f():
@@ -343,10 +341,10 @@ MODULES = {
 }
 
 
-def test_an_edited_module_of_the_user_is_another_run(add, write, tmp_path):
+def test_an_edited_module_of_the_user_is_another_run(add, write):
     for name, text in MODULES.items():
         write(text, f"mine/{name}")
-    add(SOURCE + IMPORTS.format(folder=str(tmp_path / "mine")), "mine/queue.py")
+    add(SOURCE + IMPORTS, "mine/queue.py")
     ids = [run_of("queue").id]
     for name in ("unrelated.py", *MODULES):
         write(MODULES.get(name, "") + "\n# a remark\n", f"mine/{name}")
