@@ -168,8 +168,8 @@ def converted(model: type[HyperParameters], values: Mapping[str, Any]) -> dict[s
 # Part of the identity of every trained run. Raise it when a change to the training loop changes
 # scores.
 LOOP_VERSION = 2
-# Part of the identity of runs in "mixed" and "bfloat16", in its place. Version 1 computed with the
-# weights that the first step had cast, from 3103da52 on (CHANGELOG.md).
+# Beside it, part of the identity of runs in "mixed" and "bfloat16". Version 1, which had no number,
+# computed with the weights that the first step had cast, from 3103da52 on (CHANGELOG.md).
 HALF_VERSION = 2
 
 # Recipe fields, and hyper-parameters by method, that came later than the first results. At their

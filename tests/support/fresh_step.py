@@ -19,7 +19,8 @@ from tests.support.programs import ROOT, environment
 
 @contextmanager
 def kept_checkpoints(folder):
-    """A training within the block leaves its last two checkpoints in a folder, of each step one."""
+    """A training within the block writes a checkpoint after each step to a folder, which keeps the
+    last two."""
     save = Checkpoints.save
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SENTBENCH_CHECKPOINT_SECONDS", "0")
