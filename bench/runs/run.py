@@ -168,7 +168,7 @@ def converted(model: type[HyperParameters], values: Mapping[str, Any]) -> dict[s
 # Part of the identity of every trained run. Raise it when a change to the training loop changes
 # scores.
 LOOP_VERSION = 2
-# Beside it, part of the identity of runs in "mixed" and "bfloat16". Version 1, which had no number,
+# Beside it, part of the identity of runs in "mixed" and "bfloat16". Version 1, without a number,
 # computed with the weights that the first step had cast, from 3103da52 on (CHANGELOG.md).
 HALF_VERSION = 2
 

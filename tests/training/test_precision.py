@@ -87,7 +87,7 @@ def test_an_autocast_of_the_program_changes_nothing(precision, fit):
 
 @pytest.mark.parametrize("text", ["rankcse", "dclr", "diffcse@official"])
 def test_frozen_models_are_no_part_of_a_checkpoint(text, fit):
-    """Its weights are those that have a state of the optimiser, beside statistics of batch norms."""
+    """Its weights are those with a state of the optimiser, and statistics of batch norms."""
     (_, folder, *_), _ = fit(text, "float32")
     with safe_open(min(Path(folder).glob("*.safetensors")), "pt") as file:
         parts = [name.split("/") for name in file.keys()]  # noqa: SIM118 (not a dict)
