@@ -26,6 +26,9 @@ rule all:
     input:
         f"{RESULTS}/report/index.html",
         JUDGED,
+        # Without them, what is missing would not be made again as long as the page is newer.
+        outputs_of("score"),
+        outputs_of("analyse"),
 
 
 # A job gets the ids of its runs and reads the rest here, and so do `status` and `render` while runs are made. No rule

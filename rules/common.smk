@@ -38,6 +38,7 @@ try:
         SUITE = suites.validate(config)
         PLAN = suites.plan(SUITE)
     runs_per_gpu()
+    PLAN.after(Path("results", PLAN.suite, "plan.json"))  # refuses if that is lost
     CHANGED = renew(PLAN.runs, Path("results", PLAN.suite))
 except UserError as error:
     raise WorkflowError(str(error)) from None

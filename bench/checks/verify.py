@@ -25,12 +25,13 @@ from bench.datasets.tasks import AVERAGED, NESTED
 from bench.evaluation.scoring import ReadTask, read_tasks, score_encoder
 from bench.models.defaults import computing
 from bench.models.encoder import Encoder
-from bench.models.load import Model, load_encoder
+from bench.models.load import Model
 from bench.results.provenance import provenance
 from bench.results.records import Provenance, Record, ScoreDocument, read_scores, read_trained
 from bench.runs import paths
 from bench.runs.run import Run, identity_of
 from bench.stages.jobs import run_encoder
+from bench.training.checkpoint import trained_encoder
 from bench.utils.errors import UserError, errors_of
 from bench.utils.validation import validated
 
@@ -241,13 +242,8 @@ def _encoder(described: Provenance, result: Path, suite: Path, work: Path, devic
     if not described.run.id:
         return Model.stored(described.as_written()).load(device)
     if described.run.trained:
-        folder = paths.run_folder(suite, described.run.id) / "encoder"
-        if not (folder / "encoder.json").is_file():
-            raise UserError(
-                f"{result} cannot be verified without its encoder, and {folder} does not exist; "
-                "name the suite that has it, or train the run again"
-            )
-        return load_encoder(folder, device=device)
+        with errors_of(f"{result} cannot be verified"):
+            return trained_encoder(suite, described.run.id, device=device)
     with errors_of(f"the run in {result}"):
         run = validated(Run, described.run.as_written())
     if identity_of(run) != run.identity:

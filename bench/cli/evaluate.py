@@ -201,22 +201,32 @@ def evaluate(
 
 @command()
 def verify(
-    result: Annotated[list[Path], arg("A file of scores, of a suite or of evaluate.", "RESULT")],
+    result: Annotated[
+        list[Path],
+        arg("A file of scores, of a suite or of evaluate; or a suite, for its rows.", "RESULT"),
+    ],
     suite: OptionalSuite = None,
     data: Annotated[str | None, opt("The data, if not where RESULT says.", "NAME")] = None,
 ) -> int:
-    """Recompute results from their encoders and compare.
+    """Recompute scores from their encoders, or rows from their scores, and compare.
 
     --suite names the folder with the run's encoder if RESULT is not in it. The exit status is 0 if
     all results are confirmed, 1 if one is not, and 2 if one cannot be recomputed.
     """
     from bench.checks.verify import verify as verify_result
+    from bench.judge.stage import changed_rows
     from bench.stages.device import lease
 
     status = 0
     with lease() as device:
         for path in result:
             try:
+                if path.is_dir():
+                    kinds = changed_rows(path)
+                    others = f"not confirmed: judging gives other {', '.join(kinds)}"
+                    print(f"{path}\n  {others if kinds else 'confirmed: all rows are equal'}")
+                    status = max(status, int(bool(kinds)))
+                    continue
                 verified = verify_result(path, suite, data, device)
                 print(verified.report(), flush=True)
                 status = max(status, int(not verified.confirmed))

@@ -36,6 +36,9 @@ def plan(
     suite: Annotated[str | None, opt("A suite of the project: config/NAME.yaml.", "NAME")] = None,
     seeds: Annotated[int | None, opt("Seeds 1 to N, not the configuration's.", "N", min=1)] = None,
     out: Annotated[Path | None, opt("Write the plan here.", "FILE.json")] = None,
+    lost: Annotated[
+        bool, opt("With --out: the plan there is lost; rows with scores get no planned seeds.")
+    ] = False,
     device: Annotated[str | None, opt("Predict hours on it, and disk.", **one_of(DEVICES))] = None,
     contamination: Annotated[
         bool, opt("Count test items that stand in corpora and dev sets.", name="--contamination")
@@ -57,7 +60,7 @@ def plan(
     with errors_of(f"configuration {file}"):
         planned = configurations.plan(content)
     if out:
-        planned.write(out)
+        planned.write(out, lost)
     if device:
         from bench.report.formats import rendered
         from bench.stages.cost import ASSUMED, NOT_COUNTED, Measured, disk, predict, work_of
@@ -188,6 +191,8 @@ def job(
     changed = renew(runs, suite) if runs and not ids else []
     if attempt > 1 and len(runs) == 1:  # before it waits for a device
         check_retry(suite, runs[0].id, stages)
+    # Before the run is made: a plan is written before the scores of its runs.
+    is_planned = bool(run) and "score" in stages and add_by_hand(plan, suite / "plan.json")
     try:
         _process(plan, runs, stages, suite, attempt, again=bool(run or changed))
     except UserError:
@@ -204,7 +209,7 @@ def job(
         if records:  # none of a training that diverged
             print(score_tables({run: records}))
         print(f"\nScores: {file}")
-        if add_by_hand(plan, suite / "plan.json"):
+        if is_planned:
             print(f"Show them again: python -m bench show --suite {shlex.quote(str(suite))}")
 
 

@@ -1,10 +1,11 @@
 """Score an encoder on tasks, which share the vectors of their distinct sentences."""
 
 import hashlib
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,7 +40,7 @@ from bench.models.defaults import torch_defaults
 from bench.models.encoder import Encoder, TransformerEncoder, adaptation, innermost
 from bench.models.float32 import ELSEWHERE, float32_products
 from bench.utils.errors import UserError, counted
-from bench.utils.files import atomic_file, disk_errors, read_json, sha256_text, write_json
+from bench.utils.files import disk_errors, intact_files, read_json, sha256_text, write_summed
 from bench.utils.progress import Progress
 
 # Sentences between two writes, the most that an interruption loses. A GPU, which waits for each
@@ -61,8 +62,8 @@ class VectorStore:
     def __init__(self, folder: Path, encoder: Encoder) -> None:
         """Open or create a store. Vectors of another encoder are not seen."""
         self.encoder = encoder
-        self._folder, self._lock = folder / encoder.identity, FileLock(folder / ".lock", 0)
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self.folder, self._lock = folder / encoder.identity, FileLock(folder / ".lock", 0)
+        self.folder.mkdir(parents=True, exist_ok=True)
         try:
             self._lock.acquire()
         except Timeout:
@@ -70,7 +71,7 @@ class VectorStore:
                 f"{folder} is in use by another process; wait for it or write elsewhere"
             ) from None
         self._vectors: dict[bytes, np.ndarray] = {}
-        for file in self._folder.glob("*.npy"):
+        for file in intact_files(self.folder, "*.npy"):
             self._read(file)
 
     def _read(self, file: Path) -> None:
@@ -99,10 +100,8 @@ class VectorStore:
             )
             rows["key"] = np.frombuffer(b"".join(map(_key, chunk)), rows["key"].dtype)
             rows["vector"] = vectors
-            file = self._folder / f"{len(self._vectors):08}.npy"
-            with atomic_file(file) as temporary:
-                np.save(temporary, rows)
-            self._read(file)
+            name, save = f"{len(self._vectors):08}", partial(np.save, arr=rows)
+            self._read(write_summed(self.folder, name, ".npy", save))
             progress.advance(len(chunk))
 
     def __call__(self, sentences: Sequence[str]) -> np.ndarray:
@@ -184,10 +183,10 @@ def score_encoder(
     """Score an encoder on tasks, as `score_tasks`; an interrupted call is resumed by the next
     one with the same `work`, of vectors and finished tasks. Scorings of a suite share `tokens`."""
     with disk_errors(work), closing(VectorStore(work, encoder)) as store:
-        adapt, finished = adaptation(encoder), work / encoder.identity
+        adapt = adaptation(encoder)
         store.add(sentences(tasks, adapt), device, tokens)
         return score_vectors(
-            tasks, store, adapt=adapt, mode=mode, device=device, finished=finished, known=known,
+            tasks, store, adapt=adapt, mode=mode, device=device, finished=store.folder, known=known,
             probe_seeds=probe_seeds,
         )  # fmt: skip
 
@@ -301,12 +300,12 @@ def _classified(
     finished: Path | None,
 ) -> Iterator[Classified]:
     """Yield the results of each task; those in the folder `finished` are read, others written."""
-    files, known = {}, {}
+    names, known = {}, {}
     for task in tasks:
         if finished:
             digest = sha256_text(str(task_sums([task])))[:16]
-            files[task.name] = file = finished / f"{task.name}-{mode}-{seed}-{digest}.json"
-            if file.is_file():
+            names[task.name] = name = f"{task.name}-{mode}-{seed}-{digest}"
+            for file in intact_files(finished, f"{name}-*.json"):
                 known[task.name] = read_json(file)
     progress = Progress(len(tasks), f"classify {counted(len(tasks), 'task')}", len(known))
     for task in tasks:
@@ -317,8 +316,9 @@ def _classified(
             scored = _score_labelled(together, final, settings, device)
             for item, result in zip(together, scored, strict=True):
                 known[item.name] = result
-                if item.name in files:
-                    write_json(files[item.name], result)
+                if finished:
+                    save = partial(Path.write_text, data=json.dumps(result))
+                    write_summed(finished, names[item.name], ".json", save)
             progress.advance(len(together))
         yield known[task.name]
 

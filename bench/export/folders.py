@@ -20,13 +20,13 @@ from sentence_transformers import SentenceTransformer
 from torch import Tensor
 
 from bench.models.encoder import TransformerEncoder
-from bench.models.load import load_encoder
 from bench.models.packed_forward import FIRST_ONLY, LAYERS, POSITIONS, layer_weights
 from bench.models.transformer import longest_input, without_pooler
 from bench.results.records import Trained, read_scores, read_trained
 from bench.runs import paths
 from bench.runs.plan import read_plan
 from bench.runs.run import PlannedRun
+from bench.training.checkpoint import trained_encoder
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import atomic_folder, read_json, write_json, write_text
 
@@ -100,7 +100,8 @@ def _write(suite_dir: Path, run: PlannedRun, folder: Path) -> None:
         if (trained / "outcome.json").is_file():
             status = read_trained(trained / "outcome.json").outcome.status
         raise UserError(f"{run.id} has no encoder in {suite_dir} ({status}); leave it out")
-    encoder, scores = load_encoder(source), paths.result_file(suite_dir, run.id, "score")
+    encoder = trained_encoder(suite_dir, run.id)
+    scores = paths.result_file(suite_dir, run.id, "score")
     if scores.is_file() and read_scores(scores).provenance.encoder != encoder.identity:
         raise UserError(
             f"{source} is not the encoder that was scored; score {run.id} again, or retrain it"

@@ -45,6 +45,11 @@ def write_rows(suite_dir: Path) -> None:
     store.write(_judged(suite_dir), suite_dir, key)
 
 
+def changed_rows(suite_dir: Path) -> list[str]:
+    """Judge a suite again; the kinds of rows of which its file has others."""
+    return store.changed(_judged(suite_dir), suite_dir)
+
+
 def judge_plans(plans: Sequence[Plan]) -> Judged:
     """The rows of plans, as one suite in which nothing has run; without plans of print alone."""
     from bench.judge.judge import judge

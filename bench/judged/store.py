@@ -1,7 +1,8 @@
 """The rows of a suite as a file, `results/<suite>/judged.json`: a cache of what judging makes.
 
-It names what it is made of by a checksum: results, plan, and the rule with the printed numbers.
-Rows of anything else are not read, so nothing is lost with the file. Only the workflow writes it.
+It names what it is made of by a checksum: results, plan, and the rule with the printed numbers; and
+the rows themselves. Rows of anything else, and damaged ones, are not read: nothing is lost with the
+file. Only the workflow writes it.
 """
 
 import json
@@ -52,19 +53,31 @@ def key_of(suite_dir: Path) -> str:
     return sha256_text(json.dumps([sums, failed]))
 
 
+def _sealed(key: str, rows: dict[str, Any]) -> str:
+    return sha256_text(json.dumps([key, rows]))
+
+
 def write(judged: Judged, suite_dir: Path, key: str) -> None:
     """Write rows that were made of what has this key."""
-    write_json(suite_dir / FILE, {"key": key, "rows": judged.model_dump(mode="json")})
+    rows = judged.model_dump(mode="json")
+    write_json(suite_dir / FILE, {"key": _sealed(key, rows), "rows": rows})
+
+
+def changed(judged: Judged, suite_dir: Path) -> list[str]:
+    """The kinds of rows of which the file has others than a judged suite."""
+    written = read_document(suite_dir / FILE, _Content, "a file of rows", _REMEDY).rows
+    rows = judged.model_dump(mode="json")
+    return [name for name in rows if written.get(name) != rows[name]]
 
 
 def read(suite_dir: Path, key: str) -> Judged | None:
-    """Read rows; None if they are missing, or made of something else. `UserError` if the file is
-    damaged."""
+    """Read rows; None if they are missing, changed, or made of something else. `UserError` if the
+    file is damaged."""
     path = suite_dir / FILE
     if not path.is_file():
         return None
     content = read_document(path, _Content, "a file of rows", _REMEDY)
-    if content.key != key:
+    if content.key != _sealed(key, content.rows):
         return None
     with errors_of(f"{path} has no valid rows; {_REMEDY}"):
         return validated(Judged, content.rows | {"folder": suite_dir})

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -42,7 +43,7 @@ from bench.models.transformer import (
     templated_ids,
     token_ids,
 )
-from bench.utils.files import atomic_file, is_complete, sha256_text
+from bench.utils.files import intact_files, sha256_text, write_summed
 from bench.utils.progress import Progress
 from methods.base import (
     Tokens,
@@ -117,27 +118,26 @@ class TokenFile(Sequence[list[int]]):
         return self._ids[self._ends[row] : self._ends[row + 1]].tolist()
 
     @staticmethod
-    def write(path: Path, rows: Sequence[Sequence[int] | np.ndarray]) -> None:
+    def write(folder: Path, name: str, rows: Sequence[Sequence[int] | np.ndarray]) -> Path:
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         content = np.concatenate([[len(rows)], lengths.cumsum(), *rows]).astype(np.int32)
-        with atomic_file(path) as temporary:
-            np.save(temporary, content)
+        return write_summed(folder, name, ".npy", partial(np.save, arr=content))
 
 
 def tokenized(sentences: Sequence[str], tokenizer: Any, longest: int, folder: Path) -> TokenFile:
     """Tokenize sentences, cut on the right to `longest` tokens, special ones included, or read them
     from a file in `folder`, named by a hash of sentences, tokenizer and `longest`."""
     described = "\n".join([tokenizer_identity(tokenizer), str(longest), *sentences, ""])
-    path = folder / f"{sha256_text(described)[:16]}.npy"
-    if not is_complete(path):
-        rows: list[np.ndarray] = []
-        progress = Progress(len(sentences), "tokenize")
-        for start in range(0, len(sentences), SENTENCES_AT_ONCE):
-            chunk = list(sentences[start : start + SENTENCES_AT_ONCE])
-            rows += [np.asarray(row, np.int32) for row in token_ids(tokenizer, chunk, longest)]
-            progress.advance(len(chunk))
-        TokenFile.write(path, rows)
-    return TokenFile(path)
+    name = sha256_text(described)[:16]
+    for path in intact_files(folder, f"{name}-*.npy"):
+        return TokenFile(path)
+    rows: list[np.ndarray] = []
+    progress = Progress(len(sentences), "tokenize")
+    for start in range(0, len(sentences), SENTENCES_AT_ONCE):
+        chunk = list(sentences[start : start + SENTENCES_AT_ONCE])
+        rows += [np.asarray(row, np.int32) for row in token_ids(tokenizer, chunk, longest)]
+        progress.advance(len(chunk))
+    return TokenFile(TokenFile.write(folder, name, rows))
 
 
 class TransformerEncoder:

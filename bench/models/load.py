@@ -1,8 +1,8 @@
 """Save encoders to folders and load them, by name and with options.
 
-A folder that `save_encoder` writes holds `encoder.json` (the kind, and what the encoder's `save`
-returned), the encoder's own files, and, where the encoder has them, `base/` (the encoder that it
-wraps) and `arrays.safetensors` (its tensors).
+A folder that `save_encoder` writes holds `encoder.json` (the kind, a checksum of the other files,
+and what the encoder's `save` returned), the encoder's own files, and, where the encoder has them,
+`base/` (the encoder that it wraps) and `arrays.safetensors` (its tensors).
 
 Folders of sentence-transformers are read by that library. Where they are a transformer and one of
 our poolers, our own forward pass runs it. Otherwise the library encodes. Normalize as the last
@@ -64,7 +64,15 @@ from bench.registry.methods import FAILURES, describe_error, method_classes
 from bench.registry.templates import templates_of
 from bench.utils.brackets import read_keys
 from bench.utils.errors import UserError, did_you_mean, warn
-from bench.utils.files import atomic_folder, read_json, read_settings, sha256_text, slug, write_json
+from bench.utils.files import (
+    atomic_folder,
+    read_json,
+    read_settings,
+    sha256_folder,
+    sha256_text,
+    slug,
+    write_json,
+)
 from methods.base import POOLERS, Mapped, in_chunks, text_list
 
 ARRAYS = "arrays.safetensors"
@@ -74,8 +82,8 @@ LONG = 50  # repetitions of two sentences that more than fill most models
 USE_POOLER = "name a pooler to use only the transformer"
 
 
-def save_encoder(encoder: Any, folder: Path) -> None:
-    """Write an encoder to a folder atomically."""
+def save_encoder(encoder: Any, folder: Path) -> str:
+    """Write an encoder to a folder atomically; return the checksum of its files."""
     with atomic_folder(folder) as temporary:
         stored = encoder.save(temporary)
         base, arrays = getattr(encoder, "base", None), getattr(encoder, "arrays", None)
@@ -84,7 +92,9 @@ def save_encoder(encoder: Any, folder: Path) -> None:
         if arrays:
             arrays = {name: array.contiguous() for name, array in arrays.items()}
             save_file(arrays, temporary / ARRAYS)
-        write_json(temporary / SAVED, {"kind": encoder.kind, **stored})
+        checksum = sha256_folder(temporary)
+        write_json(temporary / SAVED, {"kind": encoder.kind, "sha256": checksum, **stored})
+    return checksum
 
 
 @torch_defaults()
@@ -213,7 +223,13 @@ def check_files(
 def _load_saved(folder: Path, device: str) -> Encoder:
     """Load a folder that `save_encoder` wrote; its encoder is one of ours, or of a method's."""
     stored = read_json(folder / SAVED)
-    kind, parts = stored.pop("kind"), dict[str, Any]()
+    kind, checksum = stored.pop("kind"), stored.pop("sha256", None)  # older ones have none
+    if checksum not in (None, sha256_folder(folder, SAVED)):
+        raise UserError(
+            f"{folder} has changed since its encoder was saved; restore it, or, of a run, delete "
+            "it and trained/RUN.json of its suite to train again"
+        )
+    parts = dict[str, Any]()
     if (folder / "base").is_dir():
         parts["base"] = load_encoder(folder / "base", device=device)
     if (folder / ARRAYS).is_file():

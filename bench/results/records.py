@@ -41,6 +41,7 @@ class Outcome(_Written):
 
     status: Literal["finished", "diverged", "skipped"]
     reason: str | None = None
+    encoder_sha256: str | None = None  # of its files; older trainings have none
     best_step: int | None = None
     curve: list[CurvePoint] | None = None
     steps: int | None = None

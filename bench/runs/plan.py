@@ -60,18 +60,27 @@ class Plan(Document):
             known[key] = run.id
         return self
 
-    def write(self, path: Path) -> None:
-        """Write plan.json. The level of a verdict depends on the seeds that were planned before the
-        first score, so what an earlier plan in this place had then stays planned."""
-        plan = self
-        if path.exists():
-            try:
-                earlier = read_plan(path)
-            except UserError:  # of another version
-                earlier = self
-            scored = {file.stem for file in (path.parent / "scores").glob("*.json")}
-            plan = _grown(self, earlier, scored)
-        write_json(path, plan.model_dump(mode="json"))
+    def after(self, path: Path, lost: bool = False) -> "Plan":
+        """This plan after an earlier one at `path`. The level of a verdict depends on the seeds
+        that were planned before the first score, so what was planned then stays planned. A plan
+        that is `lost` had no seeds: in rows with scores all are `added`.
+
+        `UserError`: there are scores, and their plan cannot be read.
+        """
+        scored = {file.stem for file in (path.parent / "scores").glob("*.json")}
+        if lost:
+            runs = [run for run in self.runs if run.id in scored]
+            runs = [run.model_copy(update={"added": tuple(run.tasks)}) for run in runs]
+            return _grown(self, self.model_copy(update={"runs": runs}), scored)
+        if scored or path.exists():
+            return _grown(self, read_plan(path), scored)
+        return self
+
+    def write(self, path: Path, lost: bool = False) -> None:
+        """Write the plan `after` the one at `path`, and its copy."""
+        content = self.after(path, lost).model_dump(mode="json")
+        for file in (path, _copy(path)):
+            write_json(file, content)
 
     def chosen(self, ids: Sequence[str] = ()) -> list[PlannedRun]:
         """The runs with these ids, by default all.
@@ -86,6 +95,11 @@ class Plan(Document):
             )
         runs = [run for run in self.runs if not ids or run.id in ids]
         return sorted(runs, key=lambda run: run.seed or 0)
+
+
+def _copy(path: Path) -> Path:
+    """The copy of a plan, which is evidence that no other file of a suite has."""
+    return path.with_name(f"{path.stem}.copy{path.suffix}")
 
 
 def add_by_hand(plan: Plan, path: Path) -> bool:
@@ -103,10 +117,10 @@ def add_by_hand(plan: Plan, path: Path) -> bool:
 
 
 def _grown(plan: Plan, earlier: Plan, scored: AbstractSet[str]) -> Plan:
-    """A plan after an earlier one, of which some runs are scored. In a row with scores, tasks that
-    it adds for a seed are `added`, and runs that it lacks are `dropped`."""
+    """A plan after an earlier one, of which some runs are scored. In a row with scores, or that had
+    some before, tasks that it adds for a seed are `added`, and runs that it lacks are `dropped`."""
     before = [*earlier.dropped, *earlier.runs]
-    looked = {run.row for run in earlier.runs if run.id in scored}
+    looked = {run.row for run in earlier.runs if run.id in scored or run.added}
     looked |= {run.row for run in earlier.dropped}
     known = {(run.row, run.draw): run for run in before}
     compared: dict[tuple[str, ...], set[str]] = defaultdict(set)  # tasks by row
@@ -132,18 +146,26 @@ def _grown(plan: Plan, earlier: Plan, scored: AbstractSet[str]) -> Plan:
 
 def read_plan(path: Path) -> Plan:
     """Read the `plan.json` of a suite."""
-    if not path.exists():
-        folder = path.parent
-        hint = suggestion(
-            folder.name, (found.parent.name for found in folder.parent.glob("*/plan.json"))
-        )
-        # A suite without `results/` before it, or a folder of a suite.
-        for suite in (Path("results", folder.name), folder.parent):
-            if (suite / path.name).exists():
-                hint = f"; did you mean '{suite}'?"
-        hint = hint or "; name another folder, or run the suite with: python -m bench run FILE.yaml"
-        raise UserError(f"{path} does not exist{hint}")
-    return read_document(path, Plan, "a plan", f"write it again with: {plan_command(path)}")
+    copy = _copy(path)
+    # Nothing of both is done unasked, since the answer decides which verdicts can be given.
+    remedy = f"count all seeds of rows with scores as added, with: {plan_command(path)} --lost"
+    if copy.exists():
+        restored = f"cp {shlex.quote(str(copy))} {shlex.quote(str(path))}"
+        remedy = f"restore it with: {restored}; or {remedy}"
+    if path.exists():
+        return read_document(path, Plan, "a plan", remedy)
+    folder = path.parent
+    if any(folder.glob("scores/*.json")):
+        raise UserError(f"{path} does not exist, and there are scores; {remedy}")
+    hint = suggestion(
+        folder.name, (found.parent.name for found in folder.parent.glob("*/plan.json"))
+    )
+    # A suite without `results/` before it, or a folder of a suite.
+    for suite in (Path("results", folder.name), folder.parent):
+        if (suite / path.name).exists():
+            hint = f"; did you mean '{suite}'?"
+    hint = hint or "; name another folder, or run the suite with: python -m bench run FILE.yaml"
+    raise UserError(f"{path} does not exist{hint}")
 
 
 def plan_command(path: Path) -> str:

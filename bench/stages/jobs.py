@@ -19,7 +19,7 @@ from bench.download.hub import pinned
 from bench.evaluation.scoring import ReadTask, read_tasks, score_encoder, sentences, with_keys
 from bench.models.defaults import torch_defaults
 from bench.models.encoder import Encoder, adaptation
-from bench.models.load import Model, files, load_encoder
+from bench.models.load import Model, files
 from bench.registry.methods import FAILURES, describe_error, method_origin
 from bench.results.provenance import provenance, timing
 from bench.results.records import (
@@ -37,6 +37,7 @@ from bench.runs.plan import Plan, in_order, plan_command
 from bench.runs.run import PlannedRun, Run, identity_of
 from bench.stages.activity import check_retry, is_transient, working
 from bench.stages.inputs import Inputs
+from bench.training.checkpoint import trained_encoder
 from bench.training.context import RunContext
 from bench.utils.errors import TransientError, UserError, warn
 from bench.utils.files import is_complete, staging_folder, write_json
@@ -217,7 +218,7 @@ def run_encoder(run: Run, suite: Path, device: str) -> Encoder:
     """Return the Encoder of a run: that of its training, or a new one if there is nothing to train;
     `UserError` if it is missing, or cannot be made."""
     if run.trained:
-        return load_encoder(paths.run_folder(suite, run.id) / "encoder", device=device)
+        return trained_encoder(suite, run.id, device=device)
     context = RunContext(run, suite, device)
     method = run.build()
     try:

@@ -1,8 +1,7 @@
-"""Files of a training: its state, in checkpoints that verify themselves, and its log.
+"""Files of a training: its state, in checkpoints that verify themselves, its log, its encoder.
 
-A checkpoint is named STEP-SUM.safetensors, where SUM is the SHA-256 of its bytes, so a truncated or
-corrupted file is recognised by its name. Tensors are stored as such; everything else is JSON in the
-file's metadata. A file is written atomically, and the previous one is kept until the next.
+A checkpoint is STEP-SUM.safetensors, of `bench.utils.files.write_summed`. Tensors are stored as
+such; everything else is JSON in the file's metadata. The previous one is kept until the next.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import json
 import os
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,12 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from bench.utils.errors import TransientError, UserError, warn
-from bench.utils.files import fsync, sha256_file, staging_folder
+from bench.models.load import load_encoder
+from bench.registry.backbones import SAVED
+from bench.results.records import read_trained
+from bench.runs import paths
+from bench.utils.errors import TransientError, UserError
+from bench.utils.files import fsync, intact_files, read_json, write_summed
 
 # Seconds between checkpoints, the most that a kill costs. A checkpoint of BERT-base is 1.7 GB, and
 # short runs need none. SENTBENCH_CHECKPOINT_SECONDS sets another number, 0 for after every step.
@@ -117,26 +121,17 @@ class Checkpoints:
         tensors = {name: value for name, value in state.items() if isinstance(value, Tensor)}
         facts = {name: value for name, value in state.items() if name not in tensors}
         metadata = {"origin": json.dumps(self.origin), "facts": json.dumps(facts)}
-        with staging_folder(self.folder / "checkpoint") as staging:
-            file = staging / "checkpoint"
-            save_file(tensors, file, metadata)
-            fsync(file)
-            os.replace(file, self.folder / f"{step:08d}-{sha256_file(file)}.safetensors")
+        save = partial(save_file, tensors, metadata=metadata)
+        write_summed(self.folder, f"{step:08d}", ".safetensors", save)
         for path in sorted(self.folder.glob("*.safetensors"))[:-GENERATIONS]:
             path.unlink()
         self._last = time.monotonic()
 
     def newest(self) -> tuple[Path, dict[str, Any]] | None:
         """Return the newest intact checkpoint: its file, and its tensors and plain data by name.
-        Damaged ones are reported on stderr and deleted, those of another training refused."""
-        files = sorted(self.folder.glob("*.safetensors"), reverse=True)
-        for path in files:
-            if sha256_file(path) == path.stem.partition("-")[2]:
-                return path, self._read(path)
-            warn(f"{path} is damaged and was deleted")
-            path.unlink()
-        if files:
-            warn(f"no checkpoint in {self.folder} is intact; the training starts over")
+        Those of another training are refused."""
+        for path in intact_files(self.folder, "*.safetensors"):
+            return path, self._read(path)
         return None
 
     def _read(self, path: Path) -> dict[str, Any]:
@@ -186,3 +181,23 @@ class Log:
         """Flush all rows to disk and return the size in bytes."""
         fsync(self.path)
         return os.fstat(self._file.fileno()).st_size
+
+
+def trained_encoder(suite: Path, run_id: str, **options: Any) -> Any:
+    """Load the Encoder that a training has saved, with options of `load_encoder`; `UserError` if it
+    is not there, or has changed since."""
+    folder = paths.run_folder(suite, run_id)
+    source, outcome = folder / "encoder", folder / "outcome.json"
+    if not (source / SAVED).is_file():
+        raise UserError(
+            f"{run_id} has no encoder: {source} does not exist; train the run, or name the suite "
+            "that has it"
+        )
+    # `load_encoder` compares the files with the checksum beside them: here that is compared.
+    saved = read_json(source / SAVED).get("sha256")
+    if outcome.is_file() and read_trained(outcome).outcome.encoder_sha256 != saved:
+        raise UserError(
+            f"{source} is not the encoder that {outcome} tells of; restore it, or delete it and "
+            f"{paths.result_file(suite, run_id, 'train')} to train again"
+        )
+    return load_encoder(source, **options)

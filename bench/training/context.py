@@ -40,7 +40,8 @@ from bench.models.transformer import (
 from bench.registry.backbones import BACKBONE, NO_BACKBONE
 from bench.runs import paths
 from bench.runs.run import HEADED, WITH_POOLER, Recipe, Run
-from bench.utils.errors import UserError
+from bench.training.checkpoint import trained_encoder
+from bench.utils.errors import UserError, errors_of
 from bench.utils.progress import Progress
 from methods.base import (
     Refusal,
@@ -383,16 +384,12 @@ class RunContext:
     ) -> Any:
         """Load another, frozen Encoder, with options of `bench.models.load.load_encoder`; by
         default with its own pooler and prompt ("": none)."""
-        source: str | Path = model
+        options |= {"pooler": pooler, "device": self.device}
         needed = self.run.needs.get(model)
         if needed:
-            source = paths.run_folder(self.suite, needed.id) / "encoder"
-            if not source.is_dir():
-                raise UserError(
-                    f"'{self.run.method}' needs the encoder of {needed.id}, and {source} does not "
-                    "exist; train that run first"
-                )
-        return load_encoder(source, pooler=pooler, **options, device=self.device)
+            with errors_of(f"'{self.run.method}'"):
+                return trained_encoder(self.suite, needed.id, **options)
+        return load_encoder(model, **options)
 
     def encode(self, encoder: Encoder, sentences: Sequence[str]) -> np.ndarray:
         """Return float32 numpy (n, d); each distinct sentence is encoded once."""

@@ -341,9 +341,10 @@ class Training:
         self.modules.load_state_dict(state.best_weights)
         self.modules.eval()
         encoder = self.method.encoders(self.context)[state.best["place"]]
-        save_encoder(self.method.finish(encoder, self.context), folder)
+        checksum = save_encoder(self.method.finish(encoder, self.context), folder)
         return {
             "status": "finished",
+            "encoder_sha256": checksum,
             "steps": state.step,
             "best_step": state.best["step"],
             "best_dev": state.best["dev"],

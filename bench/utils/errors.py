@@ -22,7 +22,7 @@ def errors_of(place: str) -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        raise UserError(f"{place}: {error}") from None
+        raise type(error)(f"{place}: {error}") from None  # what is transient stays so
 
 
 def warn(message: str) -> None:

@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
@@ -124,6 +124,29 @@ def atomic_file(path: Path) -> Iterator[Path]:
         os.replace(staging / path.name, path)
 
 
+def write_summed(folder: Path, name: str, suffix: str, write: Callable[[Path], Any]) -> Path:
+    """Let `write` fill a file, which is moved to `folder` on success, as NAME-SUM and a suffix: the
+    SHA-256 of its bytes is in its name, so `intact_files` sees whether it is whole."""
+    with staging_folder(folder / "summed") as staging:
+        file = staging / f"{name}{suffix}"
+        write(file)
+        fsync(file)
+        path = folder / f"{name}-{sha256_file(file)}{suffix}"
+        os.replace(file, path)
+    return path
+
+
+def intact_files(folder: Path, pattern: str) -> Iterator[Path]:
+    """Yield the files of `write_summed` that fit a pattern and are whole, the last name first.
+    Damaged ones are deleted, and stderr says so."""
+    for path in sorted(folder.glob(pattern), reverse=True):
+        if sha256_file(path) == path.stem.rpartition("-")[2]:
+            yield path
+        else:
+            warn(f"{path} is damaged and was deleted; what it held is made again")
+            path.unlink(missing_ok=True)
+
+
 @contextmanager
 def atomic_folder(path: Path, *, keep_others: bool = False) -> Iterator[Path]:
     """Like `atomic_file`, for a folder. An existing folder at `path` is replaced; with
@@ -175,8 +198,8 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def read_json(path: Path) -> Any:
-    """Read a JSON file."""
+def read_json(path: Path, remedy: str = "fix it, or move it away and create it again") -> Any:
+    """Read a JSON file. The `UserError` for a damaged one says the `remedy`."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -184,10 +207,7 @@ def read_json(path: Path) -> Any:
             f"{path} does not exist; check the path, or run the command that writes it first"
         ) from None
     except (OSError, ValueError) as error:
-        raise UserError(
-            f"{path} is not a readable JSON file ({error}); "
-            "fix it, or move it away and create it again"
-        ) from None
+        raise UserError(f"{path} is not a readable JSON file ({error}); {remedy}") from None
 
 
 def read_settings(path: Path) -> dict[str, Any]:
@@ -210,6 +230,16 @@ def sha256_file(path: Path) -> str:
     refuse_pointer(path)
     with disk_errors(path), open(path, "rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def sha256_folder(folder: Path, left_out: str = "") -> str:
+    """Return a SHA-256 over the names and checksums of the files in a folder but one, hidden ones
+    left out."""
+    sums = {}
+    for path in sorted(_files(folder)):
+        if path.as_posix() != left_out and not path.name.startswith("."):
+            sums[path.as_posix()] = sha256_file(folder / path)
+    return sha256_listed(sums)
 
 
 def sha256_text(text: str) -> str:

@@ -63,7 +63,7 @@ def read_document(path: Path, model: type[AnyModel], noun: str, remedy: str) -> 
     """Read a JSON file. The `UserError` for a file that does not fit says that it is not `noun`,
     which field is wrong, and the `remedy`."""
     try:
-        return model.model_validate(read_json(path))
+        return model.model_validate(read_json(path, remedy))
     except ValidationError as error:
         raise UserError(f"{path} is not {noun} ({explain(error)}); {remedy}") from None
 

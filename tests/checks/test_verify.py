@@ -1,5 +1,6 @@
 """A result is confirmed by computing it again, and anything that was changed since is found."""
 
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -17,7 +18,10 @@ from bench.datasets.corpora import read_sentences
 from bench.datasets.labelled import task_sums
 from bench.datasets.tasks import STS_TASKS
 from bench.evaluation.scoring import read_tasks
+from bench.export.folders import export
+from bench.models.load import load_encoder, save_encoder
 from bench.results.records import read_scores
+from bench.utils.errors import UserError
 from bench.utils.files import read_json, sha256_file, write_json
 from methods.untrained import Untrained
 from tests.support.tiny_suite import job_words
@@ -239,15 +243,36 @@ def test_another_commit_is_told_and_allows_nothing(result):
     assert not verify(result).confirmed
 
 
-def test_changed_weights_are_found(suite, result):
-    (weights,) = suite.rglob("encoder/model.safetensors")
-    tensors = load_file(weights)
+def changed_weights(encoder, untrained):
+    tensors = load_file(encoder / "model.safetensors")
     name = next(name for name in tensors if name.endswith("word_embeddings.weight"))
     tensors[name][3, 2] += 1e-3  # a token that no sentence has: no score changes
-    save_file(tensors, weights, metadata={"format": "pt"})
-    verdict = verify(result).verdict
-    assert verdict.startswith("not confirmed: the encoder differs (transformer-")
-    assert verdict.endswith(EQUAL)
+    save_file(tensors, encoder / "model.safetensors", metadata={"format": "pt"})
+
+
+def another_encoder(encoder, untrained):
+    shutil.rmtree(encoder)
+    save_encoder(untrained, encoder)
+
+
+@pytest.mark.parametrize(
+    ("change_of", "said"),
+    [
+        (changed_weights, "encoder has changed since its encoder was saved; restore it"),
+        (another_encoder, "is not the encoder that .*outcome.json tells of; restore it"),
+    ],
+)
+def test_an_encoder_that_is_not_the_trained_one_is_refused(
+    suite, result, change_of, said, tiny_bert, job, capsys
+):
+    change_of(suite / "runs" / result.stem / "encoder", load_encoder(tiny_bert, pooler="avg"))
+    assert re.search(said, refused(capsys, result))
+    with pytest.raises(UserError, match=said):
+        export(suite, suite / "out", [result.stem])
+    assert main(["job", result.stem, "--suite", str(suite), "--stages", "score"]) == 0  # it is here
+    result.unlink()
+    assert main(["job", result.stem, "--suite", str(suite), "--stages", "score"]) == 2
+    assert re.search(said, capsys.readouterr().err)
 
 
 def test_records_that_were_taken_out_are_found(result):
@@ -293,7 +318,7 @@ def refused(capsys, *words):
 def test_a_missing_encoder_is_named_and_another_suite_may_have_it(suite, result, tmp_path, capsys):
     (suite / "runs").rename(tmp_path / "runs")
     folder = suite / "runs" / result.stem / "encoder"
-    told = f"{result} cannot be verified without its encoder, and {folder} does not exist; name the"
+    told = f"{result} cannot be verified: {result.stem} has no encoder: {folder} does not exist"
     assert told in refused(capsys, result)
     assert main(["verify", str(result), "--suite", str(tmp_path)]) == 0
 

@@ -101,6 +101,21 @@ def test_two_processes_cannot_use_one_store(tmp_path):
         check(store, TEXTS)  # the other's encoder is another one, but it has emptied nothing
 
 
+@pytest.mark.parametrize("size", [100, -1])
+def test_a_damaged_chunk_is_encoded_again(size, tmp_path, capsys):
+    fill(tmp_path)
+    damaged = sorted(tmp_path.rglob("00000002-*.npy"))[0]
+    content = bytearray(damaged.read_bytes())
+    content[-1] ^= 1
+    damaged.write_bytes(content[:size] if size > 0 else content)
+    encoder = Fake()
+    with store_in(tmp_path, encoder) as store:
+        store.add(TEXTS)
+        assert encoder.asked == [LONGEST_FIRST[2:4]]
+        check(store, TEXTS)
+    assert capsys.readouterr().err.startswith(f"{damaged} is damaged and was deleted; ")
+
+
 @pytest.mark.parametrize("width", [WIDTH, 5])
 def test_vectors_of_another_encoder_are_not_used(width, tmp_path):
     fill(tmp_path)

@@ -37,7 +37,10 @@ def with_encoder(suite, trained):
     def put(encoder):
         folder = paths.run_folder(suite, trained[1]) / "encoder"
         scores = paths.result_file(suite, trained[1], "score")
-        save_encoder(encoder, folder)
+        outcome = folder.parent / "outcome.json"
+        ended = read_json(outcome)
+        ended["outcome"]["encoder_sha256"] = save_encoder(encoder, folder)
+        write_json(outcome, ended)
         provenance, records = read_json(scores).values()
         write_scores(scores, provenance | {"encoder": load_encoder(folder).identity}, records)
         return suite
@@ -124,11 +127,11 @@ def test_a_map_that_float32_cannot_carry_is_refused(tiny_bert, with_encoder, tmp
         export(with_encoder(narrow), tmp_path / "out")
 
 
-def test_an_encoder_that_changed_after_it_was_scored_is_no_export(suite, trained, tmp_path):
-    path = paths.run_folder(suite, trained[1]) / "encoder" / "model.safetensors"
-    content = bytearray(path.read_bytes())
-    content[-1] ^= 1
-    path.write_bytes(content)
+def test_an_encoder_that_was_trained_again_after_it_was_scored_is_no_export(
+    suite, trained, tmp_path
+):
+    file = paths.result_file(suite, trained[1], "score")
+    write_json(file, {"provenance": {"encoder": "transformer-1"}, "records": []})
     with pytest.raises(UserError, match="is not the encoder that was scored; score"):
         export(suite, tmp_path / "out", [trained[1]])
 

@@ -91,7 +91,7 @@ def test_a_student_needs_its_teachers_encoder(make, tmp_path):
         jobs.train_run(student, tmp_path, "cpu")
     file = paths.result_file(tmp_path, teacher.id, "train")
     write_json(file, {"outcome": {"status": "finished"}})  # but no encoder
-    with pytest.raises(UserError, match="does not exist; train that run first"):
+    with pytest.raises(UserError, match=r"has no encoder: .* does not exist; train the run"):
         jobs.train_run(student, tmp_path, "cpu")
     write_json(file, {"outcome": {"status": "diverged", "reason": "the loss is nan"}})
     plan = read_plan(tmp_path / "plan.json")

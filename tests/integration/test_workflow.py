@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 
 import pytest
 import yaml
@@ -92,6 +93,15 @@ def test_a_change_runs_what_it_concerns(changes, jobs, suite):
     folder, config = suite
     done = snakemake("-n", "--configfile", config(**changes), cwd=folder)
     assert planned_jobs(done.stdout) == jobs
+
+
+def test_deleted_scores_are_made_again(suite, tmp_path):
+    folder, config = suite
+    scores, kept = folder / "results" / "tiny" / "scores", tmp_path / "scores"
+    shutil.move(scores, kept)
+    done = snakemake("-n", "--configfile", config(), cwd=folder)
+    shutil.move(kept, scores)
+    assert planned_jobs(done.stdout) == {"score": 4} | RENDERED
 
 
 def test_a_run_is_analysed_after_it_is_scored(suite):

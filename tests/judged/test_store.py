@@ -1,5 +1,6 @@
 """Rows in a file: a cache that is read only where all that it is made of is the same."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -125,15 +126,28 @@ def test_without_its_file_a_suite_is_judged_and_nothing_is_written(suite, rows):
 
 @pytest.mark.parametrize(
     "text",
-    ["{", '{"rows": {}}', '{"key": "KEY", "rows": {"pairs": [{"board": 1}]}}'],
+    ["{", '{"rows": {}}'],
 )
 def test_a_damaged_file_is_an_error_with_its_path(suite, text):
     path = suite / store.FILE
-    path.write_text(text.replace("KEY", store.key_of(suite)))
+    path.write_text(text)
     with pytest.raises(UserError) as caught:
         read_suite(suite)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_rows_that_somebody_changed_are_not_read_and_not_confirmed(suite, rows, capsys):
+    path = suite / store.FILE
+    assert main(["verify", str(suite)]) == 0
+    assert capsys.readouterr().out.endswith("confirmed: all rows are equal\n")
+    content = json.loads(path.read_text())
+    content["rows"]["systems"][0]["n"] += 1
+    path.write_text(json.dumps(content))
+    assert fresh(suite) is None
+    assert read_suite(suite).model_dump() == rows
+    assert main(["verify", str(suite)]) == 1
+    assert capsys.readouterr().out.endswith("not confirmed: judging gives other systems\n")
 
 
 def test_no_other_command_writes_rows(suite, written, monkeypatch):

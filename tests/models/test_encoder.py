@@ -185,7 +185,12 @@ def test_a_file_holds_the_tokens_of_sentences_by_a_tokenizer(tiny_bert, tiny_rob
     for tokenizer in (bert, silent):
         rows = tokenized(SENTENCES, tokenizer, 4, tmp_path)
         assert list(rows) == rows[:] == expected
-    assert len(list(tmp_path.iterdir())) == 1
+    (file,) = tmp_path.iterdir()
+    other = np.load(file)
+    other[-1] += 1
+    np.save(file, other)
+    assert list(tokenized(SENTENCES, bert, 4, tmp_path)) == expected  # made again
+    assert list(tmp_path.iterdir()) == [file]
     tokenized(SENTENCES[:3], bert, 4, tmp_path)
     tokenized(["".join(SENTENCES[:2]), *SENTENCES[2:]], bert, 4, tmp_path)
     tokenized(SENTENCES, bert, 5, tmp_path)

@@ -1,9 +1,15 @@
 """The plan of a suite: the order in which runs are made, and what stays planned when it grows."""
 
+import os
+import re
+import shutil
+from pathlib import Path
+
 import pytest
 
 from bench.runs import config
 from bench.runs.plan import read_plan
+from bench.utils.errors import UserError
 
 CONTENT = {"suite": "s", "data": "world", "corpus": "world", "tasks": ["sts"], "seeds": [2, 1]}
 CONTENT |= {"backbones": {"toy-bert": None}, "methods": ["simcse", "sscl", "word-overlap"]}
@@ -25,6 +31,34 @@ def test_runs_are_made_seed_by_seed():
 
 
 # --- A plan that is written again ---
+
+
+@pytest.mark.parametrize("loss", [Path.unlink, lambda path: os.truncate(path, 300)])
+def test_without_the_plan_of_its_scores_a_suite_is_not_planned_unasked(written, tmp_path, loss):
+    path, copy = tmp_path / "plan.json", tmp_path / "plan.copy.json"
+    written(planned(tasks=["STS-B"]))
+    loss(path)
+    more = planned(tasks=["STS-B"], seeds=[1, 2, 3])
+    with pytest.raises(UserError) as caught:
+        more.write(path)
+    ways = re.search("restore it with: (.*?); or .*, with: .* (--lost)$", str(caught.value))
+    assert ways[1] == f"cp {copy} {path}"
+    shutil.copy(copy, path)
+    more.write(path)
+    assert first(read_plan(path), "simcse") == STS_B
+    for file in (path, copy):
+        file.unlink()
+    more.write(path, lost=True)
+    assert first(read_plan(path), "simcse") == {}
+    assert first(read_plan(path), "sscl") == {"STS-B": {1, 2, 3}}
+    assert path.read_text() == copy.read_text()
+
+
+def test_what_was_added_stays_so_without_the_scores(written, tmp_path):
+    grown = planned(tasks=["STS-B"], seeds=[1, 2, 3])
+    written(planned(tasks=["STS-B"]), grown)
+    shutil.rmtree(tmp_path / "scores")
+    assert first(written(grown), "simcse") == STS_B
 
 
 @pytest.fixture
