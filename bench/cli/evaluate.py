@@ -214,7 +214,8 @@ def verify(
     all results are confirmed, 1 if one is not, and 2 if one cannot be recomputed.
     """
     from bench.checks.verify import verify as verify_result
-    from bench.judge.stage import changed_rows
+    from bench.judge.stage import is_confirmed
+    from bench.judged.store import FILE
     from bench.stages.device import lease
 
     status = 0
@@ -222,10 +223,10 @@ def verify(
         for path in result:
             try:
                 if path.is_dir():
-                    kinds = changed_rows(path)
-                    others = f"not confirmed: judging gives other {', '.join(kinds)}"
-                    print(f"{path}\n  {others if kinds else 'confirmed: all rows are equal'}")
-                    status = max(status, int(bool(kinds)))
+                    equal = is_confirmed(path)
+                    word = "confirmed" if equal else "not confirmed: judging gives other rows"
+                    print(f"{path / FILE}: {word}")
+                    status = max(status, int(not equal))
                     continue
                 verified = verify_result(path, suite, data, device)
                 print(verified.report(), flush=True)

@@ -45,9 +45,9 @@ def write_rows(suite_dir: Path) -> None:
     store.write(_judged(suite_dir), suite_dir, key)
 
 
-def changed_rows(suite_dir: Path) -> list[str]:
-    """Judge a suite again; the kinds of rows of which its file has others."""
-    return store.changed(_judged(suite_dir), suite_dir)
+def is_confirmed(suite_dir: Path) -> bool:
+    """Judge a suite again; whether the file of its rows has the same."""
+    return store.read(suite_dir, store.key_of(suite_dir)) == _judged(suite_dir)
 
 
 def judge_plans(plans: Sequence[Plan]) -> Judged:

@@ -63,13 +63,6 @@ def write(judged: Judged, suite_dir: Path, key: str) -> None:
     write_json(suite_dir / FILE, {"key": _sealed(key, rows), "rows": rows})
 
 
-def changed(judged: Judged, suite_dir: Path) -> list[str]:
-    """The kinds of rows of which the file has others than a judged suite."""
-    written = read_document(suite_dir / FILE, _Content, "a file of rows", _REMEDY).rows
-    rows = judged.model_dump(mode="json")
-    return [name for name in rows if written.get(name) != rows[name]]
-
-
 def read(suite_dir: Path, key: str) -> Judged | None:
     """Read rows; None if they are missing, changed, or made of something else. `UserError` if the
     file is damaged."""

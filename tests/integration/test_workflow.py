@@ -101,7 +101,7 @@ def test_deleted_scores_are_made_again(suite, tmp_path):
     shutil.move(scores, kept)
     done = snakemake("-n", "--configfile", config(), cwd=folder)
     shutil.move(kept, scores)
-    assert planned_jobs(done.stdout) == {"score": 4} | RENDERED
+    assert planned_jobs(done.stdout) == {"score": 4, "analyse": 1} | RENDERED
 
 
 def test_a_run_is_analysed_after_it_is_scored(suite):
