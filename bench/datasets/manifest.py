@@ -16,18 +16,18 @@ from bench.datasets.tasks import OWN_STS, PAIRS, TASKS, Task, is_task, task_of
 from bench.download.hub import probing_file
 from bench.utils.errors import UserError, did_you_mean, errors_of, suggestion
 from bench.utils.files import read_lines
-from bench.utils.validation import StrictModel, read_document
+from bench.utils.validation import FileName, PathBelow, StrictModel, read_document
 
 # Encodes sentences of a task: float32 (n, d).
 EncodeSentences = Callable[[Sequence[str]], np.ndarray]
 _CODES = {"tr": "train", "va": "dev", "te": "test"}  # of parts, in files with all of them
-Sizes = dict[str, dict[str, PositiveInt]]  # of the parts of tasks, by task and part
+Sizes = dict[str, dict[FileName, PositiveInt]]  # of the parts of tasks, by task and part
 
 
 class PairFile(StrictModel):
     """The files of a described STS set."""
 
-    path: str  # below downstream/, with {split} for the name of the split
+    path: PathBelow  # below downstream/, with {split} for the name of the split
     # Of the two sentences and of the gold score, counted from 0.
     columns: list[NonNegativeInt] = Field(min_length=3, max_length=3)
     separator: str = Field("\t", min_length=1)

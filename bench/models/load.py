@@ -64,7 +64,15 @@ from bench.registry.methods import FAILURES, describe_error, method_classes
 from bench.registry.templates import templates_of
 from bench.utils.brackets import read_keys
 from bench.utils.errors import UserError, did_you_mean, warn
-from bench.utils.files import atomic_folder, read_json, read_settings, sha256_text, slug, write_json
+from bench.utils.files import (
+    atomic_folder,
+    inside,
+    read_json,
+    read_settings,
+    sha256_text,
+    slug,
+    write_json,
+)
 from methods.base import POOLERS, Mapped, in_chunks, text_list
 
 ARRAYS = "arrays.safetensors"
@@ -238,7 +246,7 @@ def read_modules(folder: Path) -> list[dict[str, Any]]:
         raise UserError(f"{folder} is a {model_type}, not an encoder of sentences; {USE_POOLER}")
     entries: list[dict[str, Any]] = read_json(folder / MODULES)
     for entry in entries:
-        module = folder / entry["path"]
+        module = inside(folder, entry["path"])
         refuse_unread(module)
         refuse_adapter(module)
         refuse_pickled(module)

@@ -29,6 +29,7 @@ from bench.registry.backbones import (
     encoder_folder,
     refuse_adapter,
     refuse_unread,
+    shards,
 )
 from bench.registry.templates import SENTENCE
 from bench.utils.errors import UserError, is_memory_full
@@ -59,7 +60,7 @@ def _weights(folder: Path) -> list[str]:
     single, index = "model.safetensors", folder / "model.safetensors.index.json"
     if (folder / single).is_file() or not index.is_file():
         return [single]
-    return sorted(set(read_json(index)["weight_map"].values()))
+    return shards(index)
 
 
 def check_folder(folder: Path) -> None:

@@ -14,7 +14,7 @@ from bench.runs.resolve import parse, resolve, suite_recipe
 from bench.runs.run import PlannedRun, Run
 from bench.utils.errors import UserError, did_you_mean, suggestion
 from bench.utils.files import write_json
-from bench.utils.validation import Document, read_document
+from bench.utils.validation import Document, FileName, read_document
 
 
 def in_order(runs: Iterable[Run]) -> list[Run]:
@@ -31,7 +31,7 @@ class Plan(Document):
 
     model_config = ConfigDict(extra="ignore")
 
-    suite: str  # its name
+    suite: FileName  # its name
     data: str  # evaluation data
     corpus: str = ""  # training corpus of the methods that have none of their own
     tasks: list[str] = []  # tasks and groups of the suite

@@ -4,13 +4,20 @@ trusts its values."""
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from bench.utils.errors import UserError, did_you_mean, suggestion
 from bench.utils.files import read_json
+
+
+# Names in files that become names of files. Without a separator, and never `.` or `..`, a file stays
+# in its folder; a path below a folder has such names with `/` between them.
+FILE_NAME = r"[A-Za-z0-9+_-][A-Za-z0-9.+_-]*"
+FileName = Annotated[str, Field(pattern=f"^{FILE_NAME}$")]
+PathBelow = Annotated[str, Field(pattern=r"^[^./\\][^/\\]*(/[^./\\][^/\\]*)*$")]
 
 
 class StrictModel(BaseModel):
