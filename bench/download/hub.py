@@ -50,6 +50,7 @@ _LASTING = {
     "socksio": "a SOCKS proxy needs the package socksio; install it, set HTTPS_PROXY and ALL_PROXY "
     "to an http proxy",
     UNTRUSTED: "its certificate is not trusted; set SSL_CERT_FILE to one of your institute",
+    "Invalid filename": "a file of it has a name that leads out of its folder; name another one",
     "Consistency check failed": "the download has another size than announced; fetch it again",
     "OfflineModeIsEnabled": "{cache} lacks it or a part of it, and HF_HUB_OFFLINE is set; unset it",
     "GatedRepoError": f"the repository is gated; accept its terms on its page and {_TOKEN}",
@@ -253,37 +254,69 @@ def _snapshot(key: str, patterns: Sequence[str], alternative: str) -> Path:
         return Path(retrying(download)())
 
 
-def _fetch(key: str, patterns: Sequence[str], alternative: str) -> Path:
-    """Return a folder with all files of these patterns, verified."""
+def _unpinned(key: str) -> str:
+    return f"if its publisher replaced it, remove the entry '{key}' from {lock_file()}"
+
+
+@contextmanager
+def _fetched(key: str, patterns: Sequence[str], alternative: str) -> Iterator[Path]:
+    """Yield a folder with all files of these patterns, verified. What the first download brings is
+    pinned after the block, which may refuse it."""
     (revision, digests), local = pinned(key), local_model(key)
     folder = local or _snapshot(key, patterns, alternative)
     sums = {}
     for path in chain.from_iterable(map(folder.glob, patterns)):
         name, blob = path.relative_to(folder).as_posix(), path.resolve()
-        sums[name] = sha256_file(path)
-        # The hub's cache names a large file by its SHA-256.
-        expected = digests.get(name, blob.name if len(blob.name) == 64 else sums[name])
-        if sums[name] != expected:
+        kind, found = "SHA-256", sha256_file(path)
+        sums[name] = found
+        # The hub's cache names a large file by its SHA-256, and another one by its id in git.
+        listed = blob.name if len(blob.name) in (40, 64) else found
+        expected = digests.get(name, listed)
+        if len(expected) == 40:
+            kind, found = "git blob id", git_blob(path.read_bytes())
+        if found != expected:
             if not local:
                 path.unlink()
                 blob.unlink(missing_ok=True)
             raise UserError(
-                f"{path} of {key} has the SHA-256 {sums[name]}, expected {expected}; fetch it "
-                f"again, or, if its publisher replaced it, remove its entry from {lock_file()}"
+                f"{path} of {key} has the {kind} {found}, expected {expected}; fetch it again, or, "
+                f"{_unpinned(key)}"
             )
     missing = pin(key).get("files", {}).keys() & set(patterns) - sums.keys()
     if local and missing:
         raise UserError(f"{folder / min(missing)} does not exist; copy it from {key}")
+    yield folder
     # Nothing is written if all of it is known: the cache may be read-only.
     is_known = folder.name == revision and sums.items() <= digests.items()
     if sums and not local and not is_known:
         record(key, folder.name, sums)
-    return folder
 
 
-def fetch_file(name: str, alternative: str, key: str = DATASET) -> Path:
-    """Return a file of the hub, verified; download it if it is not in the cache."""
-    return _fetch(key, [name], alternative) / name
+def _fetch(key: str, patterns: Sequence[str], alternative: str) -> Path:
+    with _fetched(key, patterns, alternative) as folder:
+        return folder
+
+
+def fetch_file(name: str, alternative: str) -> Path:
+    """Return a file of the data set, verified; download it if it is not in the cache."""
+    return _fetch(DATASET, [name], alternative) / name
+
+
+@contextmanager
+def fetched_archive(name: str, alternative: str, key: str = DATASET) -> Iterator[Path]:
+    """Yield an archive of the hub, verified, to a block that unpacks it. One that cannot be
+    unpacked is a `UserError` and is not pinned."""
+    with _fetched(key, [name], alternative) as folder:
+        try:
+            yield folder / name
+        except Exception as error:
+            if isinstance(error, UserError) or getattr(error, "errno", None):
+                raise
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            raise UserError(
+                f"{folder / name} of {key} cannot be unpacked ({reason}); {alternative}, or, "
+                f"{_unpinned(key)}"
+            ) from error
 
 
 def _copying(key: str) -> str:
