@@ -17,11 +17,14 @@ TORCH := torch==2.13.0
 PIP := -m pip install --quiet --quiet --disable-pip-version-check
 PIP_FIRST := $(PIP) --no-compile --no-deps uv==0.13.9 $(TORCH)
 UV_INSTALL := uv pip install --quiet --python
-# Without uv, pip installs everything.
-INSTALL = $(BIN)/$(UV_INSTALL) $(BIN)/python --requirement $(1) || $(BIN)/python $(PIP) --requirement $(1)
-# What pip reads of uv.lock. CUDA's packages are left out: torch pins those that its build needs.
-EXPORT := $(BIN)/uv export --quiet --locked --no-hashes --no-annotate --no-header --no-emit-project
-NO_CUDA := grep -vE '^(cuda|nvidia|triton)'
+# Without uv, pip installs everything. Both compare each file with the hashes of the lock. torch has none, because its
+# builds are those of several indexes; it brings the CUDA packages that its build needs. pip demands a hash of whatever it
+# installs with the lock, and so installs torch after it.
+INSTALL = $(BIN)/$(UV_INSTALL) $(BIN)/python --requirement $(1) $(TORCH) \
+    || { $(BIN)/python $(PIP) --no-deps --requirement $(1) && $(BIN)/python $(PIP) $(TORCH); }
+# What pip reads of uv.lock: a line per package, and an indented one per hash.
+EXPORT := $(BIN)/uv export --quiet --locked --no-annotate --no-header --no-emit-project
+NO_TORCH := awk '/^[^ ]/ {keep = !/^(cuda|nvidia|torch=|triton)/} keep'
 # One worker per core with one thread each: threads that share a core wait for each other.
 WORKERS := -n $(CORES) --dist worksteal --benchmark-disable -q
 FAST_TESTS := -m "not slow and not nightly and not reported" $(WORKERS)
@@ -180,8 +183,8 @@ documents: $(READY)
 
 lock: $(READY)
 	$(BIN)/uv lock --upgrade
-	$(EXPORT) | $(NO_CUDA) > requirements.lock
-	$(EXPORT) --all-extras --all-groups | $(NO_CUDA) > requirements-extras.lock
+	$(EXPORT) | $(NO_TORCH) > requirements.lock
+	$(EXPORT) --all-extras --all-groups | $(NO_TORCH) > requirements-extras.lock
 
 # podman or docker.
 BUILDER ?= podman

@@ -15,8 +15,8 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from bench.datasets.tasks import OWN_STS, PAIRS, TASKS, Task, is_task, task_of
 from bench.download.hub import probing_file
 from bench.utils.errors import UserError, did_you_mean, errors_of, suggestion
-from bench.utils.files import read_lines
-from bench.utils.validation import FileName, PathBelow, StrictModel, read_document
+from bench.utils.files import inside, read_lines
+from bench.utils.validation import FileName, StrictModel, read_document
 
 # Encodes sentences of a task: float32 (n, d).
 EncodeSentences = Callable[[Sequence[str]], np.ndarray]
@@ -27,7 +27,7 @@ Sizes = dict[str, dict[FileName, PositiveInt]]  # of the parts of tasks, by task
 class PairFile(StrictModel):
     """The files of a described STS set."""
 
-    path: PathBelow  # below downstream/, with {split} for the name of the split
+    path: str  # below downstream/, with {split} for the name of the split
     # Of the two sentences and of the gold score, counted from 0.
     columns: list[NonNegativeInt] = Field(min_length=3, max_length=3)
     separator: str = Field("\t", min_length=1)
@@ -94,7 +94,8 @@ def listed_task(name: str, data: Path) -> Task:
         raise UserError(f"the data set {listed.name} has no task {name}{near}")
     form = listed.sts_files.get(name)
     if form:
-        fields = form.model_dump() | {"path": f"downstream/{form.path}", "names": {}, "even": True}
+        place = str(inside(Path("downstream"), form.path))
+        fields = form.model_dump() | {"path": place, "names": {}, "even": True}
         task = replace(task, **fields)
     for part in tasks[name]:
         path = data / task.file(part)

@@ -11,7 +11,14 @@ import tarfile
 import zipfile
 from pathlib import Path
 
-from bench.download.hub import cache_folder, fetch_file, fetched_archive, local_folder, locked
+from bench.download.hub import (
+    DATASET,
+    cache_folder,
+    fetched,
+    fetched_archive,
+    local_folder,
+    locked,
+)
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import atomic_file, atomic_folder, is_complete, sha256_file
 
@@ -75,7 +82,9 @@ def fetch_corpus(name: str) -> Path:
             f"corpus '{name}' is not on the hub{did_you_mean(name, CORPORA)}; "
             "set BENCH_DATA to a folder with it, or name a text file by its path, as ./FILE.txt"
         )
-    return fetch_file(CORPORA[name], f"set BENCH_DATA to a folder with {CORPORA[name]}")
+    file = CORPORA[name]
+    with fetched(DATASET, [file], f"set BENCH_DATA to a folder with {file}") as folder:
+        return folder / file
 
 
 def fetch_words(archive: str, repository: str, member: str) -> Path:

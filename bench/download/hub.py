@@ -13,7 +13,7 @@ from typing import Any
 from filelock import FileLock
 from tenacity import retry, retry_if_exception, stop_after_attempt, wait_exponential
 
-from bench.utils.errors import TransientError, UserError, warn
+from bench.utils.errors import TransientError, UserError, library_errors, warn
 from bench.utils.files import (
     atomic_file,
     disk_errors,
@@ -50,7 +50,7 @@ _LASTING = {
     "socksio": "a SOCKS proxy needs the package socksio; install it, set HTTPS_PROXY and ALL_PROXY "
     "to an http proxy",
     UNTRUSTED: "its certificate is not trusted; set SSL_CERT_FILE to one of your institute",
-    "Invalid filename": "a file of it has a name that leads out of its folder; name another one",
+    "Invalid filename": "a file of it has a name that leads out of its folder; name another model",
     "Consistency check failed": "the download has another size than announced; fetch it again",
     "OfflineModeIsEnabled": "{cache} lacks it or a part of it, and HF_HUB_OFFLINE is set; unset it",
     "GatedRepoError": f"the repository is gated; accept its terms on its page and {_TOKEN}",
@@ -259,7 +259,7 @@ def _unpinned(key: str) -> str:
 
 
 @contextmanager
-def _fetched(key: str, patterns: Sequence[str], alternative: str) -> Iterator[Path]:
+def fetched(key: str, patterns: Sequence[str], alternative: str) -> Iterator[Path]:
     """Yield a folder with all files of these patterns, verified. What the first download brings is
     pinned after the block, which may refuse it."""
     (revision, digests), local = pinned(key), local_model(key)
@@ -267,20 +267,18 @@ def _fetched(key: str, patterns: Sequence[str], alternative: str) -> Iterator[Pa
     sums = {}
     for path in chain.from_iterable(map(folder.glob, patterns)):
         name, blob = path.relative_to(folder).as_posix(), path.resolve()
-        kind, found = "SHA-256", sha256_file(path)
-        sums[name] = found
+        sums[name] = found = sha256_file(path)
         # The hub's cache names a large file by its SHA-256, and another one by its id in git.
-        listed = blob.name if len(blob.name) in (40, 64) else found
-        expected = digests.get(name, listed)
+        expected = digests.get(name, found if blob.suffix else blob.name)
         if len(expected) == 40:
-            kind, found = "git blob id", git_blob(path.read_bytes())
+            found = git_blob(path.read_bytes())
         if found != expected:
             if not local:
                 path.unlink()
                 blob.unlink(missing_ok=True)
             raise UserError(
-                f"{path} of {key} has the {kind} {found}, expected {expected}; fetch it again, or, "
-                f"{_unpinned(key)}"
+                f"{path} of {key} has the checksum {found}, expected {expected}; fetch it again, "
+                f"or, {_unpinned(key)}"
             )
     missing = pin(key).get("files", {}).keys() & set(patterns) - sums.keys()
     if local and missing:
@@ -292,31 +290,14 @@ def _fetched(key: str, patterns: Sequence[str], alternative: str) -> Iterator[Pa
         record(key, folder.name, sums)
 
 
-def _fetch(key: str, patterns: Sequence[str], alternative: str) -> Path:
-    with _fetched(key, patterns, alternative) as folder:
-        return folder
-
-
-def fetch_file(name: str, alternative: str) -> Path:
-    """Return a file of the data set, verified; download it if it is not in the cache."""
-    return _fetch(DATASET, [name], alternative) / name
-
-
 @contextmanager
 def fetched_archive(name: str, alternative: str, key: str = DATASET) -> Iterator[Path]:
     """Yield an archive of the hub, verified, to a block that unpacks it. One that cannot be
     unpacked is a `UserError` and is not pinned."""
-    with _fetched(key, [name], alternative) as folder:
-        try:
+    with fetched(key, [name], alternative) as folder:
+        subject = f"{folder / name} of {key} cannot be unpacked"
+        with library_errors(subject, f"{alternative}, or, {_unpinned(key)}"):
             yield folder / name
-        except Exception as error:
-            if isinstance(error, UserError) or getattr(error, "errno", None):
-                raise
-            reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
-            raise UserError(
-                f"{folder / name} of {key} cannot be unpacked ({reason}); {alternative}, or, "
-                f"{_unpinned(key)}"
-            ) from error
 
 
 def _copying(key: str) -> str:
@@ -327,9 +308,9 @@ def fetch_description(key: str) -> Path:
     """Return the hub's folder of a model with its configuration and tokenizer, verified, as
     `fetch_backbone`; the name of the folder is the commit. What is downloaded is said once."""
     is_new = not pinned(key)[1]
-    folder = _fetch(key, DESCRIPTION, _copying(key))
-    if not (folder / "config.json").is_file():
-        raise UserError(f"{key} has no config.json; name a transformer of the hub")
+    with fetched(key, DESCRIPTION, _copying(key)) as folder:
+        if not (folder / "config.json").is_file():
+            raise UserError(f"{key} has no config.json; name a transformer of the hub")
     if is_new:
         warn(f"{key}: fetched configuration and tokenizer of commit {folder.name}")
     return folder
@@ -339,8 +320,9 @@ def fetch_backbone(key: str) -> Path:
     """Return the folder of a hub model, OWNER/NAME or OWNER/NAME@REVISION, verified: that in
     BENCH_MODELS, else the hub's, of which what is missing is downloaded. Without a revision
     (commit, branch or "refs/pr/1") it is the pinned commit."""
-    folder = _fetch(key, BACKBONE_FILES, _copying(key))
-    if not any(folder.rglob("*.safetensors")):
+    with fetched(key, BACKBONE_FILES, _copying(key)) as folder:
+        if any(folder.rglob("*.safetensors")):
+            return folder
         if local_model(key):
             raise UserError(f"{folder} holds no model.safetensors; copy it from {key}")
         raise UserError(
@@ -348,7 +330,6 @@ def fetch_backbone(key: str) -> Path:
             f"name a revision with model.safetensors ({key.partition('@')[0]}@REVISION), or "
             "convert them to a local folder"
         )
-    return folder
 
 
 def probing_file(path: Path) -> None:

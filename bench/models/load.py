@@ -45,7 +45,6 @@ from bench.models.transformer import (
     blank_token,
     check_folder,
     find_model,
-    library_errors,
     load_backbone,
     refuse_pickled,
 )
@@ -63,7 +62,7 @@ from bench.registry.backbones import (
 from bench.registry.methods import FAILURES, describe_error, method_classes
 from bench.registry.templates import templates_of
 from bench.utils.brackets import read_keys
-from bench.utils.errors import UserError, did_you_mean, warn
+from bench.utils.errors import UserError, did_you_mean, library_errors, warn
 from bench.utils.files import (
     atomic_folder,
     inside,

@@ -21,7 +21,7 @@ from bench.report.formats import (
     with_interval,
     write_table,
 )
-from bench.utils.files import inside, write_text
+from bench.utils.files import write_text
 
 IDENTITY = ["board", "backbone", "method", "setting", "task"]  # of a comparison
 RIGHT = {"n", "A", "B", "A - B", "p, Holm", "A, print", "B, print"}  # columns of numbers
@@ -146,7 +146,7 @@ def render_versus(
         numbers = numbers[numbers["board"] == board]
         write_table(out, suite.suite, stem, numbers, table, text)
         if any(pair.claims for pair in decisive):
-            write_text(inside(out, f"{stem}_printed.csv"), csv(claims_frame(rows)))
+            write_text(out / f"{stem}_printed.csv", csv(claims_frame(rows)))
         with drawing():
             save(compared.versus_figure(suite, decisive), figures or out, stem, numbers)
     return "\n\n".join(texts)

@@ -12,12 +12,10 @@ from pydantic_core import PydanticCustomError
 from bench.utils.errors import UserError, did_you_mean, suggestion
 from bench.utils.files import read_json
 
-
-# Names in files that become names of files. Without a separator, and never `.` or `..`, a file stays
-# in its folder; a path below a folder has such names with `/` between them.
+# The name of a file, or a part of it, that stands in another file. It has no separator and is
+# neither `.` nor `..`, so it stays in its folder.
 FILE_NAME = r"[A-Za-z0-9+_-][A-Za-z0-9.+_-]*"
 FileName = Annotated[str, Field(pattern=f"^{FILE_NAME}$")]
-PathBelow = Annotated[str, Field(pattern=r"^[^./\\][^/\\]*(/[^./\\][^/\\]*)*$")]
 
 
 class StrictModel(BaseModel):

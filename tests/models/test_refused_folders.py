@@ -58,6 +58,12 @@ def words_of_a_cased_model(folder):
     (folder / "tokenizer_config.json").unlink()
 
 
+def elsewhere(folder):
+    (folder / "model.safetensors").rename(folder.parent / "x.safetensors")
+    index = {"weight_map": {"a": "../x.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
 # What is done to a folder of transformers, and what the message says.
 TRANSFORMERS = {
     "only pickled weights": (pickled, "holds only pickled weights (pytorch_model.bin), which can"),
@@ -82,6 +88,7 @@ TRANSFORMERS = {
         lambda folder: change_weights(folder, lambda weights: grown(folder, weights)),
         "the tokenizer has 103 tokens, and the weights embed 309",
     ),
+    "shards elsewhere": (elsewhere, "'weight_map.a' should match pattern"),
     "a short table": (shorter_table, "ids up to 102, but the weights embed only 102;"),
 }
 
@@ -151,6 +158,12 @@ def own_module(folder):
     (folder / "modules.json").write_text(json.dumps(modules))
 
 
+def module_elsewhere(folder):
+    write(folder, pooling())
+    modules = json.loads((folder / "modules.json").read_text())
+    (folder / "modules.json").write_text(json.dumps([modules[0], modules[1] | {"path": "../a"}]))
+
+
 def own_activation(folder):
     write(folder, pooling(), dense(32, 8, 1))
     change(folder / "2_Dense" / "config.json", activation_function="os.system")
@@ -169,6 +182,7 @@ def other_width(folder):
     ("spoil", "words"),
     [
         (own_module, "needs 'modeling_evil.Evil', code of the model's own, which is not run; name"),
+        (module_elsewhere, "'../a' leads out of "),
         (own_activation, "needs 'os.system', code of the model's own"),
         (pickled_dense, "2_Dense holds only pickled weights (pytorch_model.bin)"),
         (other_width, "are damaged or do not fit ("),

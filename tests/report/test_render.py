@@ -1,13 +1,19 @@
 """What `render` makes of a suite at once, also before it is complete."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from bench.cli import main
 from bench.judge.stage import read_suite
 from bench.report.figures.compared import figure_stems
 from bench.report.figures.papers import table_of
+from bench.report.figures.style import save
+from bench.report.formats import data_frame, text_table, write_table
+from bench.report.leaderboard import write_leaderboards
 from bench.report.render import render
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json, write_text
@@ -45,6 +51,25 @@ def of_rows(**more):
 
 def names(folder):
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_no_writer_leaves_its_folder(tmp_path):
+    """Whatever rows say."""
+    name, out, frame = "a/../../x", tmp_path / "out", data_frame([{"a": 1}])
+    rows = of_rows()
+    (board,) = rows.suite.boards
+    board = board.model_copy(update={"whole": replace(board.whole, name=name)})
+    suite = rows.suite.model_copy(update={"boards": (board,)})
+    systems = tuple(row.model_copy(update={"board": name}) for row in rows.systems)
+    rows = rows.model_copy(update={"suite": suite, "systems": systems})
+    for write in (
+        lambda: write_leaderboards(rows, out),
+        lambda: write_table(out, "s", name, frame, text_table([{"a": "1"}]), "c"),
+        lambda: save(Figure(), out, name, frame),
+    ):
+        with pytest.raises(UserError, match=f"'{name}.csv' leads out of {out}"):
+            write()
+    assert names(tmp_path) == set()
 
 
 def test_what_is_rendered_early_says_so(tmp_path):
