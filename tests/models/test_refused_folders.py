@@ -151,17 +151,16 @@ def test_names_and_options_of_no_model(tiny_bert, model, options, words):
 # Folders of sentence-transformers
 
 
-def own_module(folder):
-    write(folder, pooling())
-    modules = json.loads((folder / "modules.json").read_text())
-    modules[-1]["type"] = "modeling_evil.Evil"
-    (folder / "modules.json").write_text(json.dumps(modules))
+def with_module(**values):
+    def spoil(folder):
+        write(folder, pooling())
+        first, second = json.loads((folder / "modules.json").read_text())
+        (folder / "modules.json").write_text(json.dumps([first, second | values]))
+
+    return spoil
 
 
-def module_elsewhere(folder):
-    write(folder, pooling())
-    modules = json.loads((folder / "modules.json").read_text())
-    (folder / "modules.json").write_text(json.dumps([modules[0], modules[1] | {"path": "../a"}]))
+own_module = with_module(type="modeling_evil.Evil")
 
 
 def own_activation(folder):
@@ -182,7 +181,7 @@ def other_width(folder):
     ("spoil", "words"),
     [
         (own_module, "needs 'modeling_evil.Evil', code of the model's own, which is not run; name"),
-        (module_elsewhere, "'../a' leads out of "),
+        (with_module(path="../a"), "'../a' leads out of "),
         (own_activation, "needs 'os.system', code of the model's own"),
         (pickled_dense, "2_Dense holds only pickled weights (pytorch_model.bin)"),
         (other_width, "are damaged or do not fit ("),

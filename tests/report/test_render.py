@@ -1,7 +1,5 @@
 """What `render` makes of a suite at once, also before it is complete."""
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,8 +10,6 @@ from bench.judge.stage import read_suite
 from bench.report.figures.compared import figure_stems
 from bench.report.figures.papers import table_of
 from bench.report.figures.style import save
-from bench.report.formats import data_frame, text_table, write_table
-from bench.report.leaderboard import write_leaderboards
 from bench.report.render import render
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json, write_text
@@ -53,25 +49,6 @@ def names(folder):
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_no_writer_leaves_its_folder(tmp_path):
-    """Whatever rows say."""
-    name, out, frame = "a/../../x", tmp_path / "out", data_frame([{"a": 1}])
-    rows = of_rows()
-    (board,) = rows.suite.boards
-    board = board.model_copy(update={"whole": replace(board.whole, name=name)})
-    suite = rows.suite.model_copy(update={"boards": (board,)})
-    systems = tuple(row.model_copy(update={"board": name}) for row in rows.systems)
-    rows = rows.model_copy(update={"suite": suite, "systems": systems})
-    for write in (
-        lambda: write_leaderboards(rows, out),
-        lambda: write_table(out, "s", name, frame, text_table([{"a": "1"}]), "c"),
-        lambda: save(Figure(), out, name, frame),
-    ):
-        with pytest.raises(UserError, match=f"'{name}.csv' leads out of {out}"):
-            write()
-    assert names(tmp_path) == set()
-
-
 def test_what_is_rendered_early_says_so(tmp_path):
     render(of_rows(), tmp_path, tmp_path / "figures", tmp_path / "scores")
     written = {"compare.csv", "compare_printed.csv", "coverage.md", "cells.csv"}
@@ -98,17 +75,17 @@ def test_before_the_first_score_only_the_comparison_is_left_out(tmp_path, capsys
 
 
 @pytest.mark.parametrize("exists", [False, True])
-def test_a_failure_renders_nothing(tmp_path, monkeypatch, exists):
-    def fail(*_):
-        raise UserError("the figures fail")
-
-    monkeypatch.setattr("bench.report.render.render_figures", fail)
-    out = tmp_path / "out"
+def test_a_name_that_leads_out_of_the_folder_renders_nothing(tmp_path, exists):
+    """Nothing is written, of other tables neither."""
+    rows, out = of_rows(), tmp_path / "out"
+    numbers = (rows.numbers[0].model_copy(update={"source": "a/../../x"}),)
     if exists:
         write_text(out / "tables" / "sts.md", "of an earlier call")
     before = names(tmp_path)
-    with pytest.raises(UserError, match="the figures fail"):
-        render(of_rows(), out, out / "figures", tmp_path / "scores")
+    with pytest.raises(UserError, match=r"x_table-2\.csv' leads out of"):
+        render(rows.model_copy(update={"numbers": numbers}), out, out / "figures", tmp_path / "s")
+    with pytest.raises(UserError, match=r"'\.\./x\.csv' leads out of"):
+        save(Figure(), out, "../x", None)
     assert names(tmp_path) == before
 
 
