@@ -15,7 +15,10 @@ TORCH := torch==2.13.0
 # fifth of pip's time.
 # Twice quiet: errors are still printed.
 PIP := -m pip install --quiet --quiet --disable-pip-version-check
-PIP_FIRST := $(PIP) --no-compile --no-deps uv==0.13.9 $(TORCH)
+# Into the environment $(1). The lines of uv in the lock have its version and its hashes.
+PIP_FIRST = awk '/^[^ ]/ {keep = /^uv=/} keep' requirements.lock \
+    | $(1)/bin/python $(PIP) --no-deps --requirement /dev/stdin \
+    && $(1)/bin/python $(PIP) --no-compile --no-deps $(TORCH)
 UV_INSTALL := uv pip install --quiet --python
 # Without uv, pip installs everything. Both compare each file with the hashes of the lock. torch has none, because its
 # builds are those of several indexes; it brings the CUDA packages that its build needs. pip demands a hash of whatever it
@@ -67,7 +70,7 @@ help:
 $(READY): requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sentbench needs Python 3.11 or newer; name one with make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	-$(BIN)/python $(PIP_FIRST)
+	-$(call PIP_FIRST,$(VENV))
 	$(call INSTALL,requirements.lock)
 	@touch $@
 
@@ -91,7 +94,7 @@ test: $(READY)
 $(LOWEST)/.ready: pyproject.toml
 	rm -rf $(LOWEST)
 	$(PYTHON) -m venv $(LOWEST)
-	$(LOWEST)/bin/python $(PIP_FIRST)
+	$(call PIP_FIRST,$(LOWEST))
 	$(LOWEST)/bin/$(UV_INSTALL) $(LOWEST)/bin/python --resolution lowest-direct --requirement pyproject.toml --group dev
 	@touch $@
 
