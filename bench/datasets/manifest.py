@@ -57,8 +57,8 @@ class Manifest(StrictModel):
                     hint = did_you_mean(name, known)
                     raise ValueError(
                         f"the table '{kind}' has an unknown task '{name}'{hint}; "
-                        "a set of your own is called sts:NAME or probing:NAME, and NAME has letters, "
-                        "digits, '_', '.' and '-'"
+                        "a set of your own is called sts:NAME or probing:NAME, with letters, "
+                        "digits, '_', '.' and '-' in NAME"
                     )
         # Of a set of one's own nobody but the manifest knows the files.
         for name, parts in self.sts.items():

@@ -117,19 +117,16 @@ def fetch_senteval() -> Path:
     with fetched_archive("senteval.tar", alternative) as archive:
         # The name holds the archive's digest, so another archive is unpacked elsewhere.
         folder = cache_folder() / f"senteval-{sha256_file(archive)[:12]}"
-        if not is_complete(folder):
-            with locked():
-                if not folder.is_dir():
-                    _unpack(archive, folder)
-    return folder
-
-
-def _unpack(archive: Path, folder: Path) -> None:
-    with atomic_folder(folder) as temporary, tarfile.open(archive) as tar:
-        unpacked = temporary / "unpacked"
-        tar.extractall(unpacked, filter="data")
-        places = [path for path in unpacked.rglob("STS") if path.is_dir()]
-        if not places:
-            raise LookupError("it has no folder STS/")
-        os.replace(places[0].parent, temporary / "downstream")
-        shutil.rmtree(unpacked, ignore_errors=True)  # gone if it held STS/ itself
+        if is_complete(folder):
+            return folder
+        with locked():
+            if not folder.is_dir():
+                with atomic_folder(folder) as temporary, tarfile.open(archive) as tar:
+                    unpacked = temporary / "unpacked"
+                    tar.extractall(unpacked, filter="data")
+                    place = next(unpacked.rglob("STS/"), None)
+                    if not place:
+                        raise LookupError("it has no folder STS/")
+                    os.replace(place.parent, temporary / "downstream")
+                    shutil.rmtree(unpacked, ignore_errors=True)  # gone if it held STS/ itself
+        return folder

@@ -268,8 +268,9 @@ def fetched(key: str, patterns: Sequence[str], alternative: str) -> Iterator[Pat
     for path in chain.from_iterable(map(folder.glob, patterns)):
         name, blob = path.relative_to(folder).as_posix(), path.resolve()
         sums[name] = found = sha256_file(path)
-        # The hub's cache names a large file by its SHA-256, and another one by its id in git.
-        expected = digests.get(name, found if blob.suffix else blob.name)
+        # The hub's cache names a large file by its SHA-256 and another one by its id in git, both
+        # without a suffix. Where the file system has no links, the file has its own name.
+        expected = digests.get(name, found if local or blob.suffix else blob.name)
         if len(expected) == 40:
             found = git_blob(path.read_bytes())
         if found != expected:

@@ -52,7 +52,7 @@ def judge_plans(plans: Sequence[Plan]) -> Judged:
     from bench.runs.plan import Plan
 
     runs = [RunResults(run) for plan in plans for run in plan.runs]
-    whole = Plan(suite="print", data="senteval", runs=[])
+    whole = Plan(suite="", data="senteval", runs=[])
     if plans:
         whole = plans[0].model_copy(update={"suite": listed(plan.suite for plan in plans)})
     return judge(SuiteResults(whole, runs))

@@ -14,7 +14,7 @@ from bench.runs.resolve import parse, resolve, suite_recipe
 from bench.runs.run import PlannedRun, Run
 from bench.utils.errors import UserError, did_you_mean, suggestion
 from bench.utils.files import write_json
-from bench.utils.validation import Document, FileName, read_document
+from bench.utils.validation import Document, read_document
 
 
 def in_order(runs: Iterable[Run]) -> list[Run]:
@@ -31,7 +31,8 @@ class Plan(Document):
 
     model_config = ConfigDict(extra="ignore")
 
-    suite: FileName  # its name
+    # Its name; of runs by hand that of their folder, which may have any letters.
+    suite: str = Field(pattern="^[^/]*$")
     data: str  # evaluation data
     corpus: str = ""  # training corpus of the methods that have none of their own
     tasks: list[str] = []  # tasks and groups of the suite
