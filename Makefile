@@ -15,13 +15,19 @@ TORCH := torch==2.13.0
 # fifth of pip's time.
 # Twice quiet: errors are still printed.
 PIP := -m pip install --quiet --quiet --disable-pip-version-check
-PIP_FIRST := $(PIP) --no-compile --no-deps uv==0.13.9 $(TORCH)
+# Into the environment $(1). The lines of uv in the lock have its version and its hashes.
+PIP_FIRST = awk '/^[^ ]/ {keep = /^uv=/} keep' requirements.lock \
+    | $(1)/bin/python $(PIP) --no-deps --requirement /dev/stdin \
+    && $(1)/bin/python $(PIP) --no-compile --no-deps $(TORCH)
 UV_INSTALL := uv pip install --quiet --python
-# Without uv, pip installs everything.
-INSTALL = $(BIN)/$(UV_INSTALL) $(BIN)/python --requirement $(1) || $(BIN)/python $(PIP) --requirement $(1)
-# What pip reads of uv.lock. CUDA's packages are left out: torch pins those that its build needs.
-EXPORT := $(BIN)/uv export --quiet --locked --no-hashes --no-annotate --no-header --no-emit-project
-NO_CUDA := grep -vE '^(cuda|nvidia|triton)'
+# Without uv, pip installs everything. Both compare each file with the hashes of the lock. torch has none, because its
+# builds are those of several indexes; it brings the CUDA packages that its build needs. pip demands a hash of whatever it
+# installs with the lock, and so installs torch after it.
+INSTALL = $(BIN)/$(UV_INSTALL) $(BIN)/python --requirement $(1) $(TORCH) \
+    || { $(BIN)/python $(PIP) --no-deps --requirement $(1) && $(BIN)/python $(PIP) $(TORCH); }
+# What pip reads of uv.lock: a line per package, and an indented one per hash.
+EXPORT := $(BIN)/uv export --quiet --locked --no-annotate --no-header --no-emit-project
+NO_TORCH := awk '/^[^ ]/ {keep = !/^(cuda|nvidia|torch=|triton)/} keep'
 # One worker per core with one thread each: threads that share a core wait for each other.
 WORKERS := -n $(CORES) --dist worksteal --benchmark-disable -q
 FAST_TESTS := -m "not slow and not nightly and not reported" $(WORKERS)
@@ -64,7 +70,7 @@ help:
 $(READY): requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sentbench needs Python 3.11 or newer; name one with make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	-$(BIN)/python $(PIP_FIRST)
+	-$(call PIP_FIRST,$(VENV))
 	$(call INSTALL,requirements.lock)
 	@touch $@
 
@@ -88,7 +94,7 @@ test: $(READY)
 $(LOWEST)/.ready: pyproject.toml
 	rm -rf $(LOWEST)
 	$(PYTHON) -m venv $(LOWEST)
-	$(LOWEST)/bin/python $(PIP_FIRST)
+	$(call PIP_FIRST,$(LOWEST))
 	$(LOWEST)/bin/$(UV_INSTALL) $(LOWEST)/bin/python --resolution lowest-direct --requirement pyproject.toml --group dev
 	@touch $@
 
@@ -180,8 +186,8 @@ documents: $(READY)
 
 lock: $(READY)
 	$(BIN)/uv lock --upgrade
-	$(EXPORT) | $(NO_CUDA) > requirements.lock
-	$(EXPORT) --all-extras --all-groups | $(NO_CUDA) > requirements-extras.lock
+	$(EXPORT) | $(NO_TORCH) > requirements.lock
+	$(EXPORT) --all-extras --all-groups | $(NO_TORCH) > requirements-extras.lock
 
 # podman or docker.
 BUILDER ?= podman

@@ -20,6 +20,7 @@ from bench.stages.status import status
 from bench.stages.watch import watch
 from bench.utils.errors import UserError, errors_of, warn
 from bench.utils.files import slug
+from bench.utils.validation import FILE_NAME
 from bench.datasets.tasks import PROBING_TASKS, expand_tasks
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
@@ -84,7 +85,7 @@ shell.prefix(
 
 
 wildcard_constraints:
-    run=r"[a-z0-9.+_-]+",
+    run=FILE_NAME,
     backbone=r"[A-Za-z0-9._-]+",
     corpus=r"[A-Za-z0-9._-]+",
 

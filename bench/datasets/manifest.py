@@ -15,13 +15,13 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from bench.datasets.tasks import OWN_STS, PAIRS, TASKS, Task, is_task, task_of
 from bench.download.hub import probing_file
 from bench.utils.errors import UserError, did_you_mean, errors_of, suggestion
-from bench.utils.files import read_lines
-from bench.utils.validation import StrictModel, read_document
+from bench.utils.files import inside, read_lines
+from bench.utils.validation import FileName, StrictModel, read_document
 
 # Encodes sentences of a task: float32 (n, d).
 EncodeSentences = Callable[[Sequence[str]], np.ndarray]
 _CODES = {"tr": "train", "va": "dev", "te": "test"}  # of parts, in files with all of them
-Sizes = dict[str, dict[str, PositiveInt]]  # of the parts of tasks, by task and part
+Sizes = dict[str, dict[FileName, PositiveInt]]  # of the parts of tasks, by task and part
 
 
 class PairFile(StrictModel):
@@ -57,7 +57,8 @@ class Manifest(StrictModel):
                     hint = did_you_mean(name, known)
                     raise ValueError(
                         f"the table '{kind}' has an unknown task '{name}'{hint}; "
-                        "a set of your own is called sts:NAME or probing:NAME"
+                        "a set of your own is called sts:NAME or probing:NAME, with letters, "
+                        "digits, '_', '.' and '-' in NAME"
                     )
         # Of a set of one's own nobody but the manifest knows the files.
         for name, parts in self.sts.items():
@@ -94,7 +95,8 @@ def listed_task(name: str, data: Path) -> Task:
         raise UserError(f"the data set {listed.name} has no task {name}{near}")
     form = listed.sts_files.get(name)
     if form:
-        fields = form.model_dump() | {"path": f"downstream/{form.path}", "names": {}, "even": True}
+        place = str(inside(Path("downstream"), form.path))
+        fields = form.model_dump() | {"path": place, "names": {}, "even": True}
         task = replace(task, **fields)
     for part in tasks[name]:
         path = data / task.file(part)

@@ -14,6 +14,7 @@ from statistics import fmean
 
 from bench.datasets.metrics import AGGREGATIONS, METRICS, aggregated, metrics_of
 from bench.utils.errors import UserError, suggestion
+from bench.utils.validation import FileName
 
 # Protocols: cosines of pairs, or a classifier with nested k-fold cross-validation over all samples,
 # with k-fold cross-validation over "train", or with the fixed parts "train" and "dev"; for probing
@@ -125,7 +126,7 @@ ALIASES = {alias: task.name for task in TASKS.values() for alias in task.aliases
 
 def is_task(name: str) -> bool:
     """Return whether this is the name of a task, which may be user-defined."""
-    own = re.fullmatch(rf"{OWN_STS}.+|{OWN_PROBING}\w[\w.-]*", name)
+    own = re.fullmatch(rf"({OWN_STS}|{OWN_PROBING})\w[\w.-]*", name)
     return name in TASKS or own is not None
 
 
@@ -160,7 +161,7 @@ def expand_tasks(names: Sequence[str]) -> list[str]:
 class Board:
     """A result table of a suite."""
 
-    name: str  # part of the file names
+    name: FileName  # part of the file names
     family: str  # short heading
     subject: str  # names the tasks in a sentence
     tasks: tuple[str, ...]  # the columns

@@ -11,7 +11,14 @@ import tarfile
 import zipfile
 from pathlib import Path
 
-from bench.download.hub import cache_folder, fetch_file, local_folder, locked
+from bench.download.hub import (
+    DATASET,
+    cache_folder,
+    fetched,
+    fetched_archive,
+    local_folder,
+    locked,
+)
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import atomic_file, atomic_folder, is_complete, sha256_file
 
@@ -75,22 +82,24 @@ def fetch_corpus(name: str) -> Path:
             f"corpus '{name}' is not on the hub{did_you_mean(name, CORPORA)}; "
             "set BENCH_DATA to a folder with it, or name a text file by its path, as ./FILE.txt"
         )
-    return fetch_file(CORPORA[name], f"set BENCH_DATA to a folder with {CORPORA[name]}")
+    file = CORPORA[name]
+    with fetched(DATASET, [file], f"set BENCH_DATA to a folder with {file}") as folder:
+        return folder / file
 
 
 def fetch_words(archive: str, repository: str, member: str) -> Path:
     """Return a table of word vectors, the `member` of a zip archive of a hub repository."""
     place = Path(os.environ.get("BENCH_MODELS") or "BENCH_MODELS", member)
-    packed = fetch_file(archive, f"copy the table to {place}", repository)
-    table = cache_folder() / f"{sha256_file(packed)[:12]}-{member}"
-    if not is_complete(table):
-        with (
-            zipfile.ZipFile(packed) as files,
-            files.open(member) as source,
-            atomic_file(table) as temporary,
-            open(temporary, "wb") as copy,
-        ):
-            shutil.copyfileobj(source, copy, 1 << 20)
+    with fetched_archive(archive, f"copy the table to {place}", repository) as packed:
+        table = cache_folder() / f"{sha256_file(packed)[:12]}-{member}"
+        if not is_complete(table):
+            with (
+                zipfile.ZipFile(packed) as files,
+                files.open(member) as source,
+                atomic_file(table) as temporary,
+                open(temporary, "wb") as copy,
+            ):
+                shutil.copyfileobj(source, copy, 1 << 20)
     return table
 
 
@@ -104,16 +113,20 @@ def fetch_senteval() -> Path:
                 "set it to the folder above that"
             )
         return local
-    archive = fetch_file("senteval.tar", "set BENCH_DATA to a folder with downstream/")
-    # The name holds the archive's digest, so another archive is unpacked elsewhere.
-    folder = cache_folder() / f"senteval-{sha256_file(archive)[:12]}"
-    if is_complete(folder):
+    alternative = "set BENCH_DATA to a folder with downstream/"
+    with fetched_archive("senteval.tar", alternative) as archive:
+        # The name holds the archive's digest, so another archive is unpacked elsewhere.
+        folder = cache_folder() / f"senteval-{sha256_file(archive)[:12]}"
+        if is_complete(folder):
+            return folder
+        with locked():
+            if not folder.is_dir():
+                with atomic_folder(folder) as temporary, tarfile.open(archive) as tar:
+                    unpacked = temporary / "unpacked"
+                    tar.extractall(unpacked, filter="data")
+                    place = next(unpacked.rglob("STS/"), None)
+                    if not place:
+                        raise LookupError("it has no folder STS/")
+                    os.replace(place.parent, temporary / "downstream")
+                    shutil.rmtree(unpacked, ignore_errors=True)  # gone if it held STS/ itself
         return folder
-    with locked():
-        if not folder.is_dir():
-            with atomic_folder(folder) as temporary, tarfile.open(archive) as tar:
-                unpacked = temporary / "unpacked"
-                tar.extractall(unpacked, filter="data")
-                os.replace(next(unpacked.rglob("STS")).parent, temporary / "downstream")
-                shutil.rmtree(unpacked, ignore_errors=True)  # gone if it held STS/ itself
-    return folder

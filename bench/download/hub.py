@@ -13,7 +13,7 @@ from typing import Any
 from filelock import FileLock
 from tenacity import retry, retry_if_exception, stop_after_attempt, wait_exponential
 
-from bench.utils.errors import TransientError, UserError, warn
+from bench.utils.errors import TransientError, UserError, library_errors, warn
 from bench.utils.files import (
     atomic_file,
     disk_errors,
@@ -50,6 +50,7 @@ _LASTING = {
     "socksio": "a SOCKS proxy needs the package socksio; install it, set HTTPS_PROXY and ALL_PROXY "
     "to an http proxy",
     UNTRUSTED: "its certificate is not trusted; set SSL_CERT_FILE to one of your institute",
+    "Invalid filename": "a file of it has a name that leads out of its folder; name another model",
     "Consistency check failed": "the download has another size than announced; fetch it again",
     "OfflineModeIsEnabled": "{cache} lacks it or a part of it, and HF_HUB_OFFLINE is set; unset it",
     "GatedRepoError": f"the repository is gated; accept its terms on its page and {_TOKEN}",
@@ -253,37 +254,51 @@ def _snapshot(key: str, patterns: Sequence[str], alternative: str) -> Path:
         return Path(retrying(download)())
 
 
-def _fetch(key: str, patterns: Sequence[str], alternative: str) -> Path:
-    """Return a folder with all files of these patterns, verified."""
+def _unpinned(key: str) -> str:
+    return f"if its publisher replaced it, remove the entry '{key}' from {lock_file()}"
+
+
+@contextmanager
+def fetched(key: str, patterns: Sequence[str], alternative: str) -> Iterator[Path]:
+    """Yield a folder with all files of these patterns, verified. What the first download brings is
+    pinned after the block, which may refuse it."""
     (revision, digests), local = pinned(key), local_model(key)
     folder = local or _snapshot(key, patterns, alternative)
     sums = {}
     for path in chain.from_iterable(map(folder.glob, patterns)):
         name, blob = path.relative_to(folder).as_posix(), path.resolve()
-        sums[name] = sha256_file(path)
-        # The hub's cache names a large file by its SHA-256.
-        expected = digests.get(name, blob.name if len(blob.name) == 64 else sums[name])
-        if sums[name] != expected:
+        sums[name] = found = sha256_file(path)
+        # The hub's cache names a large file by its SHA-256 and another one by its id in git, both
+        # without a suffix. Where the file system has no links, the file has its own name.
+        expected = digests.get(name, found if local or blob.suffix else blob.name)
+        if len(expected) == 40:
+            found = git_blob(path.read_bytes())
+        if found != expected:
             if not local:
                 path.unlink()
                 blob.unlink(missing_ok=True)
             raise UserError(
-                f"{path} of {key} has the SHA-256 {sums[name]}, expected {expected}; fetch it "
-                f"again, or, if its publisher replaced it, remove its entry from {lock_file()}"
+                f"{path} of {key} has the checksum {found}, expected {expected}; fetch it again, "
+                f"or, {_unpinned(key)}"
             )
     missing = pin(key).get("files", {}).keys() & set(patterns) - sums.keys()
     if local and missing:
         raise UserError(f"{folder / min(missing)} does not exist; copy it from {key}")
+    yield folder
     # Nothing is written if all of it is known: the cache may be read-only.
     is_known = folder.name == revision and sums.items() <= digests.items()
     if sums and not local and not is_known:
         record(key, folder.name, sums)
-    return folder
 
 
-def fetch_file(name: str, alternative: str, key: str = DATASET) -> Path:
-    """Return a file of the hub, verified; download it if it is not in the cache."""
-    return _fetch(key, [name], alternative) / name
+@contextmanager
+def fetched_archive(name: str, alternative: str, key: str = DATASET) -> Iterator[Path]:
+    """Yield an archive of the hub, verified, to a block that unpacks it. One that cannot be
+    unpacked is a `UserError` and is not pinned."""
+    with fetched(key, [name], alternative) as folder:
+        subject = f"{folder / name} of {key} cannot be unpacked"
+        with library_errors(subject, f"{alternative}, or, {_unpinned(key)}"):
+            yield folder / name
 
 
 def _copying(key: str) -> str:
@@ -294,9 +309,9 @@ def fetch_description(key: str) -> Path:
     """Return the hub's folder of a model with its configuration and tokenizer, verified, as
     `fetch_backbone`; the name of the folder is the commit. What is downloaded is said once."""
     is_new = not pinned(key)[1]
-    folder = _fetch(key, DESCRIPTION, _copying(key))
-    if not (folder / "config.json").is_file():
-        raise UserError(f"{key} has no config.json; name a transformer of the hub")
+    with fetched(key, DESCRIPTION, _copying(key)) as folder:
+        if not (folder / "config.json").is_file():
+            raise UserError(f"{key} has no config.json; name a transformer of the hub")
     if is_new:
         warn(f"{key}: fetched configuration and tokenizer of commit {folder.name}")
     return folder
@@ -306,8 +321,9 @@ def fetch_backbone(key: str) -> Path:
     """Return the folder of a hub model, OWNER/NAME or OWNER/NAME@REVISION, verified: that in
     BENCH_MODELS, else the hub's, of which what is missing is downloaded. Without a revision
     (commit, branch or "refs/pr/1") it is the pinned commit."""
-    folder = _fetch(key, BACKBONE_FILES, _copying(key))
-    if not any(folder.rglob("*.safetensors")):
+    with fetched(key, BACKBONE_FILES, _copying(key)) as folder:
+        if any(folder.rglob("*.safetensors")):
+            return folder
         if local_model(key):
             raise UserError(f"{folder} holds no model.safetensors; copy it from {key}")
         raise UserError(
@@ -315,7 +331,6 @@ def fetch_backbone(key: str) -> Path:
             f"name a revision with model.safetensors ({key.partition('@')[0]}@REVISION), or "
             "convert them to a local folder"
         )
-    return folder
 
 
 def probing_file(path: Path) -> None:

@@ -16,7 +16,7 @@ from bench.datasets.metrics import OfMetric
 from bench.datasets.tasks import Board
 from bench.judged.words import VERDICT_SYMBOLS, Kind, Pairing, Standing, Word
 from bench.utils.errors import listed
-from bench.utils.validation import StrictModel
+from bench.utils.validation import FileName, StrictModel
 
 AnyRow = TypeVar("AnyRow")
 # A number; NaN, which does not equal itself, becomes None.
@@ -121,7 +121,7 @@ class NumberRow(OfMetric, StrictModel):
     address: str
     paper: str  # short name
     paper_title: str  # with its arXiv number
-    source: str
+    source: FileName
     table: str
     row: str  # its name as printed
     label: str  # method and variant
@@ -299,7 +299,7 @@ class Claim(StrictModel):
 class PairRow(StrictModel):
     """A method (A) against a baseline (B) on one task of a board, or its `Avg`."""
 
-    board: str
+    board: FileName
     backbone: str
     method: str
     setting: str
@@ -350,7 +350,7 @@ class Series(StrictModel):
 class FigureRow(StrictModel):
     """A figure of a paper with our data."""
 
-    stem: str  # of its file names
+    stem: FileName  # of its file names
     heading: str
     kind: str  # as in figures.yaml
     x: str  # label of the axis of a sweep
@@ -376,7 +376,7 @@ class Analysis(StrictModel):
 class RunRow(StrictModel):
     """A planned run, where its results come from, and how its training went."""
 
-    id: str
+    id: FileName
     title: str  # name, backbone and seed
     text: str
     backbone: str

@@ -45,7 +45,6 @@ from bench.models.transformer import (
     blank_token,
     check_folder,
     find_model,
-    library_errors,
     load_backbone,
     refuse_pickled,
 )
@@ -63,9 +62,10 @@ from bench.registry.backbones import (
 from bench.registry.methods import FAILURES, describe_error, method_classes
 from bench.registry.templates import templates_of
 from bench.utils.brackets import read_keys
-from bench.utils.errors import UserError, did_you_mean, warn
+from bench.utils.errors import UserError, did_you_mean, library_errors, warn
 from bench.utils.files import (
     atomic_folder,
+    inside,
     read_json,
     read_settings,
     sha256_folder,
@@ -254,7 +254,7 @@ def read_modules(folder: Path) -> list[dict[str, Any]]:
         raise UserError(f"{folder} is a {model_type}, not an encoder of sentences; {USE_POOLER}")
     entries: list[dict[str, Any]] = read_json(folder / MODULES)
     for entry in entries:
-        module = folder / entry["path"]
+        module = inside(folder, entry["path"])
         refuse_unread(module)
         refuse_adapter(module)
         refuse_pickled(module)

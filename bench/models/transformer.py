@@ -4,8 +4,7 @@ import importlib.util
 import inspect
 import os
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -29,9 +28,10 @@ from bench.registry.backbones import (
     encoder_folder,
     refuse_adapter,
     refuse_unread,
+    shards,
 )
 from bench.registry.templates import SENTENCE
-from bench.utils.errors import UserError, is_memory_full
+from bench.utils.errors import UserError, library_errors
 from bench.utils.files import read_json, read_settings, write_json
 
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")  # ends of the names of weights that can run code
@@ -59,7 +59,7 @@ def _weights(folder: Path) -> list[str]:
     single, index = "model.safetensors", folder / "model.safetensors.index.json"
     if (folder / single).is_file() or not index.is_file():
         return [single]
-    return sorted(set(read_json(index)["weight_map"].values()))
+    return shards(index)
 
 
 def check_folder(folder: Path) -> None:
@@ -393,18 +393,6 @@ def _is_guessed(folder: Path, tokenizer: Any) -> bool:
     special = "|".join([r"\[unused\d+\]", *map(re.escape, tokenizer.all_special_tokens)])
     words = (word for word in tokenizer.get_vocab() if not re.fullmatch(special, word))
     return any(word != word.lower() for word in words)
-
-
-@contextmanager
-def library_errors(subject: str, remedy: str) -> Iterator[None]:
-    """Turn errors of libraries, of any kind, into `UserError`, but not those of full memory."""
-    try:
-        yield
-    except Exception as error:
-        if isinstance(error, UserError) or is_memory_full(error):
-            raise
-        message = str(error).strip().partition("\n")[0]
-        raise UserError(f"{subject} ({type(error).__name__}: {message[:200]}); {remedy}") from error
 
 
 def stored_pooler(folder: Path) -> dict[str, torch.Tensor]:

@@ -13,6 +13,7 @@ from bench.download.sums import file_sum
 from bench.registry.methods import method_classes
 from bench.utils.errors import UserError, did_you_mean, errors_of
 from bench.utils.files import read_json, read_settings, refuse_pointer, sha256_listed
+from bench.utils.validation import Document, FileName, read_document
 from methods.base import Shape
 
 # Increment when a change of the embedded world or the toy backbones changes measured numbers.
@@ -187,11 +188,24 @@ _WIDTHS = ("hidden_size", "dim", "n_embd", "d_model")
 _DEPTHS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers")
 
 
+class _Index(Document):
+    weight_map: dict[str, FileName]  # from tensors to the files in this folder that hold them
+
+
+def shards(index: Path) -> list[str]:
+    """The files of weights that an index lists; `UserError` if one is not in its folder."""
+    read = read_document(index, _Index, "an index of weights in its folder", "download it again")
+    return sorted(set(read.weight_map.values()))
+
+
 def refuse_unread(folder: Path) -> None:
-    """Raise `UserError` if a folder holds pointers in place of files, or names code for its model
-    or tokenizer, which is never run: without it the vectors would be others."""
+    """Raise `UserError` if a folder holds pointers in place of files, or names weights elsewhere,
+    which its sum does not have, or code for its model or tokenizer, which is never run: without it
+    the vectors would be others."""
     for path in filter(Path.is_file, folder.glob("*.[jst]*")):  # of the suffixes in `READ`
         refuse_pointer(path)
+    for index in folder.glob("*.safetensors.index.json"):
+        shards(index)
     for path in (folder / "config.json", folder / "tokenizer_config.json"):
         if read_settings(path).get("auto_map"):
             raise UserError(

@@ -148,5 +148,5 @@ def render_versus(
         if any(pair.claims for pair in decisive):
             write_text(out / f"{stem}_printed.csv", csv(claims_frame(rows)))
         with drawing():
-            save(compared.versus_figure(suite, decisive), (figures or out) / stem, numbers)
+            save(compared.versus_figure(suite, decisive), figures or out, stem, numbers)
     return "\n\n".join(texts)

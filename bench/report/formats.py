@@ -31,7 +31,7 @@ from bench.judged.words import (
     Word,
 )
 from bench.utils.errors import counted, listed
-from bench.utils.files import stem, write_text
+from bench.utils.files import inside, stem, write_text
 
 Frame = Any  # a DataFrame of pandas, which takes longer to load than tables to print
 TEMPLATES = Path(__file__).parent / "templates"
@@ -320,6 +320,6 @@ def write_table(
     note: str = "",
 ) -> None:
     """Write `numbers` as CSV, and `shown` as Markdown and LaTeX."""
-    write_text(out / f"{name}.csv", csv(numbers))
-    write_text(out / f"{name}.md", markdown(shown, caption, note))
-    write_text(out / f"{name}.tex", latex(shown, caption, stem(f"{suite}-{name}"), note))
+    write_text(inside(out, f"{name}.csv"), csv(numbers))
+    write_text(inside(out, f"{name}.md"), markdown(shown, caption, note))
+    write_text(inside(out, f"{name}.tex"), latex(shown, caption, stem(f"{suite}-{name}"), note))

@@ -25,7 +25,7 @@ from bench.report.formats import (
     seeds_text,
 )
 from bench.utils.errors import UserError, did_you_mean
-from bench.utils.files import stem, write_text
+from bench.utils.files import inside, stem, write_text
 
 _NAME_WIDTH = 36  # letters in a line of a name in the terminal
 FIELDS = (
@@ -226,4 +226,4 @@ def write_leaderboards(judged: Judged, out: Path) -> None:
         rows = judged.board_systems(board.name)
         for suffix, form in (("csv", "csv"), ("md", "markdown"), ("tex", "latex")):
             text = in_format(judged, board, rows, form)
-            write_text(out / f"{board.name}.{suffix}", text)
+            write_text(inside(out, f"{board.name}.{suffix}"), text)

@@ -15,7 +15,7 @@ from pydantic import ConfigDict, Field
 
 from bench.utils.errors import UserError
 from bench.utils.files import atomic_file, write_json
-from bench.utils.validation import Document, read_document
+from bench.utils.validation import Document, FileName, read_document
 
 
 class _Written(Document):
@@ -54,7 +54,7 @@ class DescribedRun(_Written):
     """The run of a result, as `bench.runs.run.Run.describe` wrote it then; empty if there is none,
     as of an encoder outside a suite."""
 
-    id: str = ""
+    id: FileName = ""
     method: str = ""
     setting: str = ""
     backbone: str = ""

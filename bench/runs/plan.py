@@ -31,7 +31,8 @@ class Plan(Document):
 
     model_config = ConfigDict(extra="ignore")
 
-    suite: str  # its name
+    # Its name; of runs by hand that of their folder, which may have any letters.
+    suite: str = Field(pattern="^[^/]*$")
     data: str  # evaluation data
     corpus: str = ""  # training corpus of the methods that have none of their own
     tasks: list[str] = []  # tasks and groups of the suite

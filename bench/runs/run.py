@@ -39,7 +39,7 @@ from bench.registry.methods import method_class, method_origin
 from bench.runs import STAGES
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import sha256_text
-from bench.utils.validation import Document, StrictModel
+from bench.utils.validation import Document, FileName, StrictModel
 from methods.base import HyperParameters, Method, Shape, Transform, compose
 
 # Of the learning rate: to 0, constant, or AllenNLP's slanted triangle (docs/methods.md#declutr).
@@ -196,7 +196,7 @@ class Run(Document):
     model_config = ConfigDict(extra="ignore")
 
     # A readable name and the hash of the identity. The run's files are named after it.
-    id: str = Field(pattern=r"^[\w+-][\w.+-]*$")
+    id: FileName
     method: str  # canonical text without the setting, e.g. `gs-infonce[multiple=1]+is-cse`
     setting: str  # "paper" or "official"
     label: str  # readable name for tables

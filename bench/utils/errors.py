@@ -1,4 +1,5 @@
-"""`UserError`, `TransientError`, the suggestions and lists of their messages; warnings."""
+"""`UserError`, `TransientError`, the suggestions and lists of their messages, errors of libraries;
+warnings."""
 
 import difflib
 import re
@@ -77,3 +78,15 @@ def is_memory_full(error: Exception) -> bool:
     """Return whether the message is that of the CPU allocator, CUDA or cuBLAS on full memory."""
     words = ("can't allocate memory", "out of memory", "ALLOC_FAILED")
     return isinstance(error, MemoryError) or any(part in str(error) for part in words)
+
+
+@contextmanager
+def library_errors(subject: str, remedy: str) -> Iterator[None]:
+    """Turn errors of libraries, of any kind, into `UserError`, but not those of full memory."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, UserError) or is_memory_full(error):
+            raise
+        message = str(error).strip().partition("\n")[0]
+        raise UserError(f"{subject} ({type(error).__name__}: {message[:200]}); {remedy}") from error

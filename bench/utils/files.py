@@ -183,6 +183,14 @@ def files_together(path: Path) -> Iterator[Path]:
             os.replace(staging / file, path / file)
 
 
+def inside(folder: Path, name: str) -> Path:
+    """Return the path of a name in a folder; `UserError` if it would be outside."""
+    # By its text: files of a folder may be links to other places, as in the hub's cache.
+    if Path(name).is_absolute() or ".." in Path(name).parts:
+        raise UserError(f"'{name}' leads out of {folder}; correct the file that names it")
+    return folder / name
+
+
 def _files(folder: Path) -> set[Path]:
     return {path.relative_to(folder) for path in folder.rglob("*") if not path.is_dir()}
 

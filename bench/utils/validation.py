@@ -4,13 +4,18 @@ trusts its values."""
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from bench.utils.errors import UserError, did_you_mean, suggestion
 from bench.utils.files import read_json
+
+# The name of a file, or a part of it, that stands in another file. It has no separator and is
+# neither `.` nor `..`, so it stays in its folder.
+FILE_NAME = r"[A-Za-z0-9+_-][A-Za-z0-9.+_-]*"
+FileName = Annotated[str, Field(pattern=f"^{FILE_NAME}$")]
 
 
 class StrictModel(BaseModel):

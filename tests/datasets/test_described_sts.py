@@ -106,6 +106,9 @@ def describe(folder, **form):
         ({"sts": {"sts:german": {"dev": 2, "test": 2}}, "path": "a.tsv"}, "german share one path"),
         ({"sts": {"sts:germna": {"test": 2}}}, "does not describe the files of sts:germna"),
         ({"sts": {"german": {"test": 2}}}, "a set of your own is called sts:NAME"),
+        ({"sts": {"sts:../a": {"test": 2}}}, "a set of your own is called sts:NAME"),
+        ({"sts": {"sts:german": {"../a": 2}}}, "'sts.sts:german.../a.[key]' should match pattern"),
+        ({"path": "../flat.tsv"}, "'../flat.tsv' leads out of downstream; correct"),
     ],
 )
 def test_a_wrong_description_is_named(change, problem, folder):

@@ -15,13 +15,15 @@ BERT = "google-bert/bert-base-uncased"
 DATA = {"STS/STS12-en-test/a.txt": b"one\n", "SICK/b.txt": b"two\n"}
 
 
-def tar(files):
-    """An archive of files."""
+def tar(files, **fields):
+    """An archive of files, or of what fields say."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w") as archive:
         for name, content in files.items():
             info = tarfile.TarInfo(name)
             info.size = len(content)
+            for field, value in fields.items():
+                setattr(info, field, value)
             archive.addfile(info, io.BytesIO(content))
     return stream.getvalue()
 

@@ -119,9 +119,3 @@ def test_local_folder_is_never_changed(server, fetched, tmp_path):
     path.write_bytes(TEXT)
     assert labelled.read("Depth", folder).classes == 2
     assert not server.requests
-
-
-def test_git_blob_ids():
-    """The id that every git repository has for an empty file, and for "test content"."""
-    assert git_blob(b"") == "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
-    assert git_blob(b"test content\n") == "d670460b4b4aece5915caf5c68d12f560a9fe3e4"

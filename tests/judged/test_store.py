@@ -12,8 +12,10 @@ from bench.cli import main
 from bench.judge.judge import judge
 from bench.judge.stage import read_suite, write_rows
 from bench.judged import store
+from bench.judged.rows import Judged
 from bench.results import suite_results
 from bench.utils.errors import UserError
+from bench.utils.validation import validated
 from tests.support.synthetic_suite import seeds, write_suite
 
 ANALYSES = {"alignment": {"STS-B": {"all": {"alignment": 0.2, "uniformity": -2.5}}}}
@@ -148,6 +150,19 @@ def test_rows_that_somebody_changed_are_not_read_and_not_confirmed(suite, rows, 
     assert read_suite(suite).model_dump() == rows
     assert main(["verify", str(suite)]) == 1
     assert capsys.readouterr().out == f"{path}: not confirmed: judging gives other rows\n"
+
+
+@pytest.mark.parametrize(
+    "place", ["suite.boards.0.whole.name", "pairs.0.board", "numbers.0.source", "runs.0.id"]
+)
+def test_a_name_that_leads_to_another_folder_is_no_row(written, place):
+    rows = found = written[1].model_dump(mode="json")
+    *places, last = place.split(".")
+    for part in places:
+        found = found[int(part) if part.isdecimal() else part]
+    found[last] = "../x"
+    with pytest.raises(UserError, match=f"'{place}' should match pattern .* not '../x'"):
+        validated(Judged, rows)
 
 
 def test_no_other_command_writes_rows(suite, written, monkeypatch):

@@ -58,6 +58,12 @@ def words_of_a_cased_model(folder):
     (folder / "tokenizer_config.json").unlink()
 
 
+def elsewhere(folder):
+    (folder / "model.safetensors").rename(folder.parent / "x.safetensors")
+    index = {"weight_map": {"a": "../x.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
 # What is done to a folder of transformers, and what the message says.
 TRANSFORMERS = {
     "only pickled weights": (pickled, "holds only pickled weights (pytorch_model.bin), which can"),
@@ -82,6 +88,7 @@ TRANSFORMERS = {
         lambda folder: change_weights(folder, lambda weights: grown(folder, weights)),
         "the tokenizer has 103 tokens, and the weights embed 309",
     ),
+    "shards elsewhere": (elsewhere, "'weight_map.a' should match pattern"),
     "a short table": (shorter_table, "ids up to 102, but the weights embed only 102;"),
 }
 
@@ -144,11 +151,16 @@ def test_names_and_options_of_no_model(tiny_bert, model, options, words):
 # Folders of sentence-transformers
 
 
-def own_module(folder):
-    write(folder, pooling())
-    modules = json.loads((folder / "modules.json").read_text())
-    modules[-1]["type"] = "modeling_evil.Evil"
-    (folder / "modules.json").write_text(json.dumps(modules))
+def with_module(**values):
+    def spoil(folder):
+        write(folder, pooling())
+        first, second = json.loads((folder / "modules.json").read_text())
+        (folder / "modules.json").write_text(json.dumps([first, second | values]))
+
+    return spoil
+
+
+own_module = with_module(type="modeling_evil.Evil")
 
 
 def own_activation(folder):
@@ -169,6 +181,7 @@ def other_width(folder):
     ("spoil", "words"),
     [
         (own_module, "needs 'modeling_evil.Evil', code of the model's own, which is not run; name"),
+        (with_module(path="../a"), "'../a' leads out of "),
         (own_activation, "needs 'os.system', code of the model's own"),
         (pickled_dense, "2_Dense holds only pickled weights (pytorch_model.bin)"),
         (other_width, "are damaged or do not fit ("),

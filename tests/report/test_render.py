@@ -3,11 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from bench.cli import main
 from bench.judge.stage import read_suite
 from bench.report.figures.compared import figure_stems
 from bench.report.figures.papers import table_of
+from bench.report.figures.style import save
 from bench.report.render import render
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json, write_text
@@ -73,17 +75,17 @@ def test_before_the_first_score_only_the_comparison_is_left_out(tmp_path, capsys
 
 
 @pytest.mark.parametrize("exists", [False, True])
-def test_a_failure_renders_nothing(tmp_path, monkeypatch, exists):
-    def fail(*_):
-        raise UserError("the figures fail")
-
-    monkeypatch.setattr("bench.report.render.render_figures", fail)
-    out = tmp_path / "out"
+def test_a_name_that_leads_out_of_the_folder_renders_nothing(tmp_path, exists):
+    """Nothing is written, of other tables neither."""
+    rows, out = of_rows(), tmp_path / "out"
+    numbers = (rows.numbers[0].model_copy(update={"source": "a/../../x"}),)
     if exists:
         write_text(out / "tables" / "sts.md", "of an earlier call")
     before = names(tmp_path)
-    with pytest.raises(UserError, match="the figures fail"):
-        render(of_rows(), out, out / "figures", tmp_path / "scores")
+    with pytest.raises(UserError, match=r"x_table-2\.csv' leads out of"):
+        render(rows.model_copy(update={"numbers": numbers}), out, out / "figures", tmp_path / "s")
+    with pytest.raises(UserError, match=r"'\.\./x\.csv' leads out of"):
+        save(Figure(), out, "../x", None)
     assert names(tmp_path) == before
 
 

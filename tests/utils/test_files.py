@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
 from bench.utils import files
 from bench.utils.errors import TransientError, UserError
@@ -15,6 +16,7 @@ from bench.utils.files import (
     atomic_file,
     atomic_folder,
     disk_errors,
+    inside,
     is_complete,
     read_json,
     sha256_file,
@@ -22,6 +24,16 @@ from bench.utils.files import (
     write_json,
     write_text,
 )
+from bench.utils.validation import FileName
+
+
+@pytest.mark.parametrize("name", ["..", "../x", "a/../../x", "/x", "//x"])
+def test_names_that_lead_out_of_a_folder_are_refused(name):
+    with pytest.raises(UserError, match=f"'{name}' leads out of folder"):
+        inside(Path("folder"), name)
+    for text in (name, name.replace("/", "\\"), ".a", "a\n", ""):
+        with pytest.raises(ValidationError):
+            TypeAdapter(FileName).validate_python(text)
 
 
 def test_parts_of_file_names_are_short_and_stay_apart():

@@ -18,8 +18,8 @@ def render_figures(judged: Judged, out: Path) -> None:
     with drawing():
         for board in shown_boards(judged):
             picture = board_figure(heading, board, judged.board_systems(board.name))
-            save(picture, out / board_stem(board.name), frame(judged, board.name))
+            save(picture, out, board_stem(board.name), frame(judged, board.name))
         for stem, averages in figure_stems(judged.numbers).items():
-            save(comparison(heading, averages), out / stem, number_frame(averages))
+            save(comparison(heading, averages), out, stem, number_frame(averages))
         for figure in judged.series:
-            save(draw(heading, figure), out / figure.stem, table_of(figure))
+            save(draw(heading, figure), out, figure.stem, table_of(figure))

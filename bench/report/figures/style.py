@@ -17,7 +17,7 @@ from matplotlib.style import context
 
 from bench.judged.rows import NO_BACKBONE
 from bench.report.formats import TEMPLATES, csv
-from bench.utils.files import atomic_file, write_text
+from bench.utils.files import atomic_file, inside, write_text
 
 # From Okabe and Ito's palette: distinguishable with all common kinds of colour vision, and by
 # lightness in greyscale.
@@ -115,11 +115,11 @@ def add_texts(figure: Figure, title: str, notes: Iterable[str]) -> None:
     figure.set_figheight(figure.get_figheight() + around / figure.dpi + 2 * MARGIN)
 
 
-def save(figure: Figure, stem: Path, data: pd.DataFrame) -> None:
+def save(figure: Figure, out: Path, name: str, data: pd.DataFrame) -> None:
     """Write PNG and PDF, and their data as CSV."""
-    write_text(stem.with_name(f"{stem.name}.csv"), csv(data))
+    write_text(inside(out, f"{name}.csv"), csv(data))
     for extension in UNDATED:
-        save_picture(figure, stem.with_name(f"{stem.name}.{extension}"))
+        save_picture(figure, inside(out, f"{name}.{extension}"))
 
 
 def save_picture(figure: Figure, path: Path) -> None:
