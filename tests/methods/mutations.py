@@ -49,7 +49,7 @@ MUTATIONS: dict[str, Mutation] = {
         "lambda_divides": (
             "gs-small-lambda", "logits + math.log(self.weight)", "logits - math.log(self.weight)"),
     }),
-    **edits("methods.gs_infonce:GSInfoNCE.negatives(self, anchors)", {
+    **edits("methods.gs_infonce:GSInfoNCE.negatives", {
         "one_noise_vector_more": (
             "round(self.hyper.multiple * step.batch_size)",
             "round(self.hyper.multiple * step.batch_size) + 1"),
@@ -99,7 +99,7 @@ MUTATIONS: dict[str, Mutation] = {
             "(views.vectors[1], views.vectors[1])"),
     }),
     # IS-CSE: memory and retrieval
-    **edits("methods.is_cse:ISCSE._smooth(self, unit)", {
+    **edits("methods.is_cse:ISCSE._smooth", {
         "one_neighbour_more": (
             "self.hyper.neighbours + skipped", "self.hyper.neighbours + skipped + 1"),
         "batch_enters_after_retrieval": ("rows.T", "rows[:-len(unit)].T"),
@@ -137,7 +137,7 @@ MUTATIONS: dict[str, Mutation] = {
         "memory_of_other_lengths": ("is-cse-paper", "unit.detach", "unit.detach().exp"),
         "memory_with_gradient": ("is-cse-official", "unit.detach()", "unit"),
     }),
-    **edits("methods.is_cse:ISCSE.terms(self, anchors)", {
+    **edits("methods.is_cse:ISCSE.terms", {
         "memory_of_the_anchors": (
             "is-cse-paper", "if not self.hyper.current_first:\n    self._remember(unit)",
             "if True:\n    self._remember(F.normalize(anchors))"),

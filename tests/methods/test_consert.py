@@ -56,7 +56,7 @@ def test_equals_oracle(kind, t, dtype):
 
 
 LOSSES: dict[str, Mutation] = {
-    **edits("methods.base:nt_xent(first, second)", {
+    **edits("methods.base:nt_xent", {
         "one_direction": (
             "F.cross_entropy(logits, partners, reduction=reduction)",
             "F.cross_entropy(logits[:len(first)], partners[:len(first)], reduction=reduction)"),
@@ -148,7 +148,7 @@ SPOILT: dict[str, Mutation] = {
         "padding shuffled along": ("return orders", "return orders.roll(1, 1)"),
         "the neighbour's order": ("return orders", "return orders.roll(1, 0)"),
     }),
-    **edits("methods.consert:cutoff_mask(name, lengths, padded)", {
+    **edits("methods.consert:cutoff_mask", {
         "nothing cut": ("return mask", "return None"),
         "rescaled": ("return mask", "return mask / mask.mean()"),
         "kept and cut exchanged": ("return mask", "return 1 - mask"),
@@ -156,7 +156,7 @@ SPOILT: dict[str, Mutation] = {
         "cut of the neighbour": ("return mask", "return mask.roll(1, 0)"),
         "twice the rate": ("rate * len(elements)", "2 * rate * len(elements)"),
     }),
-    **edits("methods.consert:augmented(backbone, lengths, views)", {
+    **edits("methods.consert:augmented", {
         "views swapped": (
             "count = len(lengths)",
             "count = len(lengths)\n(a, b), (c, d) = views\nviews = [(c, b), (a, d)]"),

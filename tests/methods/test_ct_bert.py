@@ -70,7 +70,7 @@ MUTATIONS: dict[str, Mutation] = {
     }),
 }  # fmt: skip
 DRAWS: dict[str, Mutation] = {
-    **edits("methods.ct_bert:CTBERT.pairs(self, sentences, step)", {
+    **edits("methods.ct_bert:CTBERT.pairs", {
         "copies swapped": (
             "(torch.cat([positives, first], dim=1), torch.cat([positives, second], dim=1))",
             "(torch.cat([positives, second], dim=1), torch.cat([positives, first], dim=1))"),

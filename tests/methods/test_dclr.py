@@ -51,7 +51,7 @@ BY_NAME = by_name(CASES)
 # Mistakes that the comparison must catch
 
 MUTATIONS: dict[str, Mutation] = {
-    **edits("methods.dclr:DCLR.weights(self, anchors, positives)", {
+    **edits("methods.dclr:DCLR.weights", {
         "true_negatives_left_out": (
             "paper", "~self.false", "self.false | torch.eye(len(anchors)).bool()"),
         "no_negatives_left_out": ("paper", "~self.false", "torch.ones_like(self.false)"),
@@ -66,7 +66,7 @@ MUTATIONS: dict[str, Mutation] = {
         "of_the_next_sentence": (
             "paper", "cosines >= self.hyper.phi", "(cosines >= self.hyper.phi).roll(1, 1)"),
     }),
-    **edits("methods.dclr:DCLR.negatives(self, anchors, views, step)", {
+    **edits("methods.dclr:DCLR.negatives", {
         "ascent_downwards": (
             "noise.detach() + self.hyper.ascent_size * directions(gradient)",
             "noise.detach() - self.hyper.ascent_size * directions(gradient)"),
@@ -80,7 +80,7 @@ MUTATIONS: dict[str, Mutation] = {
         "released_noise_counted_by_the_full_batch": ("released", "len(anchors)", "step.batch_size"),
         "released_noise_counted_by_rounding_up": ("released", "int", "math.ceil"),
     }, case="paper"),
-    **edits("methods.dclr:DCLR._ascent_objective(self, anchors, views, noise)", {
+    **edits("methods.dclr:DCLR._ascent_objective", {
         "noise_rises_along_its_uniformity": (
             "released-far", "self.hyper.loss_form == 'softmax'", "True"),
         "noise_rises_along_the_whole_loss": (

@@ -51,7 +51,7 @@ BY_NAME = by_name(CASES)
 
 
 MUTATIONS: dict[str, Mutation] = {
-    **edits("methods.simcse_plus_plus:SimCSEPlusPlus.negatives(self, anchors)", {
+    **edits("methods.simcse_plus_plus:SimCSEPlusPlus.negatives", {
         "negatives_with_dropout": (
             "(vectors,) = views.quiet[self.name]", "vectors = views.vectors[0]"),
         "negatives_without_gradient": (
@@ -65,7 +65,7 @@ MUTATIONS: dict[str, Mutation] = {
         "positive_factor_forgotten": ("first-alone", "self.hyper.positive_factor", "1"),
         "negatives_of_the_batch_stay": ("simcse++", "factors.diag()", "None"),
     }),
-    **edits("methods.simcse_plus_plus:SimCSEPlusPlus.terms(self, anchors)", {
+    **edits("methods.simcse_plus_plus:SimCSEPlusPlus.terms", {
         "second_term_forgotten": (
             "simcse++", "self.hyper.weight == 0 or len(anchors) == 1", "True"),
         "columns_in_place_of_rows": ("first.T @ second", "second.T @ first"),

@@ -65,7 +65,7 @@ def test_equals_the_formula_on_hard_vectors(kind):
 
 
 MUTATIONS: dict[str, Mutation] = {
-    **edits("methods.sup_simcse:SupSimCSE.negatives(self, anchors, views)", {
+    **edits("methods.sup_simcse:SupSimCSE.negatives", {
         "only the own contradiction": (
             "Negatives(contradictions, weights=weights)", "Negatives(contradictions.unsqueeze(1))"),
         "no weight": ("Negatives(contradictions, weights=weights)", "Negatives(contradictions)"),
