@@ -12,10 +12,10 @@ import yaml
 
 from bench.cli import main
 from tests.support.programs import ROOT
+from tests.support.tiny_suite import tiny_configuration
 
 TOY = str(ROOT / "bench/world/backbones/toy-bert")
-CONFIG = {"suite": "mine", "data": "world", "corpus": "world", "tasks": ["sts"], "seeds": [1, 2]}
-CONFIG |= {"backbones": {"toy-bert": None}, "methods": ["simcse"]}
+CONFIG = tiny_configuration("toy-bert", "world", "world", methods=["simcse"])
 TEXT = yaml.safe_dump(CONFIG)
 RUN = ["--backbone", "toy-bert", "--corpus", "world", "--data", "world", "--suite", "s"]
 EVALUATE = ["evaluate", TOY, "--data", "mydata", "--out", "o.json"]
@@ -49,7 +49,7 @@ CONFIGURATIONS = [
     ({"probe_seeds": [True]}, "'probe_seeds.0' should be a valid integer, not True"),
     ({"corpus": "./nothing.txt"}, "corpus './nothing.txt' is not a file; give a text file"),
     ({"data": "./nodata"}, "data folder nodata does not exist; name a folder"),
-    (TEXT + "seeds: [3]\n", "suite.yaml: line 13: duplicate key 'seeds'; keep one"),
+    (TEXT + "seeds: [3]\n", "suite.yaml: line 12: duplicate key 'seeds'; keep one"),
     ("suite: mine\n\tdata: world\n", "line 2", "indent with spaces, not tabs"),
 ]
 

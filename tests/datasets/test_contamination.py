@@ -17,8 +17,8 @@ from bench.datasets.corpora import read_sentences
 from bench.datasets.labelled import LabelledTask, Samples
 from bench.datasets.tasks import STS_TASKS
 from bench.evaluation.scoring import read_tasks, score_vectors, with_keys
-from bench.runs.resolve import resolve
 from bench.stages.jobs import known_items
+from tests.methods.outside import run_of
 
 
 def test_case_punctuation_and_spaces_make_no_difference():
@@ -123,11 +123,10 @@ def test_pairs_in_a_dev_set_have_both_sentences_in_either_order(tiny_data):
 
 
 def test_only_trained_runs_have_dev_sets(tiny_bert, tiny_data, tiny_corpus, tmp_path):
-    places = {"backbone_name": str(tiny_bert), "corpus": str(tiny_corpus), "data": str(tiny_data)}
     task = replace(sts.read("SICK-R", tiny_data, "dev"), split="test")
     found = {}
     for text in ("simcse", "simcse[select_on=SICK-R]", "untrained+whitening[source=sts]"):
-        run = resolve(text, **places, seed=1, recipe={})
+        run = run_of(text, tiny_bert, tiny_corpus, tiny_data)
         ((_, in_dev),) = known_items(run, tmp_path, [task]).values()
         found[text] = in_dev.mean()
     assert [*found.values()] == [0, 1, 0]
@@ -137,9 +136,8 @@ def test_a_sentence_that_is_too_short_to_be_trained_on_is_not_seen(tiny_bert, ti
     """With `distinct`, sentences of fewer words are left out of the corpus."""
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("one\nwords of three\n")
-    places = {"backbone_name": str(tiny_bert), "corpus": str(corpus), "data": str(tiny_data)}
     pairs = sts.Subset("x", ("one", "words of three"), ("else", "else"), np.arange(2.0))
-    run = resolve("simcse[distinct=2]", **places, seed=1, recipe={})
+    run = run_of("simcse[distinct=2]", tiny_bert, corpus, tiny_data)
     ((seen, _),) = known_items(run, tmp_path, [sts.StsTask("STS12", "test", (pairs,))]).values()
     assert seen.tolist() == [0, 1]
 

@@ -17,6 +17,7 @@ from bench.runs import paths
 from bench.utils.errors import UserError
 from bench.utils.files import write_json
 from tests.datasets.files import put
+from tests.support.tiny_suite import tiny_configuration
 
 CNSD = {"path": "CNSD-STS-B/cnsd-sts-{split}.txt", "separator": "||", "columns": [1, 2, 3]}
 ROWS = ["1||一只猫||一只狗||2", "2||一条河||一条 路||5", "3||男人||女人||0"]
@@ -155,8 +156,7 @@ def test_a_separator_in_a_sentence_is_noticed(folder):
 
 
 def test_a_training_whose_data_lack_its_dev_set_is_not_planned(folder):
-    content = {"suite": "mine", "data": str(folder), "corpus": "world"}
-    content |= {"seeds": [1], "tasks": ["sts:german"], "backbones": {"toy-bert": None}}
+    content = tiny_configuration("toy-bert", folder, "world", tasks=["sts:german"])
 
     def planned(*methods, select_on):
         changes = {"methods": list(methods), "recipe": {"select_on": select_on}}

@@ -5,14 +5,12 @@ from collections import defaultdict
 from dataclasses import replace
 from statistics import fmean, stdev
 
-import numpy as np
 import pytest
 
 import sentbench
 from bench.checks.verify import verify
 from bench.cli.evaluate import score_tables
 from bench.datasets.tasks import TRANSFER_TASKS
-from bench.evaluation.classifier import MODES, ClassifierHead, fit
 from bench.evaluation.scoring import read_tasks, score_vectors
 from bench.judge.stage import read_suite
 from bench.report.leaderboard import frame
@@ -25,20 +23,14 @@ from bench.utils.errors import UserError
 from tests.evaluation.test_classifier import (
     LITERAL,
     SMALL,
-    cut,
-    data,
-    doubles,
     literal,
     literal_values,
-    same,
     small_modes_in_double,  # noqa: F401
     task,
     vectors,
 )
 from tests.evaluation.test_scoring import classified, quick  # noqa: F401
 from tests.support.tiny_tasks import Words, look_up, write_tasks
-
-HEADS = (ClassifierHead(1e-3), ClassifierHead(1e-9, hidden=5, dropout=0.2))
 
 
 @pytest.fixture(scope="module")
@@ -56,24 +48,6 @@ def values(records):
 
 
 # One seed
-
-
-def test_the_seed_of_senteval_is_the_default_to_the_bit():
-    given = doubles(*data(3, 60, 5, 3))
-    fitted = [
-        fit(*given, [cut(1, 3, HEADS)], settings)
-        for settings in (MODES["test"], replace(MODES["test"], seed=1111))
-    ]
-    same(*fitted, rtol=0, atol=0)
-
-
-def test_another_seed_is_another_training():
-    given = doubles(*data(3, 60, 5, 3))
-    first, second = (
-        fit(*given, [cut(1, 3, HEADS)], replace(MODES["test"], seed=seed))[0] for seed in (1, 2)
-    )
-    for left, right in zip(first, second, strict=True):
-        assert not left.weights[0].equal(right.weights[0])
 
 
 @pytest.mark.parametrize(
@@ -150,10 +124,9 @@ def test_the_table_has_mean_spread_and_range():
     records = [common | {"aggregation": name, "value": value} for name, value in points.items()]
     other = common | {"task": "MR", "aggregation": "all", "value": 70.0}
     lines = score_tables({"a": [*records, other]}).splitlines()
-    mean, spread = np.mean([*points.values()]), np.std([*points.values()], ddof=1)
     found = [line.split()[-2:] for line in lines[2:]]
     assert found == [
-        ["mean", f"{mean:.2f}"], ["std", f"{spread:.2f}"], ["min", "70.00"], ["max", "73.50"],
+        ["mean", "71.50"], ["std", "1.80"], ["min", "70.00"], ["max", "73.50"],
     ]  # fmt: skip
 
 

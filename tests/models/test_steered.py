@@ -5,8 +5,6 @@ Mutations caught: the auxiliary text first; a last token that is padding; a toke
 one place off, or after a layer; a layer, or an output, off by one.
 """
 
-from itertools import permutations
-
 import numpy as np
 import pytest
 import torch
@@ -94,12 +92,6 @@ def test_the_last_of_all_layers_is_the_pooler_last(kind, folders):
             for name in ("last-2", "last")
         )
         np.testing.assert_array_equal(ours, usual)
-
-
-def test_every_number_matters(folders):
-    vectors = {name: encoded(folders("llama"), name).encode(SENTENCES) for name in POOLERS}
-    for name, other in permutations(POOLERS, 2):
-        assert apart(vectors[name], vectors[other]) > 0.01, (name, other)
 
 
 def test_bfloat16_and_dropout_steer_too(folders):
