@@ -25,17 +25,11 @@ from tests.evaluation.test_classifier import (
     SMALL,
     literal,
     literal_values,
+    read_task,
     small_modes_in_double,  # noqa: F401
-    task,
-    vectors,
 )
 from tests.evaluation.test_scoring import classified, quick  # noqa: F401
-from tests.support.tiny_tasks import Words, look_up, write_tasks
-
-
-@pytest.fixture(scope="module")
-def folder(tiny_data, tmp_path_factory):
-    return write_tasks(tiny_data, tmp_path_factory.mktemp("all") / "data")
+from tests.support.tiny_tasks import Words, look_up
 
 
 def values(records):
@@ -50,18 +44,11 @@ def values(records):
 # One seed
 
 
-@pytest.mark.parametrize(
-    "task",
-    [
-        task("MR", "nested", 2, all=90),
-        task("TREC", "kfold", 6, train=120, test=50),
-        task("Length", "probing", 5, train=130, dev=42, test=50),
-    ],
-    ids=lambda task: task.name,
-)
+@pytest.mark.parametrize("name", ["MR", "TREC", "Length"])
 @pytest.mark.usefixtures("small_modes_in_double")
-def test_scores_of_a_seed_are_those_of_the_literal_classifier(task, monkeypatch):
-    records = score_vectors([task], vectors, mode="dev", probe_seeds=[7]).records
+def test_scores_of_a_seed_are_those_of_the_literal_classifier(name, data_folder, monkeypatch):
+    task = read_task(name, data_folder)
+    records = score_vectors([task], look_up, mode="dev", probe_seeds=[7]).records
     monkeypatch.setattr(literal, "SEED", 7)
     expected = literal_values(task, replace(LITERAL["dev"], **SMALL))
     found = values(records)["probe seed 7"]
@@ -76,8 +63,8 @@ def test_scores_of_a_seed_are_those_of_the_literal_classifier(task, monkeypatch)
 
 
 @pytest.mark.usefixtures("quick")
-def test_plain_records_stay_and_each_seed_has_its_average(folder):
-    tasks = read_tasks(["STS-B", "transfer"], folder)
+def test_plain_records_stay_and_each_seed_has_its_average(data_folder):
+    tasks = read_tasks(["STS-B", "transfer"], data_folder)
     plain = score_vectors(tasks, look_up).records
     found = values(score_vectors(tasks, look_up, probe_seeds=[5, 6]).records)
     assert found.pop("all") == values(plain).pop("all")
@@ -91,17 +78,17 @@ def test_plain_records_stay_and_each_seed_has_its_average(folder):
 
 
 @pytest.mark.usefixtures("quick")
-def test_no_sentence_is_encoded_twice(folder):
+def test_no_sentence_is_encoded_twice(data_folder):
     words = Words()
-    found = sentbench.score(words, tasks=["CR", "TREC"], data=str(folder), probe_seeds=[5, 6])
+    found = sentbench.score(words, tasks=["CR", "TREC"], data=str(data_folder), probe_seeds=[5, 6])
     asked_again = 8  # functions are asked twice for some texts
     assert len(words.encoded) <= len(set(words.encoded)) + asked_again
     assert {"probe seed 5", "probe seed 6"} < set(values(found))
 
 
 @pytest.mark.usefixtures("quick")
-def test_finished_classifications_are_kept_by_seed(folder, tmp_path, classified):  # noqa: F811
-    tasks = read_tasks(["MR", "TREC"], folder)
+def test_finished_classifications_are_kept_by_seed(data_folder, tmp_path, classified):  # noqa: F811
+    tasks = read_tasks(["MR", "TREC"], data_folder)
     whole = score_vectors(tasks, look_up, probe_seeds=[5, 6]).records
     score_vectors(tasks, look_up, probe_seeds=[6], finished=tmp_path)
     classified.clear()
