@@ -2,7 +2,6 @@
 
 import shutil
 import tempfile
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -41,24 +40,6 @@ def job(tiny_bert, tiny_data, tiny_corpus):
         return next((suite / "scores").glob("*"), suite)
 
     return run
-
-
-@pytest.fixture(scope="module")
-def kept(job, tmp_path_factory):
-    """A suite's folder with one training, scored."""
-    suite, threads = tmp_path_factory.mktemp("suite"), torch.get_num_threads()
-    with torch.random.fork_rng(devices=[]):
-        job("simcse", suite, "--stages", "train")
-    torch.use_deterministic_algorithms(False)
-    torch.set_num_threads(threads)
-    job("simcse", suite, "--tasks", *TASKS)
-    return suite
-
-
-@pytest.fixture
-def suite(kept, tmp_path):
-    """A copy of it to spoil."""
-    return Path(shutil.copytree(kept, tmp_path / "suite"))
 
 
 @pytest.fixture
