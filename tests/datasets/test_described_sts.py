@@ -83,11 +83,11 @@ def test_it_is_in_no_other_group_and_in_no_average(folder):
     assert found == [*chinese, ("sts:german", "test", "all")]
 
 
-def describe(folder, **form):
+def describe(folder, tables=None, **form):
     """Describe the German set in the manifest, and read its test pairs."""
     content = {"name": "own", "sts": {"sts:german": {"test": 2}}}
     content["sts_files"] = {"sts:german": GERMAN | form}
-    write_json(folder / "manifest.json", content)
+    write_json(folder / "manifest.json", content | (tables or {}))
     (german,) = sts.read("sts:german", folder).subsets
     return german
 
@@ -95,7 +95,10 @@ def describe(folder, **form):
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"sts_files": {}}, "does not describe the files of sts:german; add them to 'sts_files'"),
+        (
+            {"tables": {"sts_files": {}}},
+            "does not describe the files of sts:german; add them to 'sts_files'",
+        ),
         ({"sperator": "|"}, "unknown key 'sperator'; did you mean 'separator'?"),
         ({"header": False}, "3 pairs with a gold score, the manifest expects 2"),
         ({"separator": "||"}, "1 fields between '||', expected 3 or more"),
@@ -104,20 +107,21 @@ def describe(folder, **form):
             "sts:german: all gold scores are equal, so no rank correlation exist",
         ),
         ({"columns": [0, 1, 2]}, "gold score 'eine Katze' is not a number from 0 to 5"),
-        ({"sts": {"sts:german": {"dev": 2, "test": 2}}, "path": "a.tsv"}, "german share one path"),
-        ({"sts": {"sts:germna": {"test": 2}}}, "does not describe the files of sts:germna"),
-        ({"sts": {"german": {"test": 2}}}, "a set of your own is called sts:NAME"),
+        (
+            {"tables": {"sts": {"sts:german": {"dev": 2, "test": 2}}}, "path": "a.tsv"},
+            "german share one path",
+        ),
+        (
+            {"tables": {"sts": {"sts:germna": {"test": 2}}}},
+            "does not describe the files of sts:germna",
+        ),
+        ({"tables": {"sts": {"german": {"test": 2}}}}, "a set of your own is called sts:NAME"),
     ],
 )
 def test_a_wrong_description_is_named(change, problem, folder):
     put_rows(folder, "flat.tsv", ["gold\tA\tB", "3\ta\tb", "3.0\tc\td"])
-    content = {"name": "own", "sts": {"sts:german": {"test": 2}}}
-    form = {key: value for key, value in change.items() if key not in ("sts", "sts_files")}
-    content["sts_files"] = {"sts:german": GERMAN | form}
-    content |= {key: value for key, value in change.items() if key not in form}
-    write_json(folder / "manifest.json", content)
     with pytest.raises(UserError, match=re.escape(problem)):
-        sts.read("sts:german", folder)
+        describe(folder, **change)
 
 
 def test_gold_scores_of_any_range_are_scaled_to_that_of_all_sets(folder):

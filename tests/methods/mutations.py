@@ -32,6 +32,10 @@ MUTATIONS: dict[str, Mutation] = {
         "computed_in_float32": (
             "cosine(anchors, positives)", "cosine(anchors.float(), positives.float()).double()"),
     }, case="simcse"),
+    **edits("methods.base:Contrastive.contrast", {
+        "temperature_inverted": (
+            "simcse", "self.hyper.temperature", "1 / self.hyper.temperature"),
+    }),
     **edits("methods.base:Contrastive.pairs", {
         "positive_of_the_next_sentence": (
             "simcse", "(first, second)", "(first, second.roll(1, 0))"),
@@ -63,6 +67,7 @@ MUTATIONS: dict[str, Mutation] = {
     **edits("methods.base:Step.generator", {
         "noise_of_the_next_step": ("gs", "self.index", "self.index + 1"),
         "noise_equal_at_each_step": ("gs", "self.index", "0"),
+        "noise_of_another_seed": ("gs", "self.seed", "1"),
     }),
     # SSCL
     **edits("methods.sscl:SSCL.negatives", {

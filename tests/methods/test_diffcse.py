@@ -6,7 +6,7 @@ import torch
 from bench.utils.errors import UserError
 from methods.declutr import masked_pieces
 from tests.methods.cases import difference, gradients
-from tests.methods.outside import BERT, ROBERTA, Runs, step
+from tests.methods.outside import BERT, ROBERTA, Runs, step, weights_of
 from tests.oracles import diffcse as oracle
 from tests.oracles.edits import Mutation, each, edits
 from tests.oracles.methods import infonce
@@ -52,7 +52,7 @@ def expected_loss(context, method):
 
 def disagreement(context, method):
     trained = [weight for weight in method.parameters() if weight.requires_grad]
-    trained += [weight for module in context.modules() for weight in module.parameters()]
+    trained += weights_of(context)
     assert len({*trained}) == len(trained)  # the discriminator is a copy
     found = gradients(method.step_loss(context, step(0, ROWS)), trained)
     wanted = gradients(expected_loss(context, method), trained)

@@ -52,10 +52,6 @@ MUTATIONS: dict[str, Mutation] = {
             "Negatives(self.rows[len(self.rows) - self.filled:].to(anchors))",
             "Negatives(self.rows[len(self.rows) - self.filled:].to(anchors), weight=0.5)"),
     }, case="esimcse"),
-    **edits("methods.base:Queued.append", {
-        "oldest_rows_stay": (
-            "esimcse", "[self.rows.to(vectors), vectors]", "[vectors, self.rows.to(vectors)]"),
-    }),
     **edits("methods.esimcse:ESimCSE._follow", {
         "momentum_the_other_way": ("esimcse", "1 - self.hyper.momentum", "self.hyper.momentum"),
         "momentum_a_little_off": (
@@ -70,10 +66,6 @@ MUTATIONS: dict[str, Mutation] = {
             "tokens = step.take(context.tokens())\n"
             "self.append(context.embed([tokens], model=self.momentum.eval()).vectors[0])\n"
             "self._follow(context.backbone)"),
-    }),
-    **edits("methods.base:Contrastive.contrast", {
-        "temperature_multiplied": (
-            "esimcse", "self.hyper.temperature", "1 / self.hyper.temperature"),
     }),
 }  # fmt: skip
 
