@@ -12,12 +12,11 @@ from bench.__main__ import main
 from bench.checks import verify as module
 from bench.checks.verify import tolerances, verify
 from bench.datasets import sts
-from bench.datasets.corpora import read_sentences
 from bench.datasets.labelled import task_sums
 from bench.datasets.tasks import STS_TASKS
 from bench.evaluation.scoring import read_tasks
 from bench.results.records import read_scores
-from bench.utils.files import read_json, sha256_file, write_json
+from bench.utils.files import read_json, write_json
 from methods.untrained import Untrained
 from tests.support.tiny_suite import job_words
 from tests.support.tiny_tasks import write_tasks
@@ -79,17 +78,6 @@ def test_a_result_is_confirmed_and_nothing_is_written(suite, result, nothing_lef
     assert main(["verify", str(result)]) == 0
     assert capsys.readouterr().out == f"{result}\n  confirmed: {EQUAL}\n"
     assert state(suite) == before
-
-
-def test_a_training_carries_the_sums_of_its_corpus_and_of_the_data_it_selected_on(
-    suite, result, tiny_corpus, tiny_data
-):
-    kinds = (suite / "trained" / result.name, result)
-    trained, scored = (read_json(file)["provenance"] for file in kinds)
-    sums = {"name": tiny_corpus.stem, "sha256": sha256_file(tiny_corpus)}
-    sums |= {"rows": len(read_sentences(tiny_corpus))}
-    assert trained["corpora"] == scored["corpora"] == [sums]
-    assert trained["tasks"] == task_sums([sts.read("STS-B", tiny_data, "dev")])
 
 
 def test_scores_say_on_how_many_threads_they_were_made(job, tmp_path):

@@ -117,7 +117,6 @@ def test_another_kind_of_model_is_no_encoder_of_sentences(copy, kind):
 @pytest.mark.parametrize(
     ("model", "options", "words"),
     [
-        (None, {"pooler": "avg_frist_last"}, "did you mean 'avg_first_last'?"),
         (None, {"pooler": "cls_mlp"}, "unknown pooler 'cls_mlp'"),
         (None, {"pooler": "cls"}, "stores no pooler weights, and pooler 'cls' would be random"),
         (None, {}, "stores no pooler; name one of cls, "),

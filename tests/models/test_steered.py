@@ -11,7 +11,6 @@ import torch
 
 from bench.models import encoder as encoders
 from bench.models.load import load_encoder, save_encoder
-from bench.utils.errors import UserError
 from tests.models.folders import refused
 from tests.models.test_decoders import PROMPT, SENTENCES, plain
 from tests.models.test_decoders import folders as folders
@@ -156,5 +155,4 @@ def test_layers_that_a_model_lacks_are_refused(kind, pooler, folders):
 
 @pytest.mark.parametrize("pooler", ["contrast-0-0.5", "contrast-0--1-2", "last-", "prepend-1-2"])
 def test_names_with_too_few_numbers_are_refused(pooler):
-    with pytest.raises(UserError, match="with numbers there are last-OUTPUT"):
-        load_encoder("a", pooler=pooler)
+    refused(lambda: load_encoder("a", pooler=pooler), "with numbers there are last-OUTPUT")

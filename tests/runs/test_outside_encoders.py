@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from bench.models.load import Model, load_encoder, save_encoder
+from bench.models.load import load_encoder, save_encoder
 from bench.registry.backbones import backbone, backbone_fingerprint, encoder_sum
 from bench.registry.templates import template_sets
 from bench.results.suite_results import read_results
@@ -114,11 +114,7 @@ def test_poolers_with_numbers_are_written_in_the_text_of_the_run(content, model)
     for run, entry in zip(runs[1:], entries, strict=True):
         assert run.parts[0][2].items() >= entry.items()
         assert run_of(run.text, "none", "", run.data, None).id == run.id
-        read = Model.read(Model(str(model), **entry).label)
-        assert read == Model(str(model), **entry)
     assert len({run.id for run in runs}) == 5
-    with pytest.raises(UserError, match="does not fit pooler 'last'"):
-        planned(content({"model": str(model), **entries[0], "pooler": "last"}))
     with pytest.raises(UserError, match="'pooler' should match pattern"):
         published(model, pooler="contrast-4")
 
