@@ -44,7 +44,6 @@ CONFIGURATIONS = [
     ({"backbones": {"bert-base-uncasd": None}}, "unknown backbone", "'bert-base-uncased'?"),
     ({"compare": {"baseline": "sscl"}}, "'compare.baseline'", "'sscl' is not planned", "simcse"),
     ({"probe_seeds": [1111]}, "'probe_seeds' has 1111; give distinct", "without 1111, SentEval's"),
-    ({"probe_seeds": [2, 2]}, "'probe_seeds' has 2; give distinct whole numbers from 0 to"),
     ({"probe_seeds": [-1]}, "'probe_seeds.0' should be greater than or equal to 0, not -1"),
     ({"probe_seeds": [True]}, "'probe_seeds.0' should be a valid integer, not True"),
     ({"corpus": "./nothing.txt"}, "corpus './nothing.txt' is not a file; give a text file"),

@@ -254,12 +254,8 @@ def test_it_is_trained_with_dropout_and_maps_without():
     vectors, texts = torch.randn(40, 6), [str(row) for row in range(40)]
     fitted = []
     for base in (Vectors(vectors), Noisy(vectors)):
-        per_task = flowed(base)
-        encoder = per_task.fitted(texts, base.encode)
-        expected = encoder.glow(vectors)[0].numpy()
-        assert np.array_equal(encoder.encode(texts), expected)
-        assert np.array_equal(per_task.encode(texts), base.vectors)
-        assert np.array_equal(per_task.adapt(texts, base.encode)(texts), expected)
+        encoder = flowed(base).fitted(texts, base.encode)
+        assert np.array_equal(encoder.encode(texts), encoder.glow(vectors)[0].numpy())
         fitted.append(encoder)
     assert fitted[0].identity != fitted[1].identity
 
