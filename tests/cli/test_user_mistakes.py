@@ -73,7 +73,10 @@ COMMANDS = [
         "plan.json does not exist; did you mean 'results/smoke'?",
     ),
     (["show", "--suite", "results/smoke/scores"], "did you mean 'results/smoke'?"),
-    (["evaluate", "./nosuch", "--out", "o"], "model folder ./nosuch does not exist; give a"),
+    (
+        ["evaluate", "./nosuch", "--out", "o"],
+        "model folder ./nosuch does not exist; give a Hugging Face",
+    ),
     ([*EVALUATE, "--pooler", "mean"], "unknown pooler 'mean'; did you mean 'avg'?"),
     ([*EVALUATE, "--pooler", "avg", "--probe-seeds", "3", "3"], "'probe_seeds' has 3; give"),
     ([*EVALUATE, "--pooler", "avg", "--tasks", ","], "'tasks' names no task"),

@@ -62,11 +62,9 @@ MUTATIONS: dict[str, Mutation] = {
             "(noise * self.hyper.std).to(anchors)",
             "anchors.unsqueeze(1) + (noise * self.hyper.std).to(anchors)"),
         "noise_of_another_shape": ("noise * self.hyper.std", "noise.sign() * self.hyper.std"),
-        "noise_opposed": ("noise * self.hyper.std", "-noise * self.hyper.std"),
     }, case="gs"),
     **edits("methods.base:Step.generator", {
         "noise_of_the_next_step": ("gs", "self.index", "self.index + 1"),
-        "noise_equal_at_each_step": ("gs", "self.index", "0"),
         "noise_of_another_seed": ("gs", "self.seed", "1"),
     }),
     # SSCL
@@ -139,7 +137,6 @@ MUTATIONS: dict[str, Mutation] = {
             "[self.rows.to(vectors), vectors[:max(len(self.rows) - self.filled, 0)]]"),
     }),
     **edits("methods.is_cse:ISCSE._remember", {
-        "memory_of_other_lengths": ("is-cse-paper", "unit.detach", "unit.detach().exp"),
         "memory_with_gradient": ("is-cse-official", "unit.detach()", "unit"),
     }),
     **edits("methods.is_cse:ISCSE.terms", {

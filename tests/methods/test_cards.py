@@ -106,10 +106,6 @@ MUTATIONS: dict[str, Mutation] = {
             "Negatives(vectors)"),
         "mask turned round": (
             "numbers.unsqueeze(1) != retrieved", "numbers != retrieved.unsqueeze(1)"),
-        "mask inverted": ("numbers.unsqueeze(1) != retrieved", "numbers.unsqueeze(1) == retrieved"),
-        "mask halves": (
-            "(numbers.unsqueeze(1) != retrieved).to(anchors)",
-            "(numbers.unsqueeze(1) != retrieved).to(anchors) / 2 + 0.5"),
         "mask of the row in place of the sentence": ("step.take(self._numbers)", "step.rows"),
         "the own anchor's only": (
             "Negatives(vectors, weights=(numbers.unsqueeze(1) != retrieved).to(anchors))",
@@ -125,13 +121,6 @@ MUTATIONS: dict[str, Mutation] = {
             "Negatives(vectors, weights=(numbers.unsqueeze(1) != retrieved).to(anchors))",
             "Negatives(vectors.detach(), weights=(numbers.unsqueeze(1) != "
             "retrieved).to(anchors))"),
-        "another anchor's": (
-            "Negatives(vectors, weights=(numbers.unsqueeze(1) != retrieved).to(anchors))",
-            "Negatives(vectors.roll(1, 0), weights=(numbers.unsqueeze(1) != "
-            "retrieved).to(anchors))"),
-        "twice": (
-            "[Negatives(vectors, weights=(numbers.unsqueeze(1) != retrieved).to(anchors))]",
-            "2 * [Negatives(vectors, weights=(numbers.unsqueeze(1) != retrieved).to(anchors))]"),
         "left out": ("self.hyper.neighbours == 0", "True"),
     }),
     **edits("methods.cards:CARDS._retrieved", {

@@ -60,14 +60,10 @@ LOSSES: dict[str, Mutation] = {
         "one_direction": (
             "F.cross_entropy(logits, partners, reduction=reduction)",
             "F.cross_entropy(logits[:len(first)], partners[:len(first)], reduction=reduction)"),
-        "one_direction_with_the_other_view_alone": (
-            "logits = cosine(vectors, vectors) / temperature",
-            "return pair_loss(cosine(first, second) / temperature)"),
         "other_view_alone": (
             "on_diagonal(logits)",
             "torch.block_diag(*torch.ones(2, len(first), len(first))).bool()"),
         "itself_a_candidate": ("logits.masked_fill(on_diagonal(logits), -torch.inf)", "logits"),
-        "itself_a_candidate_of_logit_0": ("-torch.inf", "0"),
         "partner_of_the_sentence_after": (
             "torch.arange(len(vectors), device=vectors.device).roll(len(first))",
             "torch.arange(len(vectors), device=vectors.device).roll(len(first) + 1)"),

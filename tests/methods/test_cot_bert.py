@@ -104,8 +104,6 @@ MUTATIONS: dict[str, Mutation] = {
         "crossed without gradient": (
             "cosine(self.pairs(views)[1], opposites)",
             "cosine(self.pairs(views)[1], opposites).detach()"),
-        "crossed the other way": (
-            "cosine(self.pairs(views)[1], opposites)", "cosine(self.pairs(views)[1], opposites).T"),
         "not crossed": ("self.hyper.cross", "False"),
         "crossed alone": ("[Negatives(opposites)]", "[]"),
     }),

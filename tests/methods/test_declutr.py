@@ -76,7 +76,6 @@ MUTATIONS: dict[str, Mutation] = {
         "unit vectors before the mean": (
             "positives.unflatten", "F.normalize(positives, dim=-1).unflatten"),
         "positives without gradient": ("positives.unflatten", "positives.detach().unflatten"),
-        "positives of another anchor": ("positives.unflatten", "positives.roll(1, 0).unflatten"),
         "only the first positive": (
             "positives.unflatten(0, (len(anchors), -1)).mean(1)",
             "positives.unflatten(0, (len(anchors), -1))[:, 0]"),

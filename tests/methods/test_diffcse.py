@@ -76,10 +76,6 @@ MUTATIONS: dict[str, Mutation] = {
             "logits.device))"),
         "labels exchanged": (
             "torch.tensor(row) != torch.tensor(new)", "torch.tensor(row) == torch.tensor(new)"),
-        "the last position left out": (
-            "F.cross_entropy(logits.flatten(0, 1), to_device(labels.flatten(), logits.device))",
-            "F.cross_entropy(logits.flatten(0, 1)[:-1], to_device(labels.flatten()[:-1], "
-            "logits.device))"),
         "padding counted": ("not padded", "0 if self.hyper.padded else IGNORED", "0"),
         "filled in where masked alone": (
             "context.guesses(self.generator.model, masked).tolist()",

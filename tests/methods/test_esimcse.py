@@ -56,7 +56,6 @@ MUTATIONS: dict[str, Mutation] = {
         "momentum_the_other_way": ("esimcse", "1 - self.hyper.momentum", "self.hyper.momentum"),
         "momentum_a_little_off": (
             "esimcse", "1 - self.hyper.momentum", "1 - self.hyper.momentum - 0.0001"),
-        "vectors_of_the_encoder_itself": ("esimcse", "1 - self.hyper.momentum", "1"),
     }),
     **edits("methods.esimcse:ESimCSE.after_loss", {
         "encoded_before_it_follows": (

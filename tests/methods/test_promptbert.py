@@ -86,9 +86,7 @@ MUTATIONS: dict[str, Mutation] = {
         "noise added": ("state - bias(layer)", "state + bias(layer)"),
         "noise of another length": ("state - bias(layer)", "state - bias(layer).roll(1, 0)"),
         "noise of the layer below": ("state - bias(layer)", "state - bias(layer - 1)"),
-        "no noise": ("state - bias(layer)", "state"),
         "one template for both": ("self.prompts[:2]", "self.prompts[:1] * 2"),
-        "templates exchanged": ("self.prompts[:2]", "self.prompts[1::-1]"),
     }),
     **edits("methods.promptbert:Prompt.at_mask", {
         "beside the mask": ("mask.sum(1) + self.mask", "mask.sum(1) + self.mask + 1"),

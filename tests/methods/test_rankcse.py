@@ -76,7 +76,6 @@ MUTATIONS: dict[str, Mutation] = {
             "list_net(teachers / hyper.tau3, student)"),
         "one side of the divergence": (
             "listmle", "agree(rows, columns)", "agree(rows, columns.detach())"),
-        "divergence of a row from itself": ("listmle", "agree(rows, columns)", "agree(rows, rows)"),
         "the intended divergence in the released form": (
             "released", "divergence if hyper.consistency == 'divergence' else negative_entropy",
             "divergence"),

@@ -72,17 +72,10 @@ MUTATIONS: dict[str, Mutation] = {
         "variance_divided_by_one_less": (
             "F.batch_norm(anchors, None, None, training=True)",
             "(anchors - anchors.mean(0)) / (anchors.var(0) + 1e-5).sqrt()"),
-        "not_centred": (
-            "F.batch_norm(anchors, None, None, training=True)",
-            "anchors / anchors.std(0, correction=0)"),
         "summed_over_the_batch": ("first.T @ second / len(anchors)", "first.T @ second"),
         "temperature_multiplied": (
             "first.T @ second / len(anchors) / self.hyper.feature_temperature",
             "first.T @ second / len(anchors) * self.hyper.feature_temperature"),
-        "statistics_without_gradient": (
-            "F.batch_norm(anchors, None, None, training=True)",
-            "(anchors - anchors.mean(0).detach()) / (anchors.var(0, correction=0) + "
-            "1e-5).sqrt().detach()"),
         "rows_of_one_view_alone": ("F.batch_norm(anchors, None, None, training=True)", "anchors"),
     }, case="heavy"),
 }  # fmt: skip

@@ -66,13 +66,9 @@ MUTATIONS: dict[str, Mutation] = {
     **edits("methods.sup_simcse:SupSimCSE.negatives", {
         "only the own contradiction": (
             "Negatives(contradictions, weights=weights)", "Negatives(contradictions.unsqueeze(1))"),
-        "no weight": ("Negatives(contradictions, weights=weights)", "Negatives(contradictions)"),
         "weight of the others": (
             "Negatives(contradictions, weights=weights)",
             "Negatives(contradictions, weights=3.5 - weights)"),
-        "weight of all": (
-            "Negatives(contradictions, weights=weights)",
-            "Negatives(contradictions, weight=self.hyper.own_weight)"),
         "contradictions without gradient": (
             "Negatives(contradictions, weights=weights)",
             "Negatives(contradictions.detach(), weights=weights)"),

@@ -131,8 +131,6 @@ def test_another_kind_of_model_is_no_encoder_of_sentences(copy, kind):
             "or the pooler leaves them out; omit the prompt",
         ),
         ("", {}, "holds no config.json"),
-        ("./nowhere", {}, "model folder ./nowhere does not exist; give a Hugging Face folder or"),
-        ("simcse", {}, "'simcse' is neither a folder, a model of the hub nor run:METHOD"),
         ("glove.6B.300d", {}, "is a table of word vectors"),
     ],
 )

@@ -12,7 +12,7 @@ import torch
 from bench.models import encoder as encoders
 from bench.models.load import load_encoder, save_encoder
 from tests.models.folders import refused
-from tests.models.test_decoders import PROMPT, SENTENCES, plain
+from tests.models.test_decoders import PROMPT, SENTENCES, check, plain
 from tests.models.test_decoders import folders as folders
 
 AUXILIARY = 'The irrelevant information of this sentence : "<sentence>" means in one word:"'
@@ -75,12 +75,11 @@ def encoded(folder, pooler, **options):
 @pytest.mark.parametrize("pooler", POOLERS)
 @pytest.mark.parametrize("kind", ["qwen3", "llama"])
 def test_vectors_are_those_of_each_sentence_alone(kind, pooler, folders, monkeypatch):
-    """In several batches, with padding; ten times the rounding of float32."""
+    """In several batches, with padding."""
     monkeypatch.setattr(encoders, "ALONE", 200)
     found = encoded(folders(kind), pooler).encode([*SENTENCES, ""])
     wanted = [expected(folders(kind), pooler, text) for text in [*SENTENCES, ""]]
-    assert found.dtype == np.float32
-    assert apart(found, wanted) < 1e-5
+    check(found, wanted)
 
 
 @pytest.mark.parametrize("kind", ["qwen3", "llama", "gpt2", "mamba"])
