@@ -75,7 +75,7 @@ COMMANDS = [
     (["show", "--suite", "results/smoke/scores"], "did you mean 'results/smoke'?"),
     (
         ["evaluate", "./nosuch", "--out", "o"],
-        "model folder ./nosuch does not exist; give a Hugging Face",
+        "model folder ./nosuch does not exist; give a Hugging",
     ),
     ([*EVALUATE, "--pooler", "mean"], "unknown pooler 'mean'; did you mean 'avg'?"),
     ([*EVALUATE, "--pooler", "avg", "--probe-seeds", "3", "3"], "'probe_seeds' has 3; give"),
