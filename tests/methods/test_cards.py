@@ -110,10 +110,6 @@ MUTATIONS: dict[str, Mutation] = {
         "the own anchor's only": (
             "Negatives(vectors, weights=(numbers.unsqueeze(1) != retrieved).to(anchors))",
             "Negatives(vectors.unsqueeze(1))"),
-        "weight 2": (
-            "Negatives(vectors, weights=(numbers.unsqueeze(1) != retrieved).to(anchors))",
-            "Negatives(vectors, weight=2.0, weights=(numbers.unsqueeze(1) != "
-            "retrieved).to(anchors))"),
         "sign": (
             "Negatives(vectors, weights=(numbers.unsqueeze(1) != retrieved).to(anchors))",
             "Negatives(-vectors, weights=(numbers.unsqueeze(1) != retrieved).to(anchors))"),

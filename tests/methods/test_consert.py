@@ -138,9 +138,6 @@ SPOILT: dict[str, Mutation] = {
         "not shuffled": (
             "torch.randperm(length, generator=generator)",
             "torch.randperm(length, generator=generator).sort().values"),
-        "the inverse order": (
-            "torch.randperm(length, generator=generator)",
-            "torch.randperm(length, generator=generator).argsort()"),
         "padding shuffled along": ("return orders", "return orders.roll(1, 1)"),
         "the neighbour's order": ("return orders", "return orders.roll(1, 0)"),
     }),

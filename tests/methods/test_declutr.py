@@ -70,9 +70,6 @@ MUTATIONS: dict[str, Mutation] = {
         "partner of the next": (
             "nt_xent(anchors, means, self.hyper.temperature, reduction)",
             "nt_xent(anchors, means.roll(1, 0), self.hyper.temperature, reduction)"),
-        "sign": (
-            "nt_xent(anchors, means, self.hyper.temperature, reduction)",
-            "-nt_xent(anchors, means, self.hyper.temperature, reduction)"),
         "unit vectors before the mean": (
             "positives.unflatten", "F.normalize(positives, dim=-1).unflatten"),
         "positives without gradient": ("positives.unflatten", "positives.detach().unflatten"),

@@ -48,9 +48,6 @@ MUTATIONS: dict[str, Mutation] = {
             "[Negatives(self.rows[len(self.rows) - self.filled:].to(anchors))]",
             "[Negatives(anchors.detach()), Negatives(self.rows[len(self.rows) - "
             "self.filled:].to(anchors))]"),
-        "half_weight": (
-            "Negatives(self.rows[len(self.rows) - self.filled:].to(anchors))",
-            "Negatives(self.rows[len(self.rows) - self.filled:].to(anchors), weight=0.5)"),
     }, case="esimcse"),
     **edits("methods.esimcse:ESimCSE._follow", {
         "momentum_the_other_way": ("esimcse", "1 - self.hyper.momentum", "self.hyper.momentum"),
