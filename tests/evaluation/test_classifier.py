@@ -11,12 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score
 
-from bench.datasets.labelled import LabelledTask
+from bench.datasets.labelled import LabelledTask, ordered
 from bench.evaluation import classifier
 from bench.evaluation.classifier import MODES, ClassifierHead, Fold, fit
-from bench.evaluation.scoring import read_tasks, score_vectors
+from bench.evaluation.scoring import score_vectors
 from tests.oracles import senteval as literal
-from tests.support.tiny_tasks import look_up
 
 LITERAL = {"test": literal.TEST_MODE, "dev": literal.DEV_MODE}
 
@@ -164,6 +163,7 @@ def test_an_error_in_one_loop_ends_the_others(monkeypatch, global_state):
 # Ten folds would only take longer, and in batches of 64 few samples are too few steps to learn
 # anything.
 SMALL = {"folds": 3, "batch_size": 16}
+WIDTH = 32
 
 
 @pytest.fixture
@@ -175,20 +175,49 @@ def small_modes_in_double(monkeypatch):
     monkeypatch.setattr(LabelledTask, "features", lambda *words: plain(*words).astype(np.float64))
 
 
+def samples(prefix, count, classes, columns):
+    """Sentences of unlike lengths that name their place and label, in SentEval's order."""
+    labels = np.random.default_rng(count).permutation(np.arange(count) % classes).tolist()
+    rows = []
+    for place, label in enumerate(labels):
+        end = f"{place} {label}" + " x" * (place % 3)
+        rows.append((tuple(f"{prefix} {column} {end}" for column in range(columns)), label))
+    return ordered(rows)
+
+
+def vectors(texts):
+    """Overlapping clouds by label; the second sentence of a pair is near the first where its label
+    is 1."""
+    centres = np.random.default_rng(0).normal(size=(6, WIDTH))
+    rows = []
+    for text in texts:
+        prefix, column, place, label, *_ = text.split()
+        generator = np.random.default_rng([len(prefix), int(place)])
+        row = generator.normal(size=WIDTH)
+        if prefix.startswith("pairs"):
+            if column == "1":
+                apart = np.random.default_rng(int(place)).normal(size=WIDTH)
+                row = row + (1.2 - 0.7 * int(label)) * apart
+        else:
+            row = row + 0.42 * centres[int(label)]
+        rows.append(row.astype(np.float32))
+    return np.stack(rows)
+
+
+def task(name, protocol, classes, **sizes):
+    kind, columns = ("pairs-", 2) if name == "MRPC" else ("", 1)
+    splits = {
+        split: samples(f"{kind}{split}", size, classes, columns) for split, size in sizes.items()
+    }
+    return LabelledTask(name, protocol, classes, splits)
+
+
 def inputs(task, split):
     """Features by their definition, without `LabelledTask`."""
-    found = [look_up(column) for column in task.splits[split].columns]
+    found = [vectors(column) for column in task.splits[split].columns]
     if len(found) == 2:
         found = [np.hstack([np.abs(found[0] - found[1]), found[0] * found[1]])]
     return found[0].astype(np.float64), task.splits[split].labels
-
-
-def read_task(name, data):
-    """A task of the tiny data; X-Probe's of six classes are those of TREC."""
-    (task,) = read_tasks(["TREC" if name == "xprobe-Depth" else name], data)
-    if name == "xprobe-Depth":
-        task = replace(task, name=name, protocol="nested", splits={"all": task.splits["train"]})
-    return task
 
 
 def literal_values(task, chosen):
@@ -212,12 +241,21 @@ def literal_values(task, chosen):
 
 
 @pytest.mark.parametrize("mode", ["test", "dev"])
-@pytest.mark.parametrize("name", ["xprobe-Depth", "TREC", "MRPC", "SST2", "Length"])
+@pytest.mark.parametrize(
+    "task",
+    [
+        task("xprobe-Depth", "nested", 4, all=80),
+        task("TREC", "kfold", 6, train=120, test=50),
+        task("MRPC", "kfold", 2, train=110, test=60),
+        task("SST2", "split", 2, train=130, dev=42, test=50),
+        task("Length", "probing", 5, train=130, dev=42, test=50),
+    ],
+    ids=lambda task: task.name,
+)
 @pytest.mark.usefixtures("small_modes_in_double")
-def test_records_are_those_of_the_literal_classifier(name, mode, data_folder):
-    task = read_task(name, data_folder)
+def test_records_are_those_of_the_literal_classifier(task, mode):
     expected = literal_values(task, replace(LITERAL[mode], **SMALL))
-    records = score_vectors([task], look_up, mode=mode).records
+    records = score_vectors([task], vectors, mode=mode).records
     assert all((record["task"], record["aggregation"]) == (task.name, "all") for record in records)
     assert len(records) == len(expected)
     assert {(record["metric"], record["split"]): record["value"] for record in records} == expected

@@ -25,8 +25,9 @@ from tests.evaluation.test_classifier import (
     SMALL,
     literal,
     literal_values,
-    read_task,
     small_modes_in_double,  # noqa: F401
+    task,
+    vectors,
 )
 from tests.evaluation.test_scoring import classified, quick  # noqa: F401
 from tests.support.tiny_tasks import Words, look_up
@@ -44,11 +45,18 @@ def values(records):
 # One seed
 
 
-@pytest.mark.parametrize("name", ["MR", "TREC", "Length"])
+@pytest.mark.parametrize(
+    "task",
+    [
+        task("MR", "nested", 2, all=90),
+        task("TREC", "kfold", 6, train=120, test=50),
+        task("Length", "probing", 5, train=130, dev=42, test=50),
+    ],
+    ids=lambda task: task.name,
+)
 @pytest.mark.usefixtures("small_modes_in_double")
-def test_scores_of_a_seed_are_those_of_the_literal_classifier(name, data_folder, monkeypatch):
-    task = read_task(name, data_folder)
-    records = score_vectors([task], look_up, mode="dev", probe_seeds=[7]).records
+def test_scores_of_a_seed_are_those_of_the_literal_classifier(task, monkeypatch):
+    records = score_vectors([task], vectors, mode="dev", probe_seeds=[7]).records
     monkeypatch.setattr(literal, "SEED", 7)
     expected = literal_values(task, replace(LITERAL["dev"], **SMALL))
     found = values(records)["probe seed 7"]
