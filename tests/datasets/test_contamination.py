@@ -16,7 +16,7 @@ from bench.datasets.contamination import contamination, in_corpora, normalised
 from bench.datasets.corpora import read_sentences
 from bench.datasets.labelled import LabelledTask, Samples
 from bench.datasets.tasks import STS_TASKS
-from bench.evaluation.scoring import read_tasks, score_vectors, with_keys
+from bench.evaluation.scoring import score_vectors, with_keys
 from bench.stages.jobs import known_items
 from tests.methods.outside import run_of
 
@@ -74,18 +74,6 @@ def test_some_texts_have_no_words(text):
 def plain_words(sentence):
     """Words of English, without a look at Unicode."""
     return " ".join(re.findall(r"\w+", sentence.lower()))
-
-
-def changed(data):
-    """The sentences of a data folder whose words are not those of `plain_words`."""
-    tasks = read_tasks(["sts", "transfer"], data)
-    sentences = {text for task in tasks for text in task.sentences()}
-    assert len(sentences) > 5000
-    return [text for text in sentences if normalised(text) != plain_words(text)]
-
-
-def test_words_of_english_are_those_between_spaces_and_punctuation():
-    assert changed(world.world_data_folder()) == []
 
 
 def test_sentences_in_any_corpus_are_found():

@@ -339,15 +339,6 @@ def test_methods_as_published_and_as_released(text, names, rows):
         assert tuple(values[name] for name in names.split()) == row, backbone
 
 
-def test_the_shared_recipe():
-    """docs/methods.md#shared-recipe."""
-    assert run("simcse").recipe.changed(threads=1) == Recipe(
-        batch_size=64, learning_rate=3e-5, epochs=1, sentences=None, max_length=32, dropout=None,
-        pooler="cls_mlp", weight_decay=0.0, warmup=0.0, clip=1.0, precision="mixed", threads=1,
-        select_on="STS-B", select_every=125, patience=None,
-    )  # fmt: skip
-
-
 @pytest.mark.parametrize(
     "text", ["simcse", "gs-infonce", "is-cse", "sscl", "gs-infonce@paper", "is-cse@paper"]
 )
