@@ -13,11 +13,11 @@ from bench.checks import method_contract as contract
 from bench.models.load import FunctionEncoder
 from bench.registry import methods as registered
 from bench.runs import config
-from bench.runs.resolve import resolve
 from bench.stages.jobs import train_run
 from bench.utils.errors import UserError
 from bench.utils.files import sha256_file, sha256_text
-from tests.support.tiny_suite import tiny_run
+from tests.methods import outside
+from tests.support.tiny_suite import tiny_configuration, tiny_run
 
 # A method that draws, remembers and learns, and so can break every clause.
 SOURCE = '''
@@ -115,7 +115,7 @@ def changed(*edits):
 
 
 def run_of(text):
-    return resolve(text, backbone_name="toy-bert", corpus="world", data="world", seed=1)
+    return outside.run_of(text, "toy-bert", "world", "world")
 
 
 # Clauses
@@ -378,8 +378,7 @@ def test_a_configuration_names_paths_from_the_working_folder(write, tmp_path, mo
     write(SOURCE, "my_methods/queue.py")
     monkeypatch.setenv("BENCH_METHODS", str(write(OTHER, "other.py")))
     monkeypatch.chdir(tmp_path)
-    content = {"suite": "mine", "data": "world", "corpus": "world", "tasks": ["sts"], "seeds": [1]}
-    content |= {"backbones": {"toy-bert": None}, "methods": ["queue", "other-queue"]}
+    content = tiny_configuration("toy-bert", "world", "world", methods=["queue", "other-queue"])
     suite = config.validate(content | {"method_paths": ["my_methods"]})
     monkeypatch.chdir("/")
     assert [run.method for run in config.planned(suite)] == ["queue", "other-queue"]

@@ -3,7 +3,6 @@
 import re
 import shutil
 import tempfile
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from bench.__main__ import main
 from bench.checks import verify as module
 from bench.checks.verify import tolerances, verify
 from bench.datasets import sts
-from bench.datasets.corpora import read_sentences
 from bench.datasets.labelled import task_sums
 from bench.datasets.tasks import STS_TASKS
 from bench.evaluation.scoring import read_tasks
@@ -22,7 +20,7 @@ from bench.export.folders import export
 from bench.models.load import load_encoder, save_encoder
 from bench.results.records import read_scores
 from bench.utils.errors import UserError
-from bench.utils.files import read_json, sha256_file, write_json
+from bench.utils.files import read_json, write_json
 from methods.untrained import Untrained
 from tests.support.tiny_suite import job_words
 from tests.support.tiny_tasks import write_tasks
@@ -45,24 +43,6 @@ def job(tiny_bert, tiny_data, tiny_corpus):
         return next((suite / "scores").glob("*"), suite)
 
     return run
-
-
-@pytest.fixture(scope="module")
-def kept(job, tmp_path_factory):
-    """A suite's folder with one training, scored."""
-    suite, threads = tmp_path_factory.mktemp("suite"), torch.get_num_threads()
-    with torch.random.fork_rng(devices=[]):
-        job("simcse", suite, "--stages", "train")
-    torch.use_deterministic_algorithms(False)
-    torch.set_num_threads(threads)
-    job("simcse", suite, "--tasks", *TASKS)
-    return suite
-
-
-@pytest.fixture
-def suite(kept, tmp_path):
-    """A copy of it to spoil."""
-    return Path(shutil.copytree(kept, tmp_path / "suite"))
 
 
 @pytest.fixture
@@ -102,17 +82,6 @@ def test_a_result_is_confirmed_and_nothing_is_written(suite, result, nothing_lef
     assert main(["verify", str(result)]) == 0
     assert capsys.readouterr().out == f"{result}\n  confirmed: {EQUAL}\n"
     assert state(suite) == before
-
-
-def test_a_training_carries_the_sums_of_its_corpus_and_of_the_data_it_selected_on(
-    suite, result, tiny_corpus, tiny_data
-):
-    kinds = (suite / "trained" / result.name, result)
-    trained, scored = (read_json(file)["provenance"] for file in kinds)
-    sums = {"name": tiny_corpus.stem, "sha256": sha256_file(tiny_corpus)}
-    sums |= {"rows": len(read_sentences(tiny_corpus))}
-    assert trained["corpora"] == scored["corpora"] == [sums]
-    assert trained["tasks"] == task_sums([sts.read("STS-B", tiny_data, "dev")])
 
 
 def test_scores_say_on_how_many_threads_they_were_made(job, tmp_path):

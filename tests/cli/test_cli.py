@@ -12,7 +12,6 @@ import sys
 import pytest
 
 from bench.cli import main
-from bench.datasets.tasks import STS_TASKS
 from bench.results.records import read_scores
 from bench.utils.interrupts import Stopped
 from bench.utils.version import __version__
@@ -34,18 +33,6 @@ def job(tiny_bert, tiny_data, tiny_corpus, tmp_path):
         return status, *map(read_scores, (tmp_path / "suite").glob("scores/*"))
 
     return run
-
-
-def test_evaluate_prints_a_table_and_writes_records(tiny_bert, tiny_data, tmp_path, capsys):
-    out = tmp_path / "scores.json"
-    words = ["--pooler", "avg", "--data", str(tiny_data), "--out", str(out)]
-    assert main(["evaluate", str(tiny_bert), *words]) == 0
-    read = read_scores(out)
-    by_cell = {(r.task, r.split, r.aggregation): r.value for r in read.records}
-    values = [by_cell[task, "test", "all"] for task in (*STS_TASKS, "Avg")]
-    names, row = (line.split() for line in capsys.readouterr().out.splitlines()[:2])
-    assert names[1:] == [*STS_TASKS, "Avg"]
-    assert row == ["spearman", "test", *(f"{value:.2f}" for value in values)]
 
 
 def test_a_diverged_run_is_recorded_and_scored_as_such(job, monkeypatch):

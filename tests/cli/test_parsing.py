@@ -24,6 +24,7 @@ EVALUATE = ["evaluate", "model", "--out", "o"]
         (["fetch", "data", "senteval", "--tasks", "--suite", "s", "--out", "o"], "tasks", []),
         (["evaluate", "--tasks", "sts", "--out", "o", "--", "m", "--x"], "model", ["m", "--x"]),
         (["coverage", "--config", "a", "b", "--out", "o.md"], "config", [Path("a"), Path("b")]),
+        (EVALUATE, "tasks", ["sts"]),
         ([*EVALUATE, "--prompt=--x"], "prompt", "--x"),
         ([*EVALUATE, "--prompt", "- item"], "prompt", "- item"),
     ],

@@ -7,12 +7,8 @@ import pytest
 
 from bench.cli import main
 from bench.datasets.tasks import STS_TASKS
-from bench.judge.stage import read_suite
-from bench.report.printed_table import printed_table
-from bench.reported import SOURCES
 from bench.runs import config
 from bench.stages import workflow
-from tests.support.printed_numbers import printed
 from tests.support.synthetic_suite import seeds, write_suite
 
 ROW = ["reproduce", "gs-infonce-v2", "Table 2", "--row", "GS-InfoNCE"]
@@ -46,24 +42,6 @@ def test_a_table_before_and_after_anything_was_run(tmp_path, capsys):
     assert "76.20 ± 0.10" in shown
     assert "– not run: no scores in this suite" in shown
     assert "Bold" not in shown  # nothing is, in a terminal
-
-
-def test_every_table_has_verdicts_for_the_rows_of_which_the_suite_has_scores(tmp_path):
-    methods = ["simcse", "is-cse", "sscl", "gs-infonce"]
-    suite = write_suite(tmp_path / "s", [run for name in methods for run in seeds(name, ROWS)])
-    judged = read_suite(suite)
-    numbers = printed()[["source", "table"]].drop_duplicates()
-    with_scores = set()
-    for source, table in numbers.itertuples(index=False):
-        own = [row for row in judged.numbers if (row.source, row.table) == (source, table)]
-        if not own:
-            continue  # hyper-parameters alone
-        shown = printed_table(judged, source, table)
-        assert ("ours, official, n = 3" in shown) == any(row.ours.n for row in own)
-        assert "nan" not in shown
-        assert not re.search(r"&\w+;|\\[|<]|\*\*", shown)  # HTML or Markdown
-        with_scores |= {source} if "n = 3" in shown else set()
-    assert with_scores == set(SOURCES)
 
 
 def test_a_dry_run_prints_a_configuration(tmp_path, capsys):

@@ -16,9 +16,9 @@ from bench.datasets.contamination import contamination, in_corpora, normalised
 from bench.datasets.corpora import read_sentences
 from bench.datasets.labelled import LabelledTask, Samples
 from bench.datasets.tasks import STS_TASKS
-from bench.evaluation.scoring import read_tasks, score_vectors, with_keys
-from bench.runs.resolve import resolve
+from bench.evaluation.scoring import score_vectors, with_keys
 from bench.stages.jobs import known_items
+from tests.methods.outside import run_of
 
 
 def test_case_punctuation_and_spaces_make_no_difference():
@@ -76,18 +76,6 @@ def plain_words(sentence):
     return " ".join(re.findall(r"\w+", sentence.lower()))
 
 
-def changed(data):
-    """The sentences of a data folder whose words are not those of `plain_words`."""
-    tasks = read_tasks(["sts", "transfer"], data)
-    sentences = {text for task in tasks for text in task.sentences()}
-    assert len(sentences) > 5000
-    return [text for text in sentences if normalised(text) != plain_words(text)]
-
-
-def test_words_of_english_are_those_between_spaces_and_punctuation():
-    assert changed(world.world_data_folder()) == []
-
-
 def test_sentences_in_any_corpus_are_found():
     corpora = [["Two dogs run.", "..."], iter(["a bird sings"])]
     sentences = ["two dogs run", "A bird, sings!", "a cat", "!", ""]
@@ -123,11 +111,10 @@ def test_pairs_in_a_dev_set_have_both_sentences_in_either_order(tiny_data):
 
 
 def test_only_trained_runs_have_dev_sets(tiny_bert, tiny_data, tiny_corpus, tmp_path):
-    places = {"backbone_name": str(tiny_bert), "corpus": str(tiny_corpus), "data": str(tiny_data)}
     task = replace(sts.read("SICK-R", tiny_data, "dev"), split="test")
     found = {}
     for text in ("simcse", "simcse[select_on=SICK-R]", "untrained+whitening[source=sts]"):
-        run = resolve(text, **places, seed=1, recipe={})
+        run = run_of(text, tiny_bert, tiny_corpus, tiny_data)
         ((_, in_dev),) = known_items(run, tmp_path, [task]).values()
         found[text] = in_dev.mean()
     assert [*found.values()] == [0, 1, 0]
@@ -137,9 +124,8 @@ def test_a_sentence_that_is_too_short_to_be_trained_on_is_not_seen(tiny_bert, ti
     """With `distinct`, sentences of fewer words are left out of the corpus."""
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("one\nwords of three\n")
-    places = {"backbone_name": str(tiny_bert), "corpus": str(corpus), "data": str(tiny_data)}
     pairs = sts.Subset("x", ("one", "words of three"), ("else", "else"), np.arange(2.0))
-    run = resolve("simcse[distinct=2]", **places, seed=1, recipe={})
+    run = run_of("simcse[distinct=2]", tiny_bert, corpus, tiny_data)
     ((seen, _),) = known_items(run, tmp_path, [sts.StsTask("STS12", "test", (pairs,))]).values()
     assert seen.tolist() == [0, 1]
 

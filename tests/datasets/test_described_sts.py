@@ -17,6 +17,7 @@ from bench.runs import paths
 from bench.utils.errors import UserError
 from bench.utils.files import write_json
 from tests.datasets.files import put
+from tests.support.tiny_suite import tiny_configuration
 
 CNSD = {"path": "CNSD-STS-B/cnsd-sts-{split}.txt", "separator": "||", "columns": [1, 2, 3]}
 ROWS = ["1||一只猫||一只狗||2", "2||一条河||一条 路||5", "3||男人||女人||0"]
@@ -82,11 +83,11 @@ def test_it_is_in_no_other_group_and_in_no_average(folder):
     assert found == [*chinese, ("sts:german", "test", "all")]
 
 
-def describe(folder, **form):
+def describe(folder, tables=None, **form):
     """Describe the German set in the manifest, and read its test pairs."""
     content = {"name": "own", "sts": {"sts:german": {"test": 2}}}
     content["sts_files"] = {"sts:german": GERMAN | form}
-    write_json(folder / "manifest.json", content)
+    write_json(folder / "manifest.json", content | (tables or {}))
     (german,) = sts.read("sts:german", folder).subsets
     return german
 
@@ -94,7 +95,10 @@ def describe(folder, **form):
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"sts_files": {}}, "does not describe the files of sts:german; add them to 'sts_files'"),
+        (
+            {"tables": {"sts_files": {}}},
+            "does not describe the files of sts:german; add them to 'sts_files'",
+        ),
         ({"sperator": "|"}, "unknown key 'sperator'; did you mean 'separator'?"),
         ({"header": False}, "3 pairs with a gold score, the manifest expects 2"),
         ({"separator": "||"}, "1 fields between '||', expected 3 or more"),
@@ -103,23 +107,27 @@ def describe(folder, **form):
             "sts:german: all gold scores are equal, so no rank correlation exist",
         ),
         ({"columns": [0, 1, 2]}, "gold score 'eine Katze' is not a number from 0 to 5"),
-        ({"sts": {"sts:german": {"dev": 2, "test": 2}}, "path": "a.tsv"}, "german share one path"),
-        ({"sts": {"sts:germna": {"test": 2}}}, "does not describe the files of sts:germna"),
-        ({"sts": {"german": {"test": 2}}}, "a set of your own is called sts:NAME"),
-        ({"sts": {"sts:../a": {"test": 2}}}, "a set of your own is called sts:NAME"),
-        ({"sts": {"sts:german": {"../a": 2}}}, "'sts.sts:german.../a.[key]' should match pattern"),
+        (
+            {"tables": {"sts": {"sts:german": {"dev": 2, "test": 2}}}, "path": "a.tsv"},
+            "german share one path",
+        ),
+        (
+            {"tables": {"sts": {"sts:germna": {"test": 2}}}},
+            "does not describe the files of sts:germna",
+        ),
+        ({"tables": {"sts": {"german": {"test": 2}}}}, "a set of your own is called sts:NAME"),
+        ({"tables": {"sts": {"sts:../a": {"test": 2}}}}, "a set of your own is called sts:NAME"),
+        (
+            {"tables": {"sts": {"sts:german": {"../a": 2}}}},
+            "'sts.sts:german.../a.[key]' should match pattern",
+        ),
         ({"path": "../flat.tsv"}, "'../flat.tsv' leads out of downstream; correct"),
     ],
 )
 def test_a_wrong_description_is_named(change, problem, folder):
     put_rows(folder, "flat.tsv", ["gold\tA\tB", "3\ta\tb", "3.0\tc\td"])
-    content = {"name": "own", "sts": {"sts:german": {"test": 2}}}
-    form = {key: value for key, value in change.items() if key not in ("sts", "sts_files")}
-    content["sts_files"] = {"sts:german": GERMAN | form}
-    content |= {key: value for key, value in change.items() if key not in form}
-    write_json(folder / "manifest.json", content)
     with pytest.raises(UserError, match=re.escape(problem)):
-        sts.read("sts:german", folder)
+        describe(folder, **change)
 
 
 def test_gold_scores_of_any_range_are_scaled_to_that_of_all_sets(folder):
@@ -158,8 +166,7 @@ def test_a_separator_in_a_sentence_is_noticed(folder):
 
 
 def test_a_training_whose_data_lack_its_dev_set_is_not_planned(folder):
-    content = {"suite": "mine", "data": str(folder), "corpus": "world"}
-    content |= {"seeds": [1], "tasks": ["sts:german"], "backbones": {"toy-bert": None}}
+    content = tiny_configuration("toy-bert", folder, "world", tasks=["sts:german"])
 
     def planned(*methods, select_on):
         changes = {"methods": list(methods), "recipe": {"select_on": select_on}}

@@ -57,12 +57,11 @@ def folder(tmp_path):
 def test_years_are_read_with_their_subsets(folder):
     task = sts.read("STS12", folder)
     assert (task.name, task.split) == ("STS12", "test")
-    par, onwn = task.subsets
-    assert (par.name, onwn.name) == ("MSRpar", "surprise.OnWN")
-    assert (par.first, par.second) == (("a b .", "e", "g"), ("c d .", "f", "h"))
-    assert par.gold.tolist() == [4.4, 0.0, 5.0]
-    assert onwn.first == ("i", "k")
-    assert onwn.gold.tolist() == [1.5, 2.25]
+    found = [(x.name, x.first, x.second, x.gold.tolist()) for x in task.subsets]
+    assert found == [
+        ("MSRpar", ("a b .", "e", "g"), ("c d .", "f", "h"), [4.4, 0.0, 5.0]),
+        ("surprise.OnWN", ("i", "k"), ("j", "l"), [1.5, 2.25]),
+    ]
 
 
 def test_rows_without_gold_are_dropped(folder):
@@ -73,16 +72,14 @@ def test_rows_without_gold_are_dropped(folder):
 
 @pytest.mark.parametrize("split", ["train", "dev", "test"])
 def test_sts_b_and_sick_have_splits(split, folder):
-    (benchmark,) = sts.read("STS-B", folder, split).subsets
-    pairs = COUNTS["STS-B"][split]
-    assert benchmark.first == tuple(f"{split} one {i}" for i in range(pairs))
-    assert benchmark.second == tuple(f"two {i}" for i in range(pairs))
-    assert benchmark.gold.tolist() == [i + 0.5 for i in range(pairs)]
-    (sick,) = sts.read("SICK-R", folder, split).subsets
-    pairs = COUNTS["SICK-R"][split]
-    assert sick.first == (f"A {split}",) * pairs
-    assert sick.second == tuple(f"B {i}" for i in range(pairs))
-    assert sick.gold.tolist() == [i + 1.5 for i in range(pairs)]
+    wanted = {
+        "STS-B": [(f"{split} one {i}", f"two {i}", i + 0.5) for i in range(3)],
+        "SICK-R": [(f"A {split}", f"B {i}", i + 1.5) for i in range(3)],
+    }
+    for task, pairs in wanted.items():
+        (found,) = sts.read(task, folder, split).subsets
+        columns = found.first, found.second, found.gold
+        assert list(zip(*columns, strict=True)) == pairs[: COUNTS[task][split]]
 
 
 def test_a_test_set_is_not_read_as_another_split(folder):
@@ -303,8 +300,6 @@ FLAT = angles({"a": 10, "b": 20, "c": 30, "d": 30})
         (lambda texts: np.ones((len(texts), 4)), "STS14: all similarities are equal"),
         (lambda texts: np.stack([FLAT[text] for text in texts]), "STS14 two: all similarities are"),
         (lambda texts: np.full((len(texts), 4), np.nan), "STS14 one: .*not finite"),
-        (lambda texts: np.ones((len(texts) + 1, 4)), r"shape \(5, 4\) for 4 sentences"),
-        (lambda texts: np.ones((len(texts), 4), dtype=int), "STS14 one: .*array of int64"),
     ],
 )
 def test_vectors_that_cannot_be_scored(vectors, problem):

@@ -34,6 +34,13 @@ def doubles(features, labels):
     return torch.from_numpy(features).double(), torch.from_numpy(labels)
 
 
+def assert_same_layers(fitted, head, **tolerances):
+    """Our layers have the bias as their last column."""
+    weights, biases = (list(head.model.state_dict().values())[kind::2] for kind in (0, 1))
+    for layer, weight, bias in zip(fitted.weights, weights, biases, strict=True):
+        torch.testing.assert_close(layer, torch.hstack([weight, bias[:, None]]), **tolerances)
+
+
 @pytest.mark.parametrize("dropout", [0.0, 0.1, 0.2])
 def test_weights_of_a_network_with_dropout(dropout):
     """Weights, not accuracies: one pass of a network whose masks, decay and gradients all have to
@@ -43,12 +50,9 @@ def test_weights_of_a_network_with_dropout(dropout):
     chosen = replace(literal.TEST_MODE, hidden=50, dropout=dropout, **once)
     head = literal.Head(6, 3, 1e-2, chosen, torch.float64)
     head.fit(features[:70], labels[:70], (features[70:], labels[70:]))
-    theirs = list(head.model.state_dict().values())
     fold = Fold(np.arange(70), np.arange(70, 90), (ClassifierHead(1e-2, 50, dropout),), 3)
     ((found,),) = fit(*doubles(features, labels), [fold], replace(MODES["test"], **once))
-    for layer, place in zip(found.weights, (0, 2), strict=True):
-        torch.testing.assert_close(layer[:, :-1], theirs[place], rtol=1e-7, atol=1e-9)
-        torch.testing.assert_close(layer[:, -1], theirs[place + 1], rtol=1e-7, atol=1e-9)
+    assert_same_layers(found, head, rtol=1e-7, atol=1e-9)
 
 
 @settings(max_examples=10, deadline=None)
@@ -77,10 +81,7 @@ def test_heads_do_not_depend_on_others_in_the_batch(n, width, classes, seed, mod
             assert fitted[place].accuracy == head.fit(features[fold.train], labels[fold.train], dev)
             # A step is gradient / sqrt(mean square): of a gradient near 0 it makes 1e-8 out of
             # roundings of 1e-16.
-            (ours,) = fitted[place].weights
-            theirs = head.model.state_dict()
-            torch.testing.assert_close(ours[:, :-1], theirs["0.weight"], rtol=1e-5, atol=1e-6)
-            torch.testing.assert_close(ours[:, -1], theirs["0.bias"], rtol=1e-5, atol=1e-6)
+            assert_same_layers(fitted[place], head, rtol=1e-5, atol=1e-6)
 
 
 # Loops that are shared

@@ -32,6 +32,10 @@ MUTATIONS: dict[str, Mutation] = {
         "computed_in_float32": (
             "cosine(anchors, positives)", "cosine(anchors.float(), positives.float()).double()"),
     }, case="simcse"),
+    **edits("methods.base:Contrastive.contrast", {
+        "temperature_inverted": (
+            "simcse", "self.hyper.temperature", "1 / self.hyper.temperature"),
+    }),
     **edits("methods.base:Contrastive.pairs", {
         "positive_of_the_next_sentence": (
             "simcse", "(first, second)", "(first, second.roll(1, 0))"),
@@ -49,7 +53,7 @@ MUTATIONS: dict[str, Mutation] = {
         "lambda_divides": (
             "gs-small-lambda", "logits + math.log(self.weight)", "logits - math.log(self.weight)"),
     }),
-    **edits("methods.gs_infonce:GSInfoNCE.negatives(self, anchors)", {
+    **edits("methods.gs_infonce:GSInfoNCE.negatives", {
         "one_noise_vector_more": (
             "round(self.hyper.multiple * step.batch_size)",
             "round(self.hyper.multiple * step.batch_size) + 1"),
@@ -58,11 +62,10 @@ MUTATIONS: dict[str, Mutation] = {
             "(noise * self.hyper.std).to(anchors)",
             "anchors.unsqueeze(1) + (noise * self.hyper.std).to(anchors)"),
         "noise_of_another_shape": ("noise * self.hyper.std", "noise.sign() * self.hyper.std"),
-        "noise_opposed": ("noise * self.hyper.std", "-noise * self.hyper.std"),
     }, case="gs"),
     **edits("methods.base:Step.generator", {
         "noise_of_the_next_step": ("gs", "self.index", "self.index + 1"),
-        "noise_equal_at_each_step": ("gs", "self.index", "0"),
+        "noise_of_another_seed": ("gs", "self.seed", "1"),
     }),
     # SSCL
     **edits("methods.sscl:SSCL.negatives", {
@@ -99,7 +102,7 @@ MUTATIONS: dict[str, Mutation] = {
             "(views.vectors[1], views.vectors[1])"),
     }),
     # IS-CSE: memory and retrieval
-    **edits("methods.is_cse:ISCSE._smooth(self, unit)", {
+    **edits("methods.is_cse:ISCSE._smooth", {
         "one_neighbour_more": (
             "self.hyper.neighbours + skipped", "self.hyper.neighbours + skipped + 1"),
         "batch_enters_after_retrieval": ("rows.T", "rows[:-len(unit)].T"),
@@ -134,10 +137,9 @@ MUTATIONS: dict[str, Mutation] = {
             "[self.rows.to(vectors), vectors[:max(len(self.rows) - self.filled, 0)]]"),
     }),
     **edits("methods.is_cse:ISCSE._remember", {
-        "memory_of_other_lengths": ("is-cse-paper", "unit.detach", "unit.detach().exp"),
         "memory_with_gradient": ("is-cse-official", "unit.detach()", "unit"),
     }),
-    **edits("methods.is_cse:ISCSE.terms(self, anchors)", {
+    **edits("methods.is_cse:ISCSE.terms", {
         "memory_of_the_anchors": (
             "is-cse-paper", "if not self.hyper.current_first:\n    self._remember(unit)",
             "if True:\n    self._remember(F.normalize(anchors))"),

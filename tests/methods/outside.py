@@ -82,6 +82,15 @@ def run_of(
     )
 
 
+def text_of(name: str, **hyper: object) -> str:
+    """A method with hyper-parameters, as a configuration has it."""
+    return f"{name}[{','.join(f'{key}={value}' for key, value in hyper.items())}]"
+
+
+def weights_of(context: RunContext) -> list[Tensor]:
+    return [weight for module in context.modules() for weight in module.parameters()]
+
+
 class Runs:
     """Runs of a method on a tiny backbone, to be stepped through by hand."""
 

@@ -5,10 +5,9 @@ from collections import Counter
 import pytest
 import torch
 
-from bench.utils.errors import UserError
 from methods.base import Refusal, Shape, Step
 from methods.cropping import Cropping
-from tests.methods.outside import BERT, run_of, step
+from tests.methods.outside import BERT, step
 from tests.oracles.edits import Mutation, each, edits
 
 SENTENCES = [f"a{row} b{row} c{row} d{row} e{row}" for row in range(10)]
@@ -115,14 +114,6 @@ def test_without_a_cut_it_is_simcse_bit_for_bit(runs):
 def test_a_corpus_of_short_documents_is_refused(runs, corpus):
     with pytest.raises(Refusal, match="finds no document of more than 5 lines"):
         runs.start("cropping[lines=5]", corpus=corpus)
-
-
-def test_what_joins_it():
-    run_of("cropping+gs-infonce")
-    run_of("cropping[cut=0,unit=sentence]+is-cse@paper")
-    for text in ("cropping", "cropping[unit=sentence]"):
-        with pytest.raises(UserError, match="the dropout positive"):
-            run_of(f"{text}+is-cse@paper")
 
 
 # What the tests of all methods need to know of this one (`outside.of_methods`).

@@ -63,14 +63,11 @@ MUTATIONS: dict[str, Mutation] = {
         "sum_in_place_of_mean": (
             "F.binary_cross_entropy_with_logits(logits, same)",
             "F.binary_cross_entropy_with_logits(logits, same, reduction='sum')"),
-        "mean_over_groups_alone": (
-            "F.binary_cross_entropy_with_logits(logits, same)",
-            "len(same[0]) * F.binary_cross_entropy_with_logits(logits, same)"),
         "a_temperature": ("first * second", "first * 1.00001 * second"),
     }),
 }  # fmt: skip
 DRAWS: dict[str, Mutation] = {
-    **edits("methods.ct_bert:CTBERT.pairs(self, sentences, step)", {
+    **edits("methods.ct_bert:CTBERT.pairs", {
         "copies swapped": (
             "(torch.cat([positives, first], dim=1), torch.cat([positives, second], dim=1))",
             "(torch.cat([positives, second], dim=1), torch.cat([positives, first], dim=1))"),

@@ -13,6 +13,7 @@ from methods.simcse import SimCSE
 from tests.methods.cases import BATCH_SIZE, build, by_name
 from tests.methods.outside import BERT, LARGE, ROBERTA, ROBERTA_LARGE, run_of
 from tests.methods.queue_cases import FakeContext, QueueCase
+from tests.models.folders import change, change_weights, copy_with_pooler
 from tests.oracles.edits import Mutation, edits
 from tests.oracles.queues import DCLROracle
 
@@ -51,7 +52,7 @@ BY_NAME = by_name(CASES)
 # Mistakes that the comparison must catch
 
 MUTATIONS: dict[str, Mutation] = {
-    **edits("methods.dclr:DCLR.weights(self, anchors, positives)", {
+    **edits("methods.dclr:DCLR.weights", {
         "true_negatives_left_out": (
             "paper", "~self.false", "self.false | torch.eye(len(anchors)).bool()"),
         "no_negatives_left_out": ("paper", "~self.false", "torch.ones_like(self.false)"),
@@ -66,21 +67,18 @@ MUTATIONS: dict[str, Mutation] = {
         "of_the_next_sentence": (
             "paper", "cosines >= self.hyper.phi", "(cosines >= self.hyper.phi).roll(1, 1)"),
     }),
-    **edits("methods.dclr:DCLR.negatives(self, anchors, views, step)", {
+    **edits("methods.dclr:DCLR.negatives", {
         "ascent_downwards": (
             "noise.detach() + self.hyper.ascent_size * directions(gradient)",
             "noise.detach() - self.hyper.ascent_size * directions(gradient)"),
         "one_step_fewer": ("range(self.hyper.ascent_steps)", "range(1, self.hyper.ascent_steps)"),
         "step_of_the_gradients_own_length": ("directions(gradient)", "gradient"),
-        "one_length_for_all_gradients": (
-            "self.hyper.ascent_size * directions(gradient)",
-            "self.hyper.ascent_size * gradient / gradient.norm()"),
         "another_stream": ("'dclr-noise'", "'dclr'"),
         "noise_counted_by_the_batch_at_hand": ("step.batch_size", "len(anchors)"),
         "released_noise_counted_by_the_full_batch": ("released", "len(anchors)", "step.batch_size"),
         "released_noise_counted_by_rounding_up": ("released", "int", "math.ceil"),
     }, case="paper"),
-    **edits("methods.dclr:DCLR._ascent_objective(self, anchors, views, noise)", {
+    **edits("methods.dclr:DCLR._ascent_objective", {
         "noise_rises_along_its_uniformity": (
             "released-far", "self.hyper.loss_form == 'softmax'", "True"),
         "noise_rises_along_the_whole_loss": (
@@ -199,22 +197,15 @@ def test_a_small_backbone_is_its_own_complement(tiny_bert):
 
 # A step of the released code
 
-PHI = 0.88  # some pairs of both tiny backbones are above it, and some below
+PHI = 0.81  # some pairs of both tiny backbones are above it, and some below
 
 
-def with_pooler(backbone, folder, seed):
-    """Save a backbone with other weights, a pooler, and no dropout."""
-    from transformers import AutoModel, AutoTokenizer
-
-    torch.manual_seed(seed)
-    options = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    model = AutoModel.from_pretrained(backbone, add_pooling_layer=True, **options)
-    with torch.no_grad():
-        model.embeddings.word_embeddings.weight.mul_(1 + seed)
-        model.pooler.dense.weight.normal_()
-        model.pooler.dense.bias.normal_()
-    model.save_pretrained(folder)
-    AutoTokenizer.from_pretrained(backbone).save_pretrained(folder)
+def with_pooler(backbone, folder, scale):
+    """A backbone with larger embeddings, a pooler, and no dropout."""
+    copy_with_pooler(backbone, folder)
+    change(folder / "config.json", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    name = "embeddings.word_embeddings.weight"
+    change_weights(folder, lambda weights: weights | {name: scale * weights[name]})
     return folder
 
 
@@ -245,8 +236,8 @@ def test_a_step_of_the_released_code(runs, tmp_path):
     """Padding is attended, by both models; the first token passes the checkpoint's own pooler, on
     base models below a new layer."""
     start, judge = (
-        with_pooler(runs.backbone, tmp_path / name, seed)
-        for name, seed in (("start", 1), ("judge", 2))
+        with_pooler(runs.backbone, tmp_path / name, scale)
+        for name, scale in (("start", 2), ("judge", 3))
     )
     rows = [3, 5, 8, 13, 20]  # number 5 is an empty line
 

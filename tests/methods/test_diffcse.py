@@ -6,7 +6,7 @@ import torch
 from bench.utils.errors import UserError
 from methods.declutr import masked_pieces
 from tests.methods.cases import difference, gradients
-from tests.methods.outside import BERT, ROBERTA, Runs, step
+from tests.methods.outside import BERT, ROBERTA, Runs, step, weights_of
 from tests.oracles import diffcse as oracle
 from tests.oracles.edits import Mutation, each, edits
 from tests.oracles.methods import infonce
@@ -52,7 +52,7 @@ def expected_loss(context, method):
 
 def disagreement(context, method):
     trained = [weight for weight in method.parameters() if weight.requires_grad]
-    trained += [weight for module in context.modules() for weight in module.parameters()]
+    trained += weights_of(context)
     assert len({*trained}) == len(trained)  # the discriminator is a copy
     found = gradients(method.step_loss(context, step(0, ROWS)), trained)
     wanted = gradients(expected_loss(context, method), trained)
@@ -76,10 +76,6 @@ MUTATIONS: dict[str, Mutation] = {
             "logits.device))"),
         "labels exchanged": (
             "torch.tensor(row) != torch.tensor(new)", "torch.tensor(row) == torch.tensor(new)"),
-        "the last position left out": (
-            "F.cross_entropy(logits.flatten(0, 1), to_device(labels.flatten(), logits.device))",
-            "F.cross_entropy(logits.flatten(0, 1)[:-1], to_device(labels.flatten()[:-1], "
-            "logits.device))"),
         "padding counted": ("not padded", "0 if self.hyper.padded else IGNORED", "0"),
         "filled in where masked alone": (
             "context.guesses(self.generator.model, masked).tolist()",

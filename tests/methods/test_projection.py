@@ -77,7 +77,6 @@ MISTAKES: dict[str, Mutation] = {
     }),
     **edits("methods.projection:Projection.transform", {
         "centre added back": ("-(weight @ centre)", "weight @ centre"),
-        "no bias": ("-(weight @ centre)", "torch.zeros(len(weight)).double()"),
     }),
     **edits("methods.base:scatter", {
         "last chunk alone": ("total += moved.T @ moved", "total = moved.T @ moved"),

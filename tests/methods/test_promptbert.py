@@ -11,7 +11,7 @@ from bench.registry.backbones import TOY_FOLDER
 from bench.utils.errors import UserError
 from methods.base import Step
 from tests.methods.cases import difference, gradients
-from tests.methods.outside import BERT, ROBERTA, run_of, stored
+from tests.methods.outside import BERT, ROBERTA, run_of, stored, text_of, weights_of
 from tests.oracles import prompts as oracle
 from tests.oracles.edits import Mutation, each, edits
 from tests.oracles.methods import infonce
@@ -20,13 +20,9 @@ FIRST, SECOND = "the two <sentence> is a <mask> again", "a <sentence> sees <mask
 ROWS = [3, 6, 17, 30]
 
 
-def text_of(**hyper):
-    keys = {"template": FIRST, "template_2": SECOND, **hyper}
-    return f"promptbert[{','.join(f'{key}={value}' for key, value in keys.items())}]"
-
-
 def started(runs, dtype=torch.float64, pooler="cls_mlp", **hyper):
-    return runs.exact(text_of(**hyper), dtype, max_length=12, pooler=pooler)
+    text = text_of("promptbert", **{"template": FIRST, "template_2": SECOND, **hyper})
+    return runs.exact(text, dtype, max_length=12, pooler=pooler)
 
 
 def at_mask(context, template, text, denoise, from_zero, longest=None, layer=-1):
@@ -52,7 +48,7 @@ def expected_loss(context, hyper):
 
 def disagreement(method, context, floor=1e-3):
     """The largest relative difference in loss or gradient."""
-    weights = [weight for module in context.modules() for weight in module.parameters()]
+    weights = weights_of(context)
     wanted = gradients(expected_loss(context, method.hyper), weights)
     found = gradients(method.step_loss(context, Step(0, 1, 4, 1, ROWS)), weights)
     return difference(found, wanted, weights, floor, lambda weight: 1.0)
@@ -90,9 +86,7 @@ MUTATIONS: dict[str, Mutation] = {
         "noise added": ("state - bias(layer)", "state + bias(layer)"),
         "noise of another length": ("state - bias(layer)", "state - bias(layer).roll(1, 0)"),
         "noise of the layer below": ("state - bias(layer)", "state - bias(layer - 1)"),
-        "no noise": ("state - bias(layer)", "state"),
         "one template for both": ("self.prompts[:2]", "self.prompts[:1] * 2"),
-        "templates exchanged": ("self.prompts[:2]", "self.prompts[1::-1]"),
     }),
     **edits("methods.promptbert:Prompt.at_mask", {
         "beside the mask": ("mask.sum(1) + self.mask", "mask.sum(1) + self.mask + 1"),

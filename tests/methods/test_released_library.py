@@ -53,27 +53,20 @@ RELEASED = {
 def weights_differ(modules, recipe, epsilon, decay, released_rates=None):
     """The largest difference of a weight from the released one, in units of its change."""
     draw = torch.Generator().manual_seed(6)
-    named = dict(modules.named_parameters())
-    starts = {name: weight.detach().clone() for name, weight in named.items()}
-    gradients = {}
-    for name, start in starts.items():
-        size = (STEPS, *start.shape)
-        # Small, so that epsilon matters.
-        gradients[name] = 1e-4 * torch.randn(size, generator=draw, dtype=start.dtype)
     rates = [learning_rate(index, STEPS, recipe) for index in range(STEPS)]
-    optimiser = make_optimiser(list(named.values()), recipe)
-    for index, rate in enumerate(rates):
-        set_learning_rate(optimiser, rate, recipe)
-        for name, weight in named.items():
-            weight.grad = gradients[name][index].clone()
-        optimiser.step()
     worst = 0.0
-    for name, weight in named.items():
-        start, given = starts[name], gradients[name]
-        expected = trained_weights(name, start, given, released_rates or rates, epsilon, decay)
+    for name, weight in modules.named_parameters():
+        start, size = weight.detach().clone(), (STEPS, *weight.shape)
+        # Small, so that epsilon matters.
+        gradients = 1e-4 * torch.randn(size, generator=draw, dtype=weight.dtype)
+        optimiser = make_optimiser([weight], recipe)
+        for rate, gradient in zip(rates, gradients, strict=True):
+            set_learning_rate(optimiser, rate, recipe)
+            weight.grad = gradient
+            optimiser.step()
+        expected = trained_weights(name, start, gradients, released_rates or rates, epsilon, decay)
         difference = (weight.detach() - expected).abs().max() / (expected - start).abs().max()
         worst = max(worst, difference.item())
-        weight.data.copy_(start)
     return worst
 
 

@@ -44,6 +44,15 @@ REFUSED = [
     ("published[model=a/b,prompt=query]", "a pooler uses only the transformer of 'a/b'"),
     ("simcse+focal-infonce", "'focal-infonce' adds nothing to another method"),
     ("untrained+projection[source=target]", "one map for all tasks"),
+    ("cot-bert[split=2]+is-cse@paper", "with split=2 contrasts within parts of a batch"),
+    ("cropping+is-cse@paper", "the dropout positive"),
+    ("cropping[unit=sentence]+is-cse@paper", "the dropout positive"),
+    ("sup-simcse+is-cse@paper", "with labelled pairs has none"),
+    ("simcse+sup-simcse", "with labelled pairs defines its own positive"),
+]  # fmt: skip
+JOINED = [
+    "cot-bert+is-cse@paper", "cropping+gs-infonce", "cropping[cut=0,unit=sentence]+is-cse@paper",
+    "sup-simcse+gs-infonce@paper",
 ]  # fmt: skip
 
 
@@ -52,6 +61,11 @@ def test_impossible_hyper_parameters_are_refused(text, reason):
     with pytest.raises(UserError, match=reason) as refused:
         run_of(text, ROBERTA)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("text", JOINED)
+def test_what_may_join(text):
+    assert len(run_of(text).parts) == 2
 
 
 def test_texts_become_values_of_their_types():

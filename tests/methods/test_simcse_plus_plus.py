@@ -51,7 +51,7 @@ BY_NAME = by_name(CASES)
 
 
 MUTATIONS: dict[str, Mutation] = {
-    **edits("methods.simcse_plus_plus:SimCSEPlusPlus.negatives(self, anchors)", {
+    **edits("methods.simcse_plus_plus:SimCSEPlusPlus.negatives", {
         "negatives_with_dropout": (
             "(vectors,) = views.quiet[self.name]", "vectors = views.vectors[0]"),
         "negatives_without_gradient": (
@@ -65,24 +65,17 @@ MUTATIONS: dict[str, Mutation] = {
         "positive_factor_forgotten": ("first-alone", "self.hyper.positive_factor", "1"),
         "negatives_of_the_batch_stay": ("simcse++", "factors.diag()", "None"),
     }),
-    **edits("methods.simcse_plus_plus:SimCSEPlusPlus.terms(self, anchors)", {
+    **edits("methods.simcse_plus_plus:SimCSEPlusPlus.terms", {
         "second_term_forgotten": (
             "simcse++", "self.hyper.weight == 0 or len(anchors) == 1", "True"),
         "columns_in_place_of_rows": ("first.T @ second", "second.T @ first"),
         "variance_divided_by_one_less": (
             "F.batch_norm(anchors, None, None, training=True)",
             "(anchors - anchors.mean(0)) / (anchors.var(0) + 1e-5).sqrt()"),
-        "not_centred": (
-            "F.batch_norm(anchors, None, None, training=True)",
-            "anchors / anchors.std(0, correction=0)"),
         "summed_over_the_batch": ("first.T @ second / len(anchors)", "first.T @ second"),
         "temperature_multiplied": (
             "first.T @ second / len(anchors) / self.hyper.feature_temperature",
             "first.T @ second / len(anchors) * self.hyper.feature_temperature"),
-        "statistics_without_gradient": (
-            "F.batch_norm(anchors, None, None, training=True)",
-            "(anchors - anchors.mean(0).detach()) / (anchors.var(0, correction=0) + "
-            "1e-5).sqrt().detach()"),
         "rows_of_one_view_alone": ("F.batch_norm(anchors, None, None, training=True)", "anchors"),
     }, case="heavy"),
 }  # fmt: skip

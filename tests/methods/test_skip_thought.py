@@ -124,9 +124,6 @@ MUTATIONS: dict[str, Mutation] = {
         "state_before_the_last_word": (
             "_pad(rows, self.embedding.device)",
             "_pad([row[:-1] for row in rows], self.embedding.device)"),
-        "words_in_reverse": (
-            "_pad(rows, self.embedding.device)",
-            "_pad([row[::-1] for row in rows], self.embedding.device)"),
         "state_behind_the_padding": (
             "states[torch.arange(len(rows), device=ids.device), (lengths - 1).clamp(min=0)]",
             "states[:, -1]"),

@@ -5,7 +5,6 @@ import csv
 import pytest
 import torch
 
-from bench.utils.errors import UserError
 from methods.base import Shape, Step, Views
 from methods.sup_simcse import SupSimCSE
 from tests.conftest import make_sentences
@@ -17,7 +16,6 @@ from tests.methods.outside import (
     ROBERTA_LARGE,
     TOLERANCE,
     disagreement,
-    run_of,
     step,
     vectors,
 )
@@ -65,25 +63,18 @@ def test_equals_the_formula_on_hard_vectors(kind):
 
 
 MUTATIONS: dict[str, Mutation] = {
-    **edits("methods.sup_simcse:SupSimCSE.negatives(self, anchors, views)", {
+    **edits("methods.sup_simcse:SupSimCSE.negatives", {
         "only the own contradiction": (
             "Negatives(contradictions, weights=weights)", "Negatives(contradictions.unsqueeze(1))"),
-        "no weight": ("Negatives(contradictions, weights=weights)", "Negatives(contradictions)"),
         "weight of the others": (
             "Negatives(contradictions, weights=weights)",
             "Negatives(contradictions, weights=3.5 - weights)"),
-        "weight of all": (
-            "Negatives(contradictions, weights=weights)",
-            "Negatives(contradictions, weight=self.hyper.own_weight)"),
         "contradictions without gradient": (
             "Negatives(contradictions, weights=weights)",
             "Negatives(contradictions.detach(), weights=weights)"),
         "entailments as negatives": (
             "Negatives(contradictions, weights=weights)",
             "Negatives(views.vectors[1], weights=weights)"),
-    }),
-    **edits("methods.base:Contrastive.pairs", {
-        "the premise in the entailment's place": ("(first, second)", "(first, first)"),
     }),
 }  # fmt: skip
 
@@ -137,14 +128,6 @@ def test_a_step_reads_the_triples_of_its_rows(runs, table):
     for place, rows in enumerate(found):
         wanted = context.embed([[tokens[3 + place], tokens[9 + place]]]).vectors[0]
         torch.testing.assert_close(rows, wanted)
-
-
-def test_what_joins_it_and_what_it_joins():
-    run_of("sup-simcse+gs-infonce@paper")
-    with pytest.raises(UserError, match="with labelled pairs has none"):
-        run_of("sup-simcse+is-cse@paper")
-    with pytest.raises(UserError, match="with labelled pairs defines its own positive"):
-        run_of("simcse+sup-simcse")
 
 
 # What the tests of all methods need to know of this one (`outside.of_methods`).

@@ -12,6 +12,7 @@ SHORT = {"epochs": 1, "select_on": "STS-B", "precision": "float32"}
     [
         ("dclr[noise_times=0,phi=1.5]@paper", "simcse", SHORT),
         ("esimcse[queue=0,rate=0]", "simcse", {}),
+        ("cards[neighbours=0,switch=0]", "simcse", {}),
         ("rankcse[beta=0,gamma=0]", "simcse@paper", {}),
     ],
 )

@@ -42,14 +42,11 @@ MISTAKES: dict[str, Mutation] = {
             "(directions * scales)[:, :kept]", "(directions * scales)[:, -kept:]"),
         "ascending order": ("part.flip(-1)", "part"),
         "not scaled": ("directions * scales", "directions"),
-        "columns scaled": ("directions * scales", "directions.T * scales"),
-        "scaled twice": ("directions * scales", "directions * scales.square()"),
         "mean added to the diagonal": (
             "scatter(vectors, mean)", "scatter(vectors, mean) + mean.diag()"),
     }),
     **edits("methods.whitening:whiten", {
         "not centred": ("vectors - mean", "vectors"),
-        "centred the other way": ("vectors - mean", "vectors + mean"),
         "matrix squared": ("(vectors - mean) @ matrix", "(vectors - mean) @ matrix.square()"),
     }),
 }  # fmt: skip

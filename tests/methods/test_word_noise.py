@@ -44,9 +44,6 @@ MUTATIONS: dict[str, Mutation] = {
         "second view detached": (
             "nt_xent(first, second, self.hyper.temperature)",
             "nt_xent(first, second.detach(), self.hyper.temperature)"),
-        "sum in place of mean": (
-            "nt_xent(first, second, self.hyper.temperature)",
-            "len(first) * nt_xent(first, second, self.hyper.temperature)"),
     }),
 }  # fmt: skip
 

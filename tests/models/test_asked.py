@@ -5,7 +5,6 @@ is left out; a setting of sentence-transformers that our forward pass does not k
 """
 
 import json
-import shutil
 import sys
 
 import numpy as np
@@ -13,14 +12,8 @@ import pytest
 import torch
 
 from bench.models.load import ModularEncoder, load_encoder
-from bench.registry.backbones import backbone
 from tests.methods.outside import run_of
 from tests.models.folders import change, refused
-
-
-@pytest.fixture
-def folder(tiny_bert, tmp_path):
-    return shutil.copytree(tiny_bert, tmp_path / "mine")
 
 
 def edit(path, **values):
@@ -44,43 +37,43 @@ def edit(path, **values):
     ],
     ids=["case", "pre-tokenizer", "template"],
 )
-def test_token_ids_are_those_of_the_file(folder, named, change_file):
+def test_token_ids_are_those_of_the_file(copy, named, change_file):
     """Libraries rebuild the tokenizer of a class that tokenizer_config.json names."""
-    change(folder / "tokenizer_config.json", tokenizer_class=named)
-    load_encoder(folder, pooler="avg")
-    change_file(folder / "tokenizer.json")
-    refused(lambda: load_encoder(folder, pooler="avg"), "other token ids", str(folder))
-    change(folder / "tokenizer_config.json", tokenizer_class="PreTrainedTokenizerFast")
-    load_encoder(folder, pooler="avg")
+    change(copy / "tokenizer_config.json", tokenizer_class=named)
+    load_encoder(copy, pooler="avg")
+    change_file(copy / "tokenizer.json")
+    refused(lambda: load_encoder(copy, pooler="avg"), "other token ids", str(copy))
+    change(copy / "tokenizer_config.json", tokenizer_class="PreTrainedTokenizerFast")
+    load_encoder(copy, pooler="avg")
 
 
 @pytest.mark.parametrize("alone", [True, False])
-def test_an_adapter_without_peft_is_refused(folder, alone, monkeypatch):
+def test_an_adapter_without_peft_is_refused(copy, alone, monkeypatch):
     monkeypatch.setitem(sys.modules, "peft", None)
-    (folder / "adapter_config.json").write_text("{}")
+    (copy / "adapter_config.json").write_text("{}")
     if alone:
-        (folder / "config.json").unlink()
+        (copy / "config.json").unlink()
     refused(
-        lambda: load_encoder(folder, pooler="avg"),
+        lambda: load_encoder(copy, pooler="avg"),
         "an adapter",
         "pip install peft",
         "merge_and_unload",
     )
 
 
-def test_the_first_token_has_to_be_the_tokenizers_cls(folder):
-    change(folder / "tokenizer_config.json", cls_token="[SEP]")
-    refused(lambda: load_encoder(folder, pooler="cls_before_pooler"), "is not [CLS]", "avg")
-    load_encoder(folder, pooler="avg")
+def test_the_first_token_has_to_be_the_tokenizers_cls(copy):
+    change(copy / "tokenizer_config.json", cls_token="[SEP]")
+    refused(lambda: load_encoder(copy, pooler="cls_before_pooler"), "is not [CLS]", "avg")
+    load_encoder(copy, pooler="avg")
 
 
-def test_vectors_that_the_library_cuts_are_cut(folder):
+def test_vectors_that_the_library_cuts_are_cut(copy):
     """A setting that our forward pass does not know."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
-    modules = [Transformer(str(folder)), Pooling(32, pooling_mode="mean")]
-    made = folder.parent / "modules"
+    modules = [Transformer(str(copy)), Pooling(32, pooling_mode="mean")]
+    made = copy.parent / "modules"
     SentenceTransformer(modules=modules, truncate_dim=16).save(str(made))
     encoder, sentences = load_encoder(made), ["The old DOG sleeps", "two birds see a cat " * 20]
     expected = SentenceTransformer(str(made)).encode(sentences)
@@ -88,29 +81,12 @@ def test_vectors_that_the_library_cuts_are_cut(folder):
     np.testing.assert_allclose(encoder.encode(sentences), expected, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("file", "values"),
-    [
-        ("config.json", {"num_attention_heads": 8}),
-        ("config.json", {"hidden_act": "relu"}),
-        ("tokenizer.json", {"truncation": None, "version": "1.1"}),
-        ("tokenizer_config.json", {"model_max_length": 32}),
-    ],
-)
-def test_a_backbone_is_identified_by_all_that_decides_its_vectors(folder, file, values):
-    before = backbone(str(folder)).fingerprint
-    (folder / "README.md").write_text("changed")
-    assert backbone(str(folder)).fingerprint == before
-    change(folder / file, **values)
-    assert backbone(str(folder)).fingerprint != before
-
-
-def test_a_blank_sentence_without_special_tokens_is_the_end_of_text(folder):
-    content = json.loads((folder / "tokenizer.json").read_text())
-    (folder / "tokenizer.json").write_text(json.dumps(content | {"post_processor": None}))
+def test_a_blank_sentence_without_special_tokens_is_the_end_of_text(copy):
+    content = json.loads((copy / "tokenizer.json").read_text())
+    (copy / "tokenizer.json").write_text(json.dumps(content | {"post_processor": None}))
     settings = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "[SEP]"}
-    change(folder / "tokenizer_config.json", **settings)
-    encoder = load_encoder(folder, pooler="avg")
+    change(copy / "tokenizer_config.json", **settings)
+    encoder = load_encoder(copy, pooler="avg")
     blank, end, text = encoder.encode(["", "[SEP]", "a cat"])
     np.testing.assert_array_equal(blank, end)
     assert np.isfinite(text).all()
@@ -132,10 +108,10 @@ def test_a_blank_sentence_without_special_tokens_is_the_end_of_text(folder):
         ("ct-bert", False),
     ],
 )
-def test_a_backbone_without_dropout_needs_a_rate(folder, text, is_refused):
+def test_a_backbone_without_dropout_needs_a_rate(copy, text, is_refused):
     rates = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    change(folder / "config.json", **rates)
+    change(copy / "config.json", **rates)
     if is_refused:
-        refused(lambda: run_of(text, folder), "has no dropout", "[dropout=0.1], or set it")
+        refused(lambda: run_of(text, copy), "has no dropout", "[dropout=0.1], or set it")
     else:
-        run_of(text, folder)
+        run_of(text, copy)

@@ -164,6 +164,9 @@ def test_a_template_in_brackets_may_have_commas_and_brackets():
     ):
         model = Model("a/b", "last", template=template, dims=8, dtype="bfloat16", normalize=True)
         assert Model.read(model.label) == Model.stored(model.describe()) == model
+    for pooler in ("contrast-4-0.5-27", "contrast-4-norm-27", "prepend-1-7-27", "last-27"):
+        model = Model("a/b", pooler, template=f"<prepend> {PROMPT}\n<contrast>{ECHO}")
+        assert Model.read(model.label) == model
     for options, words in (
         ("template=x=1, y=<sentence>", "unknown option 'y'"),
         ("template=[INST] <sentence> [/INST", "an unmatched bracket"),

@@ -154,5 +154,5 @@ def test_a_static_model_is_the_mean_of_its_rows(tmp_path, tensors, table):
     vectors = load_encoder(tmp_path).encode(list(TEXTS))
     assert vectors.dtype == np.float32
     for vector, rows in zip(vectors, TEXTS.values(), strict=True):
-        wanted = [sum(table[row][k].item() for row in rows) / max(len(rows), 1) for k in range(6)]
+        wanted = sum(table[row] for row in rows) / max(len(rows), 1) + torch.zeros(6)
         np.testing.assert_allclose(vector, wanted, rtol=1e-6, atol=1e-7)

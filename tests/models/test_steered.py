@@ -5,17 +5,14 @@ Mutations caught: the auxiliary text first; a last token that is padding; a toke
 one place off, or after a layer; a layer, or an output, off by one.
 """
 
-from itertools import permutations
-
 import numpy as np
 import pytest
 import torch
 
 from bench.models import encoder as encoders
 from bench.models.load import load_encoder, save_encoder
-from bench.utils.errors import UserError
 from tests.models.folders import refused
-from tests.models.test_decoders import PROMPT, SENTENCES, plain
+from tests.models.test_decoders import PROMPT, SENTENCES, check, plain
 from tests.models.test_decoders import folders as folders
 
 AUXILIARY = 'The irrelevant information of this sentence : "<sentence>" means in one word:"'
@@ -78,12 +75,11 @@ def encoded(folder, pooler, **options):
 @pytest.mark.parametrize("pooler", POOLERS)
 @pytest.mark.parametrize("kind", ["qwen3", "llama"])
 def test_vectors_are_those_of_each_sentence_alone(kind, pooler, folders, monkeypatch):
-    """In several batches, with padding; ten times the rounding of float32."""
+    """In several batches, with padding."""
     monkeypatch.setattr(encoders, "ALONE", 200)
     found = encoded(folders(kind), pooler).encode([*SENTENCES, ""])
     wanted = [expected(folders(kind), pooler, text) for text in [*SENTENCES, ""]]
-    assert found.dtype == np.float32
-    assert apart(found, wanted) < 1e-5
+    check(found, wanted)
 
 
 @pytest.mark.parametrize("kind", ["qwen3", "llama", "gpt2", "mamba"])
@@ -94,12 +90,6 @@ def test_the_last_of_all_layers_is_the_pooler_last(kind, folders):
             for name in ("last-2", "last")
         )
         np.testing.assert_array_equal(ours, usual)
-
-
-def test_every_number_matters(folders):
-    vectors = {name: encoded(folders("llama"), name).encode(SENTENCES) for name in POOLERS}
-    for name, other in permutations(POOLERS, 2):
-        assert apart(vectors[name], vectors[other]) > 0.01, (name, other)
 
 
 def test_bfloat16_and_dropout_steer_too(folders):
@@ -164,5 +154,4 @@ def test_layers_that_a_model_lacks_are_refused(kind, pooler, folders):
 
 @pytest.mark.parametrize("pooler", ["contrast-0-0.5", "contrast-0--1-2", "last-", "prepend-1-2"])
 def test_names_with_too_few_numbers_are_refused(pooler):
-    with pytest.raises(UserError, match="with numbers there are last-OUTPUT"):
-        load_encoder("a", pooler=pooler)
+    refused(lambda: load_encoder("a", pooler=pooler), "with numbers there are last-OUTPUT")

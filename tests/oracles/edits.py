@@ -4,11 +4,9 @@ A mutation is applied for the time of a test. Before, no source is read.
 """
 
 import ast
-import builtins
 import importlib
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from copy import deepcopy
+from collections.abc import Callable, Iterator, Mapping
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
@@ -32,9 +30,7 @@ def edits(place: str, mistakes: dict[str, tuple[str, ...]], case: str = "") -> d
     """Return mutations of a function, "module:qualified name".
 
     A mistake is what stands there once, and what is put in its place, after the name of a case if
-    it has its own: expressions or statements. A name that the module does not define is any one
-    local variable of the function. After its qualified name the function may have its first
-    parameters in parentheses, for mistakes that replace by one of them.
+    it has its own: expressions or statements.
     """
 
     def mutation(old: str, new: str, own_case: str = case) -> Mutation:
@@ -44,37 +40,25 @@ def edits(place: str, mistakes: dict[str, tuple[str, ...]], case: str = "") -> d
 
 
 def _apply(place: str, old: str, new: str, patch: pytest.MonkeyPatch) -> None:
-    name, _, function = place.partition(":")
-    path, _, parameters = function.rstrip(")").partition("(")
+    name, _, path = place.partition(":")
     module = importlib.import_module(name)
     tree = ast.parse(inspect.getsource(module))
-    known = {*vars(module), *vars(builtins), "self"}
-    _replace(_defined(tree, path), old, new, known, [p for p in parameters.split(", ") if p])
+    _replace(_defined(tree, path), old, new)
     compiled = compile(ast.fix_missing_locations(tree), str(module.__file__), "exec")
     (code,) = (code for code in _codes(compiled) if code.co_qualname == path)
     patch.setattr(_at_work(module, path), "__code__", code)
 
 
-def _replace(
-    function: ast.FunctionDef, old: str, new: str, known: set[str], parameters: Sequence[str]
-) -> None:
+def _replace(function: ast.FunctionDef, old: str, new: str) -> None:
     pattern, replacement = _parsed(old, new)
-    local = _bound([function]) - known
-    free = (_names(pattern) | _bound(pattern) | {*parameters}) - known
-    own_parameters = [arg.arg for arg in function.args.args[: len(parameters)]]
-    wanted, names = _numbered(pattern, free, parameters)
-    found = []
-    for node, field, part, nodes in _places(function, len(pattern)):
-        text, own_names = _numbered(nodes, local, own_parameters)
-        if text == wanted:
-            found.append((node, field, part, dict(zip(names, own_names, strict=True))))
+    wanted = list(map(ast.dump, pattern))
+    found = [
+        (node, field, part)
+        for node, field, part, nodes in _places(function, len(pattern))
+        if list(map(ast.dump, nodes)) == wanted
+    ]
     assert len(found) == 1, f"{old!r} stands {len(found)} times in {function.name}"
-    node, field, part, renamed = found[0]
-    unknown = _names(replacement) - known - (_bound(replacement) - local) - renamed.keys()
-    assert not unknown, f"{old!r} does not say what {unknown} is"
-    for name in ast.walk(ast.Module(replacement, [])):
-        if isinstance(name, ast.Name):
-            name.id = renamed.get(name.id, name.id)
+    ((node, field, part),) = found
     if part is None:
         setattr(node, field, *replacement)
     else:
@@ -99,36 +83,6 @@ def _places(function: ast.AST, count: int) -> Iterator[tuple[ast.AST, str, slice
                     yield node, field, part, value[part]
             elif isinstance(value, ast.expr):
                 yield node, field, None, [value]
-
-
-def _numbered(nodes: list[Any], local: set[str], first: Sequence[str]) -> tuple[str, list[str]]:
-    """Trees as a text with numbers for local names, and these names in the order of the numbers."""
-    tree, names = ast.Module(deepcopy(nodes), []), [*first]
-    for node in ast.walk(tree):
-        field = {ast.Name: "id", ast.arg: "arg"}.get(type(node))
-        if field and getattr(node, field) in local:
-            name = getattr(node, field)
-            if name not in names:
-                names.append(name)
-            setattr(node, field, str(names.index(name)))
-    return ast.dump(tree), names
-
-
-def _names(nodes: list[Any]) -> set[str]:
-    return {node.id for node in ast.walk(ast.Module(nodes, [])) if isinstance(node, ast.Name)}
-
-
-def _bound(nodes: list[Any]) -> set[str]:
-    """The names that assignments, parameters and functions within some nodes give values to."""
-    found = set()
-    for node in ast.walk(ast.Module(nodes, [])):
-        if isinstance(node, ast.arg):
-            found.add(node.arg)
-        elif isinstance(node, ast.FunctionDef):
-            found.add(node.name)
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            found.add(node.id)
-    return found
 
 
 def _defined(tree: ast.AST, path: str) -> Any:

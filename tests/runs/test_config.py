@@ -11,6 +11,8 @@ from bench.registry.methods import method_classes
 from bench.runs import config as suites
 from bench.runs.plan import Plan
 from bench.utils.errors import UserError
+from tests.models.folders import refused
+from tests.support.tiny_suite import tiny_configuration
 
 SHIPPED = sorted((Path(__file__).parents[2] / "config").glob("*.yaml"))
 SEEDS = {"bert-base-uncased": 8, "bert-large-uncased": 5, "roberta-base": 8, "roberta-large": 5}
@@ -18,12 +20,10 @@ LARGE = "roberta-large"
 
 
 def content(**changes):
-    """A small valid configuration with some keys changed; None removes one."""
-    values = {
-        "suite": "mine", "data": "world", "corpus": "world", "tasks": ["sts"], "seeds": [1, 2],
-        "backbones": {"toy-bert": None, "toy-roberta": {"seeds": [7]}}, "methods": ["simcse"],
-    }  # fmt: skip
-    return {key: value for key, value in (values | changes).items() if value is not None}
+    """A small valid configuration with some keys changed."""
+    backbones = {"toy-bert": None, "toy-roberta": {"seeds": [7]}}
+    given = {"seeds": [1, 2], "backbones": backbones, "methods": ["simcse"], **changes}
+    return tiny_configuration("toy-bert", "world", "world", **given)
 
 
 def suite(**changes):
@@ -69,9 +69,7 @@ def test_mistakes_name_the_key(changes, message, tiny_data, monkeypatch):
     monkeypatch.delenv("BENCH_DATA", raising=False)
     if changes.get("data") == "{data}":
         changes = changes | {"data": str(tiny_data)}
-    with pytest.raises(UserError) as caught:
-        runs(**changes)
-    assert message in str(caught.value)
+    refused(lambda: runs(**changes), message)
 
 
 def test_files_that_are_not_configurations(tmp_path, monkeypatch):

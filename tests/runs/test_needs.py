@@ -6,22 +6,22 @@ import pytest
 
 import methods.simcse as simcse
 from bench.runs import config as suites
-from bench.runs.resolve import parse, resolve, split_run
+from bench.runs.resolve import parse, split_run
 from bench.runs.run import Run, identity_of
 from bench.utils.errors import UserError
+from tests.methods.outside import run_of
+from tests.support.tiny_suite import tiny_configuration
 
 STUDENT = "rankcse[teacher=run:simcse]"
 
 
 def run(text, seed=1, backbone="toy-bert", **recipe):
-    places = {"backbone_name": backbone, "corpus": "world", "data": "world"}
-    return resolve(text, **places, seed=seed, recipe=recipe)
+    return run_of(text, backbone, "world", "world", seed, **recipe)
 
 
 def suite(*methods, **changes):
-    content = {"suite": "mine", "data": "world", "corpus": "world", "tasks": ["sts"]}
-    content |= {"seeds": [1, 2], "backbones": {"toy-bert": None}, "methods": list(methods)}
-    return suites.validate(content | changes)
+    given = {"seeds": [1, 2], "methods": list(methods), **changes}
+    return suites.validate(tiny_configuration("toy-bert", "world", "world", **given))
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,12 @@ import pytest
 from bench.runs import config
 from bench.runs.plan import read_plan
 from bench.utils.errors import UserError
-
-CONTENT = {"suite": "s", "data": "world", "corpus": "world", "tasks": ["sts"], "seeds": [2, 1]}
-CONTENT |= {"backbones": {"toy-bert": None}, "methods": ["simcse", "sscl", "word-overlap"]}
+from tests.support.tiny_suite import tiny_configuration
 
 
 def planned(**changes):
-    return config.plan(config.validate(CONTENT | changes))
+    given = {"seeds": [2, 1], "methods": ["simcse", "sscl", "word-overlap"], **changes}
+    return config.plan(config.validate(tiny_configuration("toy-bert", "world", "world", **given)))
 
 
 def test_runs_are_made_seed_by_seed():

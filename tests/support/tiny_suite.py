@@ -27,7 +27,9 @@ def job_words(method: str, bert: Path, data: Path, corpus: Path) -> list[str]:
     return ["job", "--run", method, *places, "--seed", "1", *recipe]
 
 
-def tiny_configuration(bert: Path, data: Path, corpus: Path, /, **content: Any) -> dict[str, Any]:
+def tiny_configuration(
+    bert: object, data: object, corpus: object, /, **content: Any
+) -> dict[str, Any]:
     """A suite of one seed on one backbone; `content` has its methods and may change the rest."""
     own = {"suite": "tiny", "data": str(data), "corpus": str(corpus), "tasks": ["sts"]}
     return own | {"seeds": [1], "backbones": {str(bert): None}} | content
