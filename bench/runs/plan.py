@@ -73,7 +73,7 @@ class Plan(Document):
             runs = [run for run in self.runs if run.id in scored]
             runs = [run.model_copy(update={"added": tuple(run.tasks)}) for run in runs]
             return _grown(self, self.model_copy(update={"runs": runs}), scored)
-        if scored or path.exists():
+        if scored or path.is_file():
             return _grown(self, read_plan(path), scored)
         return self
 
