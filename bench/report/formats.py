@@ -1,9 +1,10 @@
 """A table of texts in three formats, CSV, Markdown and LaTeX, and for the terminal.
 
-Foreign text is escaped here: tabulate escapes neither `|` nor `<`, and pandas' `Styler.to_latex`
-leaves `[` and `*` at the start of a row (which LaTeX reads as arguments of the previous `\\\\`),
-ligatures such as `--`, and signs that pdflatex does not know. tests/report/test_latex.py compiles
-all of these.
+Foreign text is escaped here, by one function for each format, and in HTML by Jinja. tabulate
+escapes neither `|` nor `<`, and pandas' `Styler.to_latex` leaves `[` and `*` at the start of a row
+(which LaTeX reads as arguments of the previous `\\\\`), ligatures such as `--`, and signs that
+pdflatex does not know. tests/report/test_foreign_text.py reads hostile texts back from every
+format, and test_latex.py compiles them.
 """
 
 import re
@@ -18,6 +19,7 @@ from textwrap import fill
 from typing import Any
 
 import jinja2
+from markupsafe import Markup
 from tabulate import tabulate
 
 from bench.datasets.metrics import AGGREGATIONS
@@ -30,7 +32,7 @@ from bench.judged.words import (
     VERDICT_SYMBOLS,
     Word,
 )
-from bench.utils.errors import counted, listed
+from bench.utils.errors import counted, listed, printable
 from bench.utils.files import stem, write_text
 
 Frame = Any  # a DataFrame of pandas, which takes longer to load than tables to print
@@ -151,40 +153,61 @@ def data_frame(
     return frame.astype(dict.fromkeys(unknown, "float") | dict.fromkeys(whole, "Int64"))
 
 
+# How a text begins that a spreadsheet would compute.
+_FORMULA = re.compile(r" *([=@]|[+-](?![\d.]+$))")
+
+
+def csv_text(value: Any) -> Any:
+    """A value for a field of CSV: a text in one line, and after ' if it would be a formula; a tuple
+    of scores separated by spaces."""
+    if isinstance(value, tuple):
+        return " ".join(map(repr, value))
+    if not isinstance(value, str):
+        return value
+    text = printable(value)
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
 def csv(frame: Frame) -> str:
-    """A table of numbers as CSV, unrounded; a tuple of scores is one field, separated by spaces."""
-
-    def text(value: Any) -> Any:
-        return " ".join(map(repr, value)) if isinstance(value, tuple) else value
-
-    return frame.map(text).to_csv(index=False, lineterminator="\n")
+    """A table of numbers as CSV, unrounded."""
+    written = frame.map(csv_text).rename(columns=csv_text)
+    return str(written.to_csv(index=False, lineterminator="\n"))
 
 
-def markdown_text(text: str) -> str:
-    """Text for a cell of a Markdown table: one line, with table and HTML syntax escaped."""
-    signs = str.maketrans({"\\": r"\\", "|": r"\|", "&": "&amp;", "<": "&lt;"})
-    written = " ".join(text.translate(signs).split())
+# What is markup to GitHub: what begins code, formulas, emphasis, the target of a link or image.
+# Within words, and before spaces, the others are letters.
+_MARKUP = re.compile(r"([\\|`$]|[*~](?=\S)|(?<![^\W_])_(?=\S)|\](?=[(\[:]))")
+
+
+def markdown_text(text: object) -> str:
+    """Text for a line or a cell of Markdown: one line without markup, links or HTML. Addresses of
+    the web become links on GitHub."""
+    written = _MARKUP.sub(r"\\\1", printable(str(text)))
+    written = written.replace("&", "&amp;").replace("<", "&lt;")
     return f"**{written}**" if isinstance(text, Bold) else written
 
 
 def _grid(
-    table: TextTable, form: str, align: str | None, written: Callable[[str], str] = str
+    table: TextTable, written: Callable[[str], str], form: str, align: str | None, **more: Any
 ) -> str:
     rows = [[*map(written, row)] for row in table.texts]
     headings = [*map(written, table.columns)]
-    return tabulate(rows, headings, form, disable_numparse=True, stralign=align)
+    return tabulate(rows, headings, form, disable_numparse=True, stralign=align, **more)
 
 
 def markdown(table: TextTable, caption: str, note: str = "") -> str:
     """A table in Markdown, with its caption above and a note below."""
-    text = f"{caption}\n\n{_grid(table, 'pipe', None, markdown_text)}\n"
-    return f"{text}\n{note}\n" if note else text
+    above = markdown_text(caption)
+    text = f"{above}\n\n{_grid(table, markdown_text, 'pipe', None)}\n"
+    return f"{text}\n{markdown_text(note)}\n" if note else text
 
 
-def plain(table: TextTable, caption: str, note: str = "") -> str:
-    """A table for the terminal, unescaped and without bold type, with its caption above and a note
-    below."""
-    parts = [fill(caption, WIDTH), _grid(table, "simple", "left")]
+def plain(table: TextTable, caption: str, note: str = "", method: int | None = None) -> str:
+    """A table for the terminal, without bold type, with its caption above and a note below.
+    `method` is the greatest width of the names of methods, by default that of the longest."""
+    widths = [method if name == "Method" else None for name in table.columns]
+    shown = _grid(table, printable, "simple", "left", maxcolwidths=widths)
+    parts = [fill(caption, WIDTH), shown]
     if note:
         parts.append(fill(note, WIDTH))
     return "\n\n".join(parts)
@@ -266,6 +289,12 @@ def latex(table: TextTable, caption: str, label: str, note: str = "") -> str:
     )  # fmt: skip
 
 
+def _in_line(value: Any) -> Any:
+    """What a template prints: texts in one line, unless it says `safe`."""
+    is_text = isinstance(value, str) and not isinstance(value, Markup)
+    return printable(value) if is_text else value
+
+
 @cache
 def templates() -> jinja2.Environment:
     """The environment of the templates of tables and page; those of HTML escape every text."""
@@ -274,6 +303,7 @@ def templates() -> jinja2.Environment:
         autoescape=jinja2.select_autoescape(),
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=_in_line,
     )
     environment.filters |= {"tex": latex_text, "by": _by, "quote": shlex.quote}
     environment.globals |= {

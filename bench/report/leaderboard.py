@@ -2,9 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
-from textwrap import fill
 
 from bench.datasets.metrics import METRICS, SHARE
 from bench.judged.rows import BoardRow, Heading, Judged, SystemRow
@@ -191,8 +189,7 @@ def in_format(judged: Judged, board: BoardRow, rows: Sequence[SystemRow], form: 
         shown = shown_leaderboard(suite, board, rows, short=True, best_mark="*")
         if len({row.backbone for row in rows}) == 1:
             shown = shown.without("Backbone")
-        lines = [{**line, "Method": fill(line["Method"], _NAME_WIDTH)} for line in shown.rows]
-        return plain(replace(shown, rows=lines), text)
+        return plain(shown, text, method=_NAME_WIDTH)
     # The words of symbols stand in the caption.
     shown = shown_leaderboard(suite, board, rows, short=True, has_words=False)
     shown, label = shown.without(IN_DEV, "Remark"), stem(f"{suite.suite}-{board.name}")

@@ -8,7 +8,6 @@ A failure is final if another attempt would end in the same way. Full memory or 
 or connection, and another process at the same run are not: they are transient.
 """
 
-import sys
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -19,7 +18,7 @@ from filelock import FileLock, Timeout, lock_descriptor
 
 from bench.results.records import FAILURE
 from bench.runs import paths
-from bench.utils.errors import TransientError, UserError, is_memory_full
+from bench.utils.errors import TransientError, UserError, is_memory_full, warn
 from bench.utils.files import disk_errors, read_json, write_json
 
 LOCK = "run.lock"
@@ -111,5 +110,5 @@ def check_retry(suite: Path, run_id: str, stages: Iterable[str]) -> None:
     """Repeat the error of a run's last attempt if it failed for good."""
     failure = last_failure(suite, run_id)
     if failure and failure.final and failure.stage in stages:
-        print(f"{failure.traceback}{FINAL}", file=sys.stderr)
+        warn(f"{failure.traceback}{FINAL}", kept="\n")
         raise UserError(failure.error)

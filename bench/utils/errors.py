@@ -1,4 +1,4 @@
-"""`UserError`, `TransientError`, the suggestions and lists of their messages; warnings."""
+"""`UserError`, `TransientError`, suggestions and lists in messages; text for terminals."""
 
 import difflib
 import re
@@ -25,9 +25,25 @@ def errors_of(place: str) -> Iterator[None]:
         raise UserError(f"{place}: {error}") from None
 
 
-def warn(message: str) -> None:
-    """Print a line to stderr at once."""
-    print(message, file=sys.stderr, flush=True)
+def printable(text: str, kept: str = "") -> str:
+    """Text for a terminal: what is not printable stands as an escape, besides the `kept` signs.
+    Control characters would move its cursor, and marks of direction turn its letters round.
+
+    >>> printable("SS\x1b[2JCL\n")
+    'SS\\x1b[2JCL\\n'
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        sign if sign.isprintable() or sign in kept else sign.encode("unicode_escape").decode()
+        for sign in text
+    )
+
+
+def warn(message: str, kept: str = "") -> None:
+    """Print a line to stderr at once, as `printable` has it. All that `bench` writes there passes
+    here."""
+    print(printable(message, kept), file=sys.stderr, flush=True)
 
 
 LISTED = 10  # most names that a message lists; the closest come first if one is meant

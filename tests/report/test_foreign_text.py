@@ -1,0 +1,197 @@
+"""A label from a foreign file is text in every format, in the terminal, and on a model's card."""
+
+import csv
+import re
+from html.parser import HTMLParser
+
+import pytest
+import yaml
+from markdown_it import MarkdownIt
+
+from bench.cli import main
+from bench.cli.evaluate import score_tables
+from bench.export.folders import card
+from bench.report.comparison_table import comparison_caption, line_of, pairs_frame
+from bench.report.coverage import report
+from bench.report.formats import latex_text, rendered, text_table, write_table
+from bench.report.leaderboard import in_format
+from bench.report.page import render_page
+from bench.report.summary import summary
+from bench.results.records import Code, Outcome, Provenance, Trained
+from bench.runs.run import PlannedRun
+from bench.stages.activity import Failure, check_retry
+from bench.stages.status import OpenRun, SuiteStatus
+from bench.utils.errors import UserError, printable
+from bench.utils.files import write_json
+from bench.utils.progress import Progress
+from tests.support.foreign_text import LABELS
+from tests.support.judged_rows import heading, judged, measured, number, pair, run, setting, system
+
+RECORD = {"task": "STS-B", "split": "test", "metric": "spearman", "aggregation": "all", "value": 70}
+
+
+def suite_of(text):
+    """A suite with a text in its rows, captions and lists."""
+    is_cse = {"label": text, "name": text, "backbone": text}
+    systems = [
+        system("simcse", [75.0, 76.0], label="SimCSE", is_baseline=True),
+        system("is-cse", [-7.0, -8.0], remark=text, corpus=text, **is_cse),
+    ]
+    pairs = [pair("is-cse", [-2.0, -3.0], reason=text, **is_cse)]
+    ours = measured([75.0, 76.0], reason=text)
+    numbers = [number(75.0, ours, label=text, row=text, method=text, note=text)]
+    numbers.append(number(76.0, label=text, run="", reason="no recipe"))
+    suite = heading(baseline="simcse", baseline_name=text, partial=text)
+    return judged(
+        systems, suite, pairs=pairs, numbers=numbers, settings=[setting(label=text)],
+        runs=[run(name, seed, reason=text) for name in ("simcse", "is-cse") for seed in (0, 1)],
+    )  # fmt: skip
+
+
+def tables(text, form, folder):
+    """The tables that show a text in a format."""
+    suite = suite_of(text)
+    caption = comparison_caption(suite.suite, suite.pairs)
+    lines = text_table([line_of(pair) for pair in suite.pairs])
+    write_table(folder, "s", "compare", pairs_frame(suite.pairs), lines, caption, text)
+    suffix = {"csv": "csv", "markdown": "md", "latex": "tex"}[form]
+    shown = [(folder / f"compare.{suffix}").read_text(encoding="utf-8")]
+    shown.append(in_format(suite, suite.suite.boards[0], suite.systems, form))
+    for others in ({}, {"other": [RECORD]}):
+        shown.append(score_tables({text: [RECORD], **others}, form))
+    return shown
+
+
+@pytest.fixture(params=LABELS.values(), ids=LABELS)
+def label(request):
+    return request.param
+
+
+@pytest.fixture
+def line(label):
+    """What is shown of a label."""
+    return printable(label)
+
+
+def test_no_field_of_csv_is_a_formula_and_scores_are_numbers(label, line, tmp_path):
+    for text in tables(label, "csv", tmp_path):
+        rows = [*csv.reader(text.splitlines())]
+        fields = [field for row in rows for field in row]
+        assert {line, f"'{line}"} & {*fields}
+        assert len({len(row) for row in rows}) == 1
+        for field in fields:
+            assert field.isprintable()
+            assert not re.match(r"[=@]|[+-](?!\d+\.\d+( -\d+\.\d+)*$)", field)
+
+
+KINDS = "inline|code_block|(table|thead|tbody|tr|t[hd]|paragraph|heading|bullet_list|list_item)_.*"
+
+
+def texts_of(markdown):
+    """The texts of paragraphs and cells on GitHub; fails on anything that is no text."""
+    found, reader = [], MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    reader.validateLink = lambda address: True
+    assert markdown.count("$") == markdown.count("\\$")  # which begin formulas
+    for token in reader.parse(markdown):
+        assert re.fullmatch(KINDS, token.type)
+        parts = token.children or []
+        assert {part.type for part in parts} <= {"text"}
+        found.append("".join(part.content for part in parts))
+    return found
+
+
+def test_markdown_reads_back(label, line, tmp_path):
+    report(suite_of(label), tmp_path / "coverage.md")
+    shown = tables(label, "markdown", tmp_path)
+    for text in (*shown, (tmp_path / "coverage.md").read_text(encoding="utf-8")):
+        assert any(line in found for found in texts_of(text)), text
+
+
+def test_a_card_reads_back(label, line):
+    known = PlannedRun(
+        id="simcse_s1", method="simcse", setting="official", label=label, backbone=label,
+        reference="bert", corpus=label, seed=1, trained=True,
+        identity={"backbone": f"owner/{label}"},
+    )  # fmt: skip
+    made = Provenance(code=Code(version=label, commit=label), date=label, versions={label: label})
+    text = card(known, Trained(outcome=Outcome(status="finished"), provenance=made), 768, 512)
+    _, header, body = text.split("---\n", 2)
+    assert yaml.safe_load(header)["base_model"] == f"owner/{label}".partition("@")[0]
+    assert f"{line} on {line}, seed 1" in texts_of(body)
+    assert {line, f"sentbench {line}, commit {line}", f"{line} {line}"} <= {*texts_of(body)}
+
+
+def test_latex_is_printable(label, tmp_path):
+    for text in tables(label, "latex", tmp_path):
+        assert text.isascii()
+        assert text.replace("\n", "").isprintable()
+        assert latex_text(label)[-9:] in text
+
+
+class Tags(HTMLParser):
+    """The tags of a page with the names of their attributes, and its texts."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.texts = [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, {name for name, _ in attributes} - {"class"}))
+
+    def handle_data(self, text):
+        self.texts.append(text)
+
+
+def test_the_page_has_no_other_tags(label, line, tmp_path):
+    pages = []
+    for text in (label, "Label"):
+        render_page(suite_of(text), tmp_path / "figures", tmp_path)
+        pages.append(Tags((tmp_path / "index.html").read_text(encoding="utf-8")))
+    assert pages[0].tags == pages[1].tags
+    assert any(line in text for text in pages[0].texts)
+
+
+def in_lines(text, label):
+    """Whether a text is printable, and no line of a label begins a line of it."""
+    lines = text.split("\n")
+    starts = tuple(filter(None, label.split("\n")[1:]))
+    return all(line.isprintable() and not line.startswith(starts) for line in lines)
+
+
+def test_what_commands_print_moves_no_cursor(label, line, monkeypatch, capsys, tmp_path):
+    suite = suite_of(label)
+    monkeypatch.setattr("bench.judge.stage.read_suite", lambda folder: suite)
+    monkeypatch.setattr("bench.judge.stage.compared", lambda *_: suite.pairs)
+    for words in (["show"], ["show", "--format", "csv"], ["compare"], ["coverage"]):
+        assert main([*words, "--suite", str(tmp_path)]) == 0
+        out = capsys.readouterr().out
+        assert in_lines(out, label), out
+        assert words[1:] or line.split()[0][:9] in out
+    monkeypatch.setattr("bench.cli.program.run", lambda words: print(label) or 0)
+    main([])
+    assert capsys.readouterr().out == printable(label, "\n\t") + "\n"
+
+
+def test_messages_are_lines(label, line, monkeypatch, capsys, tmp_path):
+    def fail(words):
+        raise UserError(label)
+
+    monkeypatch.setattr("bench.cli.program.run", fail)
+    monkeypatch.setattr("bench.utils.progress.interval", lambda: -1)
+    main([])
+    Progress(2, label).advance(note=label)
+    failure = Failure("train", label, final=True, traceback=f"{label}\n")
+    write_json(tmp_path / "runs" / "r" / "failure.json", vars(failure))
+    with pytest.raises(UserError):
+        check_retry(tmp_path, "r", ["train"])
+    first, second, *_ = capsys.readouterr().err.split("\n")
+    assert [first, second] == [f"error: {line}", f"{line}: 50%, 0:00:00 left, {line}"]
+
+
+def test_status_and_summary_have_lines(label, line, tmp_path):
+    state = OpenRun("r", "failed", "train", failure=Failure("train", label), log=label)
+    status = rendered("status.txt", **vars(SuiteStatus("s", open=[state], steps={label: label})))
+    assert status.count(line) == 4
+    for text in (status, summary(suite_of(label), tmp_path, tmp_path)):
+        assert in_lines(text, label), text
