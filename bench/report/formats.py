@@ -19,7 +19,6 @@ from textwrap import fill
 from typing import Any
 
 import jinja2
-from markupsafe import Markup
 from tabulate import tabulate
 
 from bench.datasets.metrics import AGGREGATIONS
@@ -40,7 +39,8 @@ TEMPLATES = Path(__file__).parent / "templates"
 # The letters in a line and the lines of a table in LaTeX on the smallest page, that of `article` in
 # one column; upright, and turned by 90 degrees.
 UPRIGHT, TURNED = (75, 30), (118, 16)
-WIDTH = 100  # letters in a line of running text in the terminal
+# Letters in a line of running text in the terminal, and of the name of a method in its tables.
+WIDTH, METHOD_WIDTH = 100, 36
 
 
 def board_stem(board: str, name: str = "leaderboard") -> str:
@@ -153,25 +153,20 @@ def data_frame(
     return frame.astype(dict.fromkeys(unknown, "float") | dict.fromkeys(whole, "Int64"))
 
 
-# How a text begins that a spreadsheet would compute.
-_FORMULA = re.compile(r" *([=@]|[+-](?![\d.]+$))")
-
-
-def csv_text(value: Any) -> Any:
-    """A value for a field of CSV: a text in one line, and after ' if it would be a formula; a tuple
-    of scores separated by spaces."""
-    if isinstance(value, tuple):
-        return " ".join(map(repr, value))
-    if not isinstance(value, str):
-        return value
-    text = printable(value)
-    return f"'{text}" if _FORMULA.match(text) else text
+# How a text begins that a spreadsheet would compute; scores are numbers.
+_FORMULA = re.compile(r"^( *([=@]|[+-](?![-\d.e ]+$)))")
 
 
 def csv(frame: Frame) -> str:
-    """A table of numbers as CSV, unrounded."""
-    written = frame.map(csv_text).rename(columns=csv_text)
-    return str(written.to_csv(index=False, lineterminator="\n"))
+    """A table of numbers as CSV, unrounded; a tuple of scores is one field, separated by spaces. A
+    text is in one line, and after ' if it would be a formula."""
+
+    def written(value: Any) -> Any:
+        if isinstance(value, tuple):
+            value = " ".join(map(repr, value))
+        return _FORMULA.sub(r"'\1", printable(value)) if isinstance(value, str) else value
+
+    return str(frame.map(written).rename(columns=written).to_csv(index=False, lineterminator="\n"))
 
 
 # What is markup to GitHub: what begins code, formulas, emphasis, the target of a link or image.
@@ -202,10 +197,9 @@ def markdown(table: TextTable, caption: str, note: str = "") -> str:
     return f"{text}\n{markdown_text(note)}\n" if note else text
 
 
-def plain(table: TextTable, caption: str, note: str = "", method: int | None = None) -> str:
-    """A table for the terminal, without bold type, with its caption above and a note below.
-    `method` is the greatest width of the names of methods, by default that of the longest."""
-    widths = [method if name == "Method" else None for name in table.columns]
+def plain(table: TextTable, caption: str, note: str = "") -> str:
+    """A table for the terminal, without bold type, with its caption above and a note below."""
+    widths = [METHOD_WIDTH if name == "Method" else None for name in table.columns]
     shown = _grid(table, printable, "simple", "left", maxcolwidths=widths)
     parts = [fill(caption, WIDTH), shown]
     if note:
@@ -289,12 +283,6 @@ def latex(table: TextTable, caption: str, label: str, note: str = "") -> str:
     )  # fmt: skip
 
 
-def _in_line(value: Any) -> Any:
-    """What a template prints: texts in one line, unless it says `safe`."""
-    is_text = isinstance(value, str) and not isinstance(value, Markup)
-    return printable(value) if is_text else value
-
-
 @cache
 def templates() -> jinja2.Environment:
     """The environment of the templates of tables and page; those of HTML escape every text."""
@@ -303,7 +291,8 @@ def templates() -> jinja2.Environment:
         autoescape=jinja2.select_autoescape(),
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_in_line,
+        # Texts are in one line, besides what a template calls `safe`, which is no plain str.
+        finalize=lambda value: printable(value) if type(value) is str else value,
     )
     environment.filters |= {"tex": latex_text, "by": _by, "quote": shlex.quote}
     environment.globals |= {

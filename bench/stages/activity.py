@@ -19,7 +19,8 @@ from filelock import FileLock, Timeout, lock_descriptor
 from bench.results.records import FAILURE
 from bench.runs import paths
 from bench.utils.errors import TransientError, UserError, is_memory_full, warn
-from bench.utils.files import disk_errors, read_json, write_json
+from bench.utils.files import disk_errors, write_json
+from bench.utils.validation import read_document
 
 LOCK = "run.lock"
 LOOK = 5.0  # seconds; who looks whether a run is at work holds its lock for a moment
@@ -86,7 +87,8 @@ def working(suite: Path, run_id: str, stage: str) -> Iterator[None]:
 
 def _recorded(folder: Path) -> Failure | None:
     file = folder / FAILURE
-    return Failure(**read_json(file)) if file.is_file() else None
+    known = file.is_file()
+    return read_document(file, Failure, "a failed attempt", "remove it") if known else None
 
 
 def stage_at_work(suite: Path, run_id: str) -> str:

@@ -89,7 +89,7 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def is_memory_full(error: Exception) -> bool:
+def is_memory_full(error: BaseException) -> bool:
     """Return whether the message is that of the CPU allocator, CUDA or cuBLAS on full memory."""
     words = ("can't allocate memory", "out of memory", "ALLOC_FAILED")
     return isinstance(error, MemoryError) or any(part in str(error) for part in words)
