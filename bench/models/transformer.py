@@ -405,8 +405,7 @@ def library_errors(subject: str, remedy: str) -> Iterator[None]:
         yield
     except BaseException as error:
         # Of a tokenizer in Rust; it is no Exception, and its module cannot be imported.
-        is_panic = type(error).__name__ == "PanicException"
-        is_error = is_panic or isinstance(error, Exception)
+        is_error = isinstance(error, Exception) or repr(error).startswith("PanicException")
         if not is_error or isinstance(error, UserError) or is_memory_full(error):
             raise
         message = str(error).strip().partition("\n")[0]

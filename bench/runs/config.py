@@ -392,7 +392,7 @@ def _entry_runs(suite: Suite) -> Iterator[tuple[MethodEntry, Run]]:
 
 def _check_names(suite: Suite) -> None:
     """Check that no two backbones have one name in tables and in names of files."""
-    first = dict[str, str]()
+    first: dict[str, str] = {}
     for name in suite.backbones:
         shown = slug(backbone(name).name)
         if shown in first:

@@ -87,8 +87,9 @@ def working(suite: Path, run_id: str, stage: str) -> Iterator[None]:
 
 def _recorded(folder: Path) -> Failure | None:
     file = folder / FAILURE
-    known = file.is_file()
-    return read_document(file, Failure, "a failed attempt", "remove it") if known else None
+    if not file.is_file():
+        return None
+    return read_document(file, Failure, "a failed attempt", "remove it")
 
 
 def stage_at_work(suite: Path, run_id: str) -> str:

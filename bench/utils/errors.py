@@ -32,8 +32,6 @@ def printable(text: str, kept: str = "") -> str:
     >>> printable("SS\x1b[2JCL\n")
     'SS\\x1b[2JCL\\n'
     """
-    if text.isprintable():
-        return text
     return "".join(
         sign if sign.isprintable() or sign in kept else sign.encode("unicode_escape").decode()
         for sign in text
