@@ -396,7 +396,10 @@ def _check_names(suite: Suite) -> None:
     for name in suite.backbones:
         shown = slug(backbone(name).name)
         if shown in first:
-            raise UserError(f"'{first[shown]}' and '{name}' have one name, {shown}; rename one")
+            raise UserError(
+                f"'{first[shown]}' and '{name}' have one name, {shown}; leave one out, or rename "
+                "its folder"
+            )
         first[shown] = name
 
 
