@@ -13,7 +13,7 @@ from bench.cli.evaluate import score_tables
 from bench.export.folders import card
 from bench.report.comparison_table import comparison_caption, line_of, pairs_frame
 from bench.report.coverage import report
-from bench.report.formats import latex_text, rendered, text_table, write_table
+from bench.report.formats import rendered, text_table, write_table
 from bench.report.leaderboard import in_format
 from bench.report.page import render_page
 from bench.report.summary import summary
@@ -53,7 +53,7 @@ def tables(text, form, folder):
     caption = comparison_caption(suite.suite, suite.pairs)
     lines = text_table([line_of(pair) for pair in suite.pairs])
     write_table(folder, "s", "compare", pairs_frame(suite.pairs), lines, caption, text)
-    suffix = {"csv": "csv", "markdown": "md", "latex": "tex"}[form]
+    suffix = {"csv": "csv", "markdown": "md"}[form]
     shown = [(folder / f"compare.{suffix}").read_text(encoding="utf-8")]
     shown.append(in_format(suite, suite.suite.boards[0], suite.systems, form))
     for others in ({}, {"other": [RECORD]}):
@@ -118,13 +118,6 @@ def test_a_card_reads_back(label, line):
     assert yaml.safe_load(header)["base_model"] == f"owner/{label}".partition("@")[0]
     assert f"{line} on {line}, seed 1" in texts_of(body)
     assert {line, f"sentbench {line}, commit {line}", f"{line} {line}"} <= {*texts_of(body)}
-
-
-def test_latex_is_printable(label, tmp_path):
-    for text in tables(label, "latex", tmp_path):
-        assert text.isascii()
-        assert text.replace("\n", "").isprintable()
-        assert latex_text(label)[-9:] in text
 
 
 def test_the_page_has_no_other_tags(label, line, tmp_path):
