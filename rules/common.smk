@@ -58,6 +58,12 @@ CORPORA = {
     for run in RUNS.values()
     for name in (*run.corpora, run.corpus or SUITE.corpus)
 }
+for run in RUNS.values():
+    for name in run.corpora:
+        if name != CORPORA[slug(name)]:
+            raise WorkflowError(
+                f"corpora '{name}' and '{CORPORA[slug(name)]}' have one name, {slug(name)}; rename one"
+            )
 RESULTS = f"results/{config['suite']}"
 SUMMARY = Path(RESULTS, "report", "summary.txt")
 FIGURES = f"figures/{config['suite']}"
@@ -77,11 +83,12 @@ IMAGE = os.environ.get("SENTBENCH_IMAGE", "sentbench.sif")
 PROGRAMS = (
     "" if CONTAINED else f"PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH"
 )
-shell.prefix(
+PREFIX = (
     f"export PYTHONSAFEPATH=1 PYTHONPATH={shlex.quote(str(Path(suites.__file__).parents[2]))}"
-    "${{PYTHONPATH:+:$PYTHONPATH}} "
-    f"{PROGRAMS}; exec "
+    f"${{PYTHONPATH:+:$PYTHONPATH}} {PROGRAMS}; exec "
 )
+# Snakemake fills in what stands in braces.
+shell.prefix(PREFIX.replace("{", "{{").replace("}", "}}"))
 
 
 wildcard_constraints:
@@ -106,6 +113,11 @@ def own_data_sums(wildcards):
 def own_corpus_sum(wildcards):
     name = CORPORA[wildcards.corpus]
     return TOY_VERSION if name in WORLDS else corpus_fingerprint(name)
+
+
+# A function, since Snakemake would fill in braces of a text.
+def data_name(wildcards):
+    return config["data"]
 
 
 def corpus_name(wildcards):

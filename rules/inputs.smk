@@ -15,7 +15,7 @@ rule data:
     log:
         f"{RESULTS}/logs/data.log",
     params:
-        name=config["data"],
+        name=data_name,
         files=own_data_sums,
         tasks=probing_tasks,
         suite=suite_folder,
@@ -32,7 +32,7 @@ rule corpus:
     params:
         name=corpus_name,
         file=own_corpus_sum,
-        data=config["data"],
+        data=data_name,
         suite=suite_folder,
     shell:
         "python -m bench fetch corpus {params.name:q} --data {params.data:q}"

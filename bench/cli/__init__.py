@@ -4,9 +4,11 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
+from typing import Any
 
 from bench.utils import interrupts
-from bench.utils.errors import UserError, is_memory_full
+from bench.utils.errors import UserError, is_memory_full, printable, warn
 from bench.utils.files import DISK_FULL
 from bench.utils.version import __version__
 
@@ -35,6 +37,22 @@ EXIT_INTERRUPTED = 128 + 2
 RESUMABLE = {"run", "job", "evaluate", "reproduce"}
 
 
+class Terminal:
+    """A stream of text through which commands print: foreign text cannot move the cursor."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> Any:
+        return self._stream.write(printable(text, "\n\t"))
+
+    def isatty(self) -> bool:
+        return False  # for libraries, which would send colours
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
 def main(words: Sequence[str] | None = None) -> int:
     """Run one command.
 
@@ -58,16 +76,16 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         from bench.cli.program import run
 
-        with interrupts.handle_signals():
+        with redirect_stdout(Terminal(sys.stdout)), interrupts.handle_signals():
             status = run(words)
             sys.stdout.flush()
             return status
     except interrupts.Stopped as stopped:
-        print(f"{stopped}; {again}", file=sys.stderr)
+        warn(f"{stopped}; {again}")
         return EXIT_INTERRUPTED if stopped.is_interrupt else interrupts.EXIT_TEMPFAIL
     except KeyboardInterrupt as interrupt:
         where = f" {interrupt}" if str(interrupt) else ""
-        print(f"interrupted{where}; {again}", file=sys.stderr)
+        warn(f"interrupted{where}; {again}")
         return EXIT_INTERRUPTED
     except BrokenPipeError:  # who read the output has ended, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -86,5 +104,5 @@ def main(words: Sequence[str] | None = None) -> int:
         reason = str(error).partition(". ")[0]
         full = f"memory is full ({reason})" if reason else "memory is full"
         message = f"{full}; free some or use a larger device, then {again}"
-    print(f"error: {message}", file=sys.stderr)
+    warn(f"error: {message}")
     return 2

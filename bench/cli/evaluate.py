@@ -1,6 +1,5 @@
 """Commands that score any encoder, and that confirm or cross-check scores."""
 
-import sys
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -21,7 +20,7 @@ from bench.cli.parameters import (
 )
 from bench.datasets.metrics import PROBE_SEED, check_probe_seeds
 from bench.datasets.tasks import AVERAGED, GROUPS
-from bench.utils.errors import UserError
+from bench.utils.errors import UserError, warn
 from bench.utils.files import stem
 
 
@@ -62,13 +61,13 @@ def score_tables(
     """
     import pandas as pd
 
-    from bench.report.formats import latex, text_table
+    from bench.report.formats import csv, latex, markdown_text, text_table
 
     lines = [{"model": label} | record for label, records in by_label.items() for record in records]
     scores = pd.DataFrame(lines)
     if form == "csv":
         columns = ["model", "task", "split", "metric", "aggregation", "value"]
-        return scores.to_csv(columns=columns, index=False).strip()
+        return csv(scores[columns]).strip()
     scores = pd.concat([scores, _statistics(scores, sets)])
     scores = scores[~scores["aggregation"].str.contains(PROBE_SEED)]
     titles = scores["metric"] + " " + scores["split"] + " " + scores["aggregation"]
@@ -94,9 +93,9 @@ def score_tables(
                 shown = text_table(rows, tasks)
                 tables.append(latex(shown, f"Scores in points: {title}", label))
                 continue
-            if form == "plain":
-                table.index = table.index.map(_NAMES.fill)
-            text = table.to_markdown(
+            written = markdown_text if form == "markdown" else _NAMES.fill
+            table.index = table.index.map(written)
+            text = table.rename_axis(written(title)).to_markdown(
                 tablefmt=FORMATS[form],
                 disable_numparse=True,
                 colalign=["left", *["right"] * len(table.columns)],
@@ -195,7 +194,7 @@ def evaluate(
     if by_label:
         print(score_tables(by_label, form, sets))
     for error in errors:
-        print(f"error: {error}", file=sys.stderr)
+        warn(f"error: {error}")
     return 2 if errors else 0
 
 
@@ -232,6 +231,6 @@ def verify(
                 print(verified.report(), flush=True)
                 status = max(status, int(not verified.confirmed))
             except UserError as error:  # the other results are still verified
-                print(f"error: {error}", file=sys.stderr)
+                warn(f"error: {error}")
                 status = 2
     return status

@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +9,7 @@ import typer
 
 from bench.cli.parameters import OptionalSuite, SuiteFolder, arg, command, one_of, opt, parse_tasks
 from bench.report import LEADERBOARD_FORMATS
-from bench.utils.errors import UserError
+from bench.utils.errors import UserError, warn
 
 PAPER = arg("The paper, such as gs-infonce-v2.", "PAPER")
 TABLE = arg("Its table, as printed: 'Table 2'.", "TABLE")
@@ -200,7 +199,7 @@ def export(
     from bench.export.folders import export as export_suite
 
     for remark in export_suite(suite, out, run or []):
-        print(f"note: {remark}", file=sys.stderr)
+        warn(f"note: {remark}")
     print(out)
 
 

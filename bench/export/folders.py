@@ -6,7 +6,6 @@ and a Normalize. Anything else is refused. The library then reads each folder, a
 compared with the originals. The files are in the form that all its versions read.
 """
 
-import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ from torch import Tensor
 from bench.models.encoder import TransformerEncoder
 from bench.models.packed_forward import FIRST_ONLY, LAYERS, POSITIONS, layer_weights
 from bench.models.transformer import longest_input, without_pooler
+from bench.report.formats import markdown_text
 from bench.results.records import Trained, read_scores, read_trained
 from bench.runs import paths
 from bench.runs.plan import read_plan
@@ -218,7 +218,7 @@ library_name: sentence-transformers
 pipeline_tag: sentence-similarity
 tags: [sentence-transformers, sentence-similarity, feature-extraction, sentbench]
 {% if hub_id %}
-base_model: "{{ hub_id }}"
+base_model: {{ hub_id | tojson }}
 {% endif %}
 ---
 
@@ -241,11 +241,11 @@ A sentence encoder trained without labels by sentbench.
 | Seed | {{ run.seed }} |
 | Vectors | {{ width }} dimensions; sentences are cut to {{ longest }} tokens |
 | Run | {{ run.id | text }} |
-| Code | sentbench {{ code.version }}, commit {{ code.commit or "unknown" }}\
+| Code | sentbench {{ code.version | text }}, commit {{ (code.commit or "unknown") | text }}\
 {{ " with uncommitted changes" if code.dirty }} |
 | Versions | {{ pairs(made.versions) }} |
 | Device | {{ made.device.name | text }} |
-| Date | {{ made.date }} |
+| Date | {{ made.date | text }} |
 """
 
 
@@ -256,7 +256,7 @@ def card(run: PlannedRun, trained: Trained, width: int, longest: int) -> str:
     input length in tokens.
     """
     environment = Environment(trim_blocks=True, keep_trailing_newline=True)  # noqa: S701 (no HTML)
-    environment.filters["text"] = _escaped
+    environment.filters["text"] = markdown_text
     identified = run.identity.get("backbone", "")  # of the hub: by its name there
     return environment.from_string(CARD).render(
         run=run,
@@ -267,8 +267,3 @@ def card(run: PlannedRun, trained: Trained, width: int, longest: int) -> str:
         width=width,
         longest=longest,
     )
-
-
-def _escaped(text: object) -> str:
-    """Text for a table or line of Markdown: one line, with markup escaped."""
-    return re.sub(r"([\\`*_\[\]<>|#])", r"\\\1", " ".join(str(text).split()))

@@ -79,6 +79,7 @@ ARRAYS = "arrays.safetensors"
 PROMPTS = "config_sentence_transformers.json"
 SENTENCES = "SentenceTransformer"  # what a folder of sentence-transformers is, if it does not say
 LONG = 50  # repetitions of two sentences that more than fill most models
+DAMAGED = "save or download it again"
 USE_POOLER = "name a pooler to use only the transformer"
 
 
@@ -124,12 +125,11 @@ def load_encoder(
         dtype: of weights and states, of `DTYPES`. The vectors are float32.
     """
     folder, kind = readable(model, pooler, prompt, template, dtype)
-    if kind == TRANSFORMER:
-        stored = {"pooler": pooler, "template": template, "dtype": dtype}
-        encoder: Encoder = TransformerEncoder.load(folder, stored, device=device)
-    else:
-        subject = f"the parts of the encoder in {folder} are damaged or do not fit"
-        with library_errors(subject, "save or download it again"):
+    with library_errors(f"the parts of the encoder in {folder} are damaged or do not fit", DAMAGED):
+        if kind == TRANSFORMER:
+            stored = {"pooler": pooler, "template": template, "dtype": dtype}
+            encoder: Encoder = TransformerEncoder.load(folder, stored, device=device)
+        else:
             if kind == MODULES:
                 encoder = load_modular(folder, prompt, device, dtype)
             else:
@@ -145,7 +145,8 @@ def readable(
     what shows without its weights."""
     check_options(pooler, template, dtype)
     folder = find_model(model)
-    return folder, check_files(folder, pooler, prompt, template, dtype)
+    with library_errors(f"a JSON file in {folder} is damaged", DAMAGED):
+        return folder, check_files(folder, pooler, prompt, template, dtype)
 
 
 def shaped(encoder: Encoder, dims: int | None, normalize: bool) -> Encoder:

@@ -196,7 +196,7 @@ def check_adapter(folder: Path) -> None:
             f"{folder} holds an adapter ({ADAPTER}) without {ADAPTED}; convert pickled weights to "
             "safetensors, or download it again"
         )
-    described = read_json(folder / ADAPTER)
+    described = read_settings(folder / ADAPTER)
     if described.get("peft_type") != "LORA":
         raise UserError(
             f"{folder} holds an adapter of the type {described.get('peft_type')}, and only LORA is "
@@ -221,7 +221,7 @@ def merged(model: Any, folder: Path) -> Any:
     """
     import peft
 
-    described, tensors = read_json(folder / ADAPTER), load_file(folder / ADAPTED)
+    described, tensors = read_settings(folder / ADAPTER), load_file(folder / ADAPTED)
     trained = described.get("auto_mapping") or {}
     name = trained.get("base_model_class", type(model).__name__)
     is_ours = trained.get("parent_library", "transformers.").startswith("transformers.")
@@ -324,6 +324,8 @@ def _check_fit(folder: Path, model: Any, tokenizer: Any, loading: dict[str, Any]
             problems.append(f"config.json has no place for the weights {name}")
     missing = sorted(loading["missing_keys"])
     problems += [f"the weights lack {name}, which would be random" for name in missing]
+    if tokenizer.model_max_length < 3:
+        problems.append("model_max_length in tokenizer_config.json has no room for a token")
     if tokenizer.pad_token is None:
         problems.append(
             "tokenizer_config.json names no pad_token and no eos_token, one of which pads"
@@ -417,7 +419,8 @@ def blank_token(tokenizer: Any) -> Any:
 def token_ids(tokenizer: Any, sentences: Sequence[str], longest: int) -> list[list[int]]:
     """Token ids of sentences, cut on the right to `longest`, special tokens included. Truncation
     and padding set in the tokenizer's file are ignored."""
-    encoded = tokenizer(list(sentences), truncation=True, max_length=longest, padding=False)
+    with library_errors("the tokenizer cannot read a sentence", "choose another model"):
+        encoded = tokenizer(list(sentences), truncation=True, max_length=longest, padding=False)
     blank = [tokenizer.convert_tokens_to_ids(blank_token(tokenizer))]
     return [row or blank for row in encoded["input_ids"]]
 

@@ -1,7 +1,9 @@
 """Models by name that were not trained here: backbones, which are transformers of Hugging Face or
 word vectors in GloVe's text format, and encoders."""
 
+import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -228,14 +230,14 @@ def adapter_base(folder: Path) -> str:
     adapter, or beside it the weights of its model."""
     if not (folder / ADAPTER).is_file() or any(folder.glob("model*.safetensors")):
         return ""
-    described = read_json(folder / ADAPTER)
+    described = read_settings(folder / ADAPTER)
     name, revision = described.get("base_model_name_or_path"), described.get("revision")
     if not name:
         raise UserError(
             f"{folder / ADAPTER} names no base_model_name_or_path; write the folder or hub id there"
         )
     with errors_of(f"'base_model_name_or_path' in {folder / ADAPTER}"):
-        encoder_folder(name)
+        encoder_folder(str(name))
     return f"{name}@{revision}" if revision and not Path(name).is_dir() else str(name)
 
 
@@ -254,26 +256,28 @@ def _hub_backbone(name: str) -> Backbone:
 
 def _transformer(folder: Path, name: str, source: str, location: str, fingerprint: str) -> Backbone:
     """Return a backbone described by the configuration and the tokenizer in a folder."""
-    config: dict[str, Any] = read_json(folder / "config.json")
     refuse_unread(folder)
+    config: dict[str, Any] = read_json(folder / "config.json")
     refuse_adapter(folder)
-    widths = [config[name] for name in _WIDTHS if name in config]
-    depths = [config[name] for name in _DEPTHS if name in config]
+
+    def numbers(names: Iterable[str], kind: Any = int) -> list[Any]:
+        return [config[name] for name in names if isinstance(config.get(name), kind)]
+
+    widths, depths = numbers(_WIDTHS), numbers(_DEPTHS)
     has_weights = source == "hub" or any(folder.glob("*.safetensors"))
     if not (widths and depths and has_weights):
         raise UserError(
             f"{location} is not a transformer encoder with .safetensors weights; convert pickled "
             "weights to safetensors first"
         )
-    rates = {float(config[name]) for name in DROPOUTS if name in config}
     return Backbone(
         name,
         source,
         location,
         Shape(widths[0], depths[0], _is_cased(folder, fingerprint)),
         fingerprint,
-        dropout=tuple(sorted(rates)),
-        vocabulary_size=config.get("vocab_size", 0),
+        dropout=tuple(sorted({*map(float, numbers(DROPOUTS, int | float))})),
+        vocabulary_size=max(numbers(["vocab_size"]), default=0),
     )
 
 
@@ -287,9 +291,8 @@ def _is_cased(folder: Path, described: str) -> bool:
         return not lower
     if not (folder / "tokenizer.json").is_file():
         return not (folder / "vocab.txt").is_file()
-    first = read_json(folder / "tokenizer.json").get("normalizer") or {}
-    steps = first.get("normalizers", [first])
-    return not any(step.get("type") == "Lowercase" or step.get("lowercase") for step in steps)
+    steps = json.dumps(read_settings(folder / "tokenizer.json").get("normalizer"))
+    return not re.search('"type": "Lowercase"|"lowercase": true', steps)
 
 
 def _table_backbone(path: Path) -> Backbone:
@@ -347,7 +350,8 @@ def vocabulary(folder: Path | None) -> Any:
     """Return the tokens of a folder's tokenizer.json with their ids; None without that file."""
     if folder is None or not (folder / "tokenizer.json").is_file():
         return None
-    return read_json(folder / "tokenizer.json")["model"].get("vocab")
+    model = read_settings(folder / "tokenizer.json").get("model")
+    return model.get("vocab") if isinstance(model, dict) else None
 
 
 def backbone_fingerprint(name: str) -> str:

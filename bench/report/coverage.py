@@ -1,13 +1,14 @@
 """Coverage: which printed numbers have a recipe, a place in a plan, a score of ours, and a
 verdict."""
 
+import re
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from bench.judged.rows import Judged, NumberRow, SettingRow
 from bench.judged.words import VERDICT_SYMBOLS
-from bench.report.formats import markdown, rendered, text_table
+from bench.report.formats import markdown, markdown_text, rendered, text_table
 from bench.utils.errors import UserError
 from bench.utils.files import write_text
 
@@ -62,6 +63,7 @@ def report(judged: Judged, out: Path | None = None) -> str:
     if out:
         table = text_table(shown.to_dict("records"), shown.columns[2:])
         listed = rendered("coverage.txt", **below, bullet="* ")
+        listed = re.sub(r"(?<=\* ).+", lambda line: markdown_text(line[0]), listed)
         write_text(out, f"{markdown(table, caption)}\n{listed}")
     lines = shown.to_string(index=False)
     return "\n".join([caption, "", lines, "", rendered("coverage.txt", **below).rstrip()])

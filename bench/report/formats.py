@@ -1,9 +1,10 @@
 """A table of texts in three formats, CSV, Markdown and LaTeX, and for the terminal.
 
-Foreign text is escaped here: tabulate escapes neither `|` nor `<`, and pandas' `Styler.to_latex`
-leaves `[` and `*` at the start of a row (which LaTeX reads as arguments of the previous `\\\\`),
-ligatures such as `--`, and signs that pdflatex does not know. tests/report/test_latex.py compiles
-all of these.
+Foreign text is escaped here, by one function for each format, and in HTML by Jinja. tabulate
+escapes neither `|` nor `<`, and pandas' `Styler.to_latex` leaves `[` and `*` at the start of a row
+(which LaTeX reads as arguments of the previous `\\\\`), ligatures such as `--`, and signs that
+pdflatex does not know. tests/report/test_foreign_text.py reads hostile texts back from every
+format, and test_latex.py compiles them.
 """
 
 import re
@@ -30,7 +31,7 @@ from bench.judged.words import (
     VERDICT_SYMBOLS,
     Word,
 )
-from bench.utils.errors import counted, listed
+from bench.utils.errors import counted, listed, printable
 from bench.utils.files import inside, stem, write_text
 
 Frame = Any  # a DataFrame of pandas, which takes longer to load than tables to print
@@ -38,7 +39,8 @@ TEMPLATES = Path(__file__).parent / "templates"
 # The letters in a line and the lines of a table in LaTeX on the smallest page, that of `article` in
 # one column; upright, and turned by 90 degrees.
 UPRIGHT, TURNED = (75, 30), (118, 16)
-WIDTH = 100  # letters in a line of running text in the terminal
+# Letters in a line of running text in the terminal, and of the name of a method in its tables.
+WIDTH, METHOD_WIDTH = 100, 36
 
 
 def board_stem(board: str, name: str = "leaderboard") -> str:
@@ -151,40 +153,55 @@ def data_frame(
     return frame.astype(dict.fromkeys(unknown, "float") | dict.fromkeys(whole, "Int64"))
 
 
+# How a text begins that a spreadsheet would compute; scores are numbers.
+_FORMULA = re.compile(r"^( *([=@]|[+-](?![-\d.e ]+$)))")
+
+
 def csv(frame: Frame) -> str:
-    """A table of numbers as CSV, unrounded; a tuple of scores is one field, separated by spaces."""
+    """A table of numbers as CSV, unrounded; a tuple of scores is one field, separated by spaces. A
+    text is in one line, and after ' if it would be a formula."""
 
-    def text(value: Any) -> Any:
-        return " ".join(map(repr, value)) if isinstance(value, tuple) else value
+    def written(value: Any) -> Any:
+        if isinstance(value, tuple):
+            value = " ".join(map(repr, value))
+        return _FORMULA.sub(r"'\1", printable(value)) if isinstance(value, str) else value
 
-    return frame.map(text).to_csv(index=False, lineterminator="\n")
+    return str(frame.map(written).rename(columns=written).to_csv(index=False, lineterminator="\n"))
 
 
-def markdown_text(text: str) -> str:
-    """Text for a cell of a Markdown table: one line, with table and HTML syntax escaped."""
-    signs = str.maketrans({"\\": r"\\", "|": r"\|", "&": "&amp;", "<": "&lt;"})
-    written = " ".join(text.translate(signs).split())
+# What is markup to GitHub: what begins code, formulas, emphasis, the target of a link or image.
+# Within words, and before spaces, the others are letters.
+_MARKUP = re.compile(r"([\\|`$]|[*~](?=\S)|(?<![^\W_])_(?=\S)|\](?=[(\[:]))")
+
+
+def markdown_text(text: object) -> str:
+    """Text for a line or a cell of Markdown: one line without markup, links or HTML. Addresses of
+    the web become links on GitHub."""
+    written = _MARKUP.sub(r"\\\1", printable(str(text)))
+    written = written.replace("&", "&amp;").replace("<", "&lt;")
     return f"**{written}**" if isinstance(text, Bold) else written
 
 
 def _grid(
-    table: TextTable, form: str, align: str | None, written: Callable[[str], str] = str
+    table: TextTable, written: Callable[[str], str], form: str, align: str | None, **more: Any
 ) -> str:
     rows = [[*map(written, row)] for row in table.texts]
     headings = [*map(written, table.columns)]
-    return tabulate(rows, headings, form, disable_numparse=True, stralign=align)
+    return tabulate(rows, headings, form, disable_numparse=True, stralign=align, **more)
 
 
 def markdown(table: TextTable, caption: str, note: str = "") -> str:
     """A table in Markdown, with its caption above and a note below."""
-    text = f"{caption}\n\n{_grid(table, 'pipe', None, markdown_text)}\n"
-    return f"{text}\n{note}\n" if note else text
+    above = markdown_text(caption)
+    text = f"{above}\n\n{_grid(table, markdown_text, 'pipe', None)}\n"
+    return f"{text}\n{markdown_text(note)}\n" if note else text
 
 
 def plain(table: TextTable, caption: str, note: str = "") -> str:
-    """A table for the terminal, unescaped and without bold type, with its caption above and a note
-    below."""
-    parts = [fill(caption, WIDTH), _grid(table, "simple", "left")]
+    """A table for the terminal, without bold type, with its caption above and a note below."""
+    widths = [METHOD_WIDTH if name == "Method" else None for name in table.columns]
+    shown = _grid(table, printable, "simple", "left", maxcolwidths=widths)
+    parts = [fill(caption, WIDTH), shown]
     if note:
         parts.append(fill(note, WIDTH))
     return "\n\n".join(parts)
@@ -274,6 +291,8 @@ def templates() -> jinja2.Environment:
         autoescape=jinja2.select_autoescape(),
         trim_blocks=True,
         lstrip_blocks=True,
+        # Texts are in one line, besides what a template calls `safe`, which is no plain str.
+        finalize=lambda value: printable(value) if type(value) is str else value,
     )
     environment.filters |= {"tex": latex_text, "by": _by, "quote": shlex.quote}
     environment.globals |= {

@@ -2,9 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
-from textwrap import fill
 
 from bench.datasets.metrics import METRICS, SHARE
 from bench.judged.rows import BoardRow, Heading, Judged, SystemRow
@@ -27,7 +25,6 @@ from bench.report.formats import (
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import inside, stem, write_text
 
-_NAME_WIDTH = 36  # letters in a line of a name in the terminal
 FIELDS = (
     "backbone label method setting corpus name labelled n remark seen on_unseen in_dev on_rest "
     "averages"
@@ -191,8 +188,7 @@ def in_format(judged: Judged, board: BoardRow, rows: Sequence[SystemRow], form: 
         shown = shown_leaderboard(suite, board, rows, short=True, best_mark="*")
         if len({row.backbone for row in rows}) == 1:
             shown = shown.without("Backbone")
-        lines = [{**line, "Method": fill(line["Method"], _NAME_WIDTH)} for line in shown.rows]
-        return plain(replace(shown, rows=lines), text)
+        return plain(shown, text)
     # The words of symbols stand in the caption.
     shown = shown_leaderboard(suite, board, rows, short=True, has_words=False)
     shown, label = shown.without(IN_DEV, "Remark"), stem(f"{suite.suite}-{board.name}")

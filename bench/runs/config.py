@@ -25,6 +25,7 @@ from bench.runs.plan import Plan, in_order, named
 from bench.runs.resolve import parse, resolve, spell
 from bench.runs.run import PlannedRun, Recipe, Run, converted
 from bench.utils.errors import UserError, did_you_mean, errors_of
+from bench.utils.files import slug
 from bench.utils.validation import StrictModel, validated
 
 Item = TypeVar("Item")
@@ -304,7 +305,8 @@ def read(path: Path) -> Any:
         raise UserError(
             f"it cannot be read ({error.strerror}); config/ holds the suites of the project"
         ) from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    # Of dates, numbers and depths that it cannot build PyYAML raises others than its own.
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError) as error:
         remedy = "indent with spaces, not tabs" if r"'\t'" in str(error) else "fix it"
         raise UserError(f"it is not YAML ({' '.join(str(error).split())}); {remedy}") from None
 
@@ -369,6 +371,7 @@ def planned(suite: Suite) -> list[PlannedRun]:
     for run in in_order(by_id.values()):
         tasks = suite.tasks_of(run.backbone)  # of a run that no entry lists
         runs.append(by_id.get(run.id) or PlannedRun(**dict(run), tasks=tuple(tasks)))
+    _check_names(suite)
     _check_corpora(runs)
     _check_sets(suite, runs)
     if suite.compare:
@@ -385,6 +388,19 @@ def _entry_runs(suite: Suite) -> Iterator[tuple[MethodEntry, Run]]:
             for name in _backbones(entry, text, suite):
                 for seed in entry.seeds or suite.backbones[name].seeds or suite.seeds:
                     yield entry, expand(text, backbone_name=name, seed=seed)
+
+
+def _check_names(suite: Suite) -> None:
+    """Check that no two backbones have one name in tables and in names of files."""
+    first: dict[str, str] = {}
+    for name in suite.backbones:
+        shown = slug(backbone(name).name)
+        if shown in first:
+            raise UserError(
+                f"'{first[shown]}' and '{name}' have one name, {shown}; leave one out, or rename "
+                "its folder"
+            )
+        first[shown] = name
 
 
 def _check_corpora(runs: Sequence[PlannedRun]) -> None:

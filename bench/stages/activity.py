@@ -8,7 +8,6 @@ A failure is final if another attempt would end in the same way. Full memory or 
 or connection, and another process at the same run are not: they are transient.
 """
 
-import sys
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -19,8 +18,9 @@ from filelock import FileLock, Timeout, lock_descriptor
 
 from bench.results.records import FAILURE
 from bench.runs import paths
-from bench.utils.errors import TransientError, UserError, is_memory_full
-from bench.utils.files import disk_errors, read_json, write_json
+from bench.utils.errors import TransientError, UserError, is_memory_full, warn
+from bench.utils.files import disk_errors, write_json
+from bench.utils.validation import read_document
 
 LOCK = "run.lock"
 LOOK = 5.0  # seconds; who looks whether a run is at work holds its lock for a moment
@@ -87,7 +87,9 @@ def working(suite: Path, run_id: str, stage: str) -> Iterator[None]:
 
 def _recorded(folder: Path) -> Failure | None:
     file = folder / FAILURE
-    return Failure(**read_json(file)) if file.is_file() else None
+    if not file.is_file():
+        return None
+    return read_document(file, Failure, "a failed attempt", "remove it")
 
 
 def stage_at_work(suite: Path, run_id: str) -> str:
@@ -111,5 +113,5 @@ def check_retry(suite: Path, run_id: str, stages: Iterable[str]) -> None:
     """Repeat the error of a run's last attempt if it failed for good."""
     failure = last_failure(suite, run_id)
     if failure and failure.final and failure.stage in stages:
-        print(f"{failure.traceback}{FINAL}", file=sys.stderr)
+        warn(f"{failure.traceback}{FINAL}", kept="\n")
         raise UserError(failure.error)

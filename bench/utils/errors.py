@@ -1,5 +1,5 @@
 """`UserError`, `TransientError`, the suggestions and lists of their messages, errors of libraries;
-warnings."""
+text for terminals."""
 
 import difflib
 import re
@@ -26,9 +26,23 @@ def errors_of(place: str) -> Iterator[None]:
         raise type(error)(f"{place}: {error}") from None  # what is transient stays so
 
 
-def warn(message: str) -> None:
-    """Print a line to stderr at once."""
-    print(message, file=sys.stderr, flush=True)
+def printable(text: str, kept: str = "") -> str:
+    """Text for a terminal: what is not printable stands as an escape, besides the `kept` signs.
+    Control characters would move its cursor, and marks of direction turn its letters round.
+
+    >>> printable("SS\x1b[2JCL\n")
+    'SS\\x1b[2JCL\\n'
+    """
+    return "".join(
+        sign if sign.isprintable() or sign in kept else sign.encode("unicode_escape").decode()
+        for sign in text
+    )
+
+
+def warn(message: str, kept: str = "") -> None:
+    """Print a line to stderr at once, as `printable` has it. All that `bench` writes there passes
+    here."""
+    print(printable(message, kept), file=sys.stderr, flush=True)
 
 
 LISTED = 10  # most names that a message lists; the closest come first if one is meant
@@ -74,7 +88,7 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def is_memory_full(error: Exception) -> bool:
+def is_memory_full(error: BaseException) -> bool:
     """Return whether the message is that of the CPU allocator, CUDA or cuBLAS on full memory."""
     words = ("can't allocate memory", "out of memory", "ALLOC_FAILED")
     return isinstance(error, MemoryError) or any(part in str(error) for part in words)
@@ -82,11 +96,14 @@ def is_memory_full(error: Exception) -> bool:
 
 @contextmanager
 def library_errors(subject: str, remedy: str) -> Iterator[None]:
-    """Turn errors of libraries, of any kind, into `UserError`, but not those of full memory."""
+    """Turn errors of libraries, and of what reads foreign files, into `UserError`, but not those of
+    full memory."""
     try:
         yield
-    except Exception as error:
-        if isinstance(error, UserError) or is_memory_full(error):
+    except BaseException as error:
+        # Of a tokenizer in Rust; it is no Exception, and its module cannot be imported.
+        is_error = isinstance(error, Exception) or repr(error).startswith("PanicException")
+        if not is_error or isinstance(error, UserError) or is_memory_full(error):
             raise
         message = str(error).strip().partition("\n")[0]
         raise UserError(f"{subject} ({type(error).__name__}: {message[:200]}); {remedy}") from error

@@ -214,13 +214,16 @@ def read_json(path: Path, remedy: str = "fix it, or move it away and create it a
         raise UserError(
             f"{path} does not exist; check the path, or run the command that writes it first"
         ) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path} is not a readable JSON file ({error}); {remedy}") from None
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """Read a JSON file of settings; without the file none are set."""
-    return read_json(path) if path.is_file() else {}
+    """Read a JSON file of settings, an object; without the file none are set."""
+    values = read_json(path) if path.is_file() else {}
+    if not isinstance(values, dict):
+        raise UserError(f"{path} is no JSON object; correct it, or save or download it again")
+    return values
 
 
 def refuse_pointer(path: Path) -> None:
@@ -267,8 +270,8 @@ def stem(text: str) -> str:
 
 
 def slug(name: str) -> str:
-    """Turn a name or path into a part of a file name; one that is long, or loses letters, ends in
-    its hash."""
+    """Turn a name or path into a part of a file name; one that is long, or has letters beyond
+    ASCII, ends in its hash. Two that differ in other signs have one slug, which callers refuse."""
     text = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-")
     is_whole = name.isascii() and len(text) <= 120
     return text if is_whole else f"{text[:100]}-{sha256_text(name)[:10]}"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from bench.utils.errors import UserError, did_you_mean, suggestion
@@ -54,6 +54,7 @@ class Document(StrictModel):
 
 
 AnyModel = TypeVar("AnyModel", bound=BaseModel)
+Content = TypeVar("Content")
 
 
 def validated(model: type[AnyModel], values: Mapping[str, Any]) -> AnyModel:
@@ -64,11 +65,11 @@ def validated(model: type[AnyModel], values: Mapping[str, Any]) -> AnyModel:
         raise UserError(explain(error)) from None
 
 
-def read_document(path: Path, model: type[AnyModel], noun: str, remedy: str) -> AnyModel:
-    """Read a JSON file. The `UserError` for a file that does not fit says that it is not `noun`,
-    which field is wrong, and the `remedy`."""
+def read_document(path: Path, kind: type[Content], noun: str, remedy: str) -> Content:
+    """Read a JSON file as a model or another type. The `UserError` for a file that does not fit
+    says that it is not `noun`, which field is wrong, and the `remedy`."""
     try:
-        return model.model_validate(read_json(path, remedy))
+        return TypeAdapter(kind).validate_python(read_json(path, remedy))
     except ValidationError as error:
         raise UserError(f"{path} is not {noun} ({explain(error)}); {remedy}") from None
 

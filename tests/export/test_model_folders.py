@@ -8,13 +8,12 @@ from sentence_transformers import SentenceTransformer
 
 from bench.__main__ import main
 from bench.export import folders
-from bench.export.folders import PROBE_SENTENCES, card, export
+from bench.export.folders import PROBE_SENTENCES, export
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import Normalised, load_encoder, save_encoder
 from bench.models.packed_forward import POSITIONS
-from bench.results.records import Outcome, Trained, write_scores
+from bench.results.records import write_scores
 from bench.runs import paths
-from bench.runs.run import PlannedRun
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
 from methods.base import POOLERS
@@ -211,14 +210,3 @@ def test_a_card_says_where_an_encoder_comes_from(trained, tmp_path):
     told = ["simcse@official", "seed 1", "tiny-bert", str(provenance["code"]["commit"])]
     told += [provenance["corpora"][0]["sha256"], provenance["date"], "32 dimensions"]
     assert [part for part in told if part not in text] == []
-
-
-def test_a_card_escapes_what_stands_in_it_and_names_a_model_of_the_hub():
-    run = PlannedRun(
-        id="simcse_s1", method="simcse", setting="official", label="<script>|x|\n# Title",
-        backbone="bert-base-uncased", reference="bert-base-uncased", corpus="wiki1m", seed=1,
-        trained=True, identity={"backbone": "google-bert/bert-base-uncased"},
-    )  # fmt: skip
-    text = card(run, Trained(outcome=Outcome(status="finished")), 768, 512)
-    assert 'base_model: "google-bert/bert-base-uncased"' in text
-    assert "# \\<script\\>\\|x\\| \\# Title on bert-base-uncased, seed 1" in text

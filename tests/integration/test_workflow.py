@@ -54,6 +54,13 @@ def test_the_suite_leaves_tables_figures_and_a_page(suite):
     assert list(json.loads(analysed.read_text())["analyses"]) == ["cosines", "tokens"]
 
 
+def test_braces_in_a_name_are_text(suite, tiny_data):
+    folder, config = suite
+    (folder / "d{x}").symlink_to(tiny_data)
+    named = config(suite="braces", data="./d{x}")
+    assert planned_jobs(snakemake("-n", "--configfile", named, cwd=folder).stdout)["data"] == 1
+
+
 def test_several_runs_a_job_give_the_same_scores(suite):
     folder, config = suite
     batched = config(suite="batched", runs_per_job=3)

@@ -83,6 +83,18 @@ TRANSFORMERS = {
         lambda folder: change(folder / "tokenizer_config.json", pad_token=None),
         "names no pad_token",
     ),
+    "no room for tokens": (
+        lambda folder: change(folder / "tokenizer_config.json", model_max_length=0),
+        "model_max_length in tokenizer_config.json has no room",
+    ),
+    "a list of settings": (
+        lambda folder: (folder / "tokenizer_config.json").write_text("[]"),
+        "tokenizer_config.json is no JSON object; correct it",
+    ),
+    "a limit in words": (
+        lambda folder: change(folder / "tokenizer_config.json", model_max_length="x"),
+        "(TypeError: ",
+    ),
     "a vocabulary with capitals": (words_of_a_cased_model, 'write "do_lower_case": false, or true'),
     "hardly a vocabulary": (
         lambda folder: change_weights(folder, lambda weights: grown(folder, weights)),
@@ -100,6 +112,14 @@ def test_spoilt_transformers(copy, name):
     refused(lambda: load_encoder(copy, pooler="avg"), str(copy), words)
     write(copy, pooling())  # nor inside a folder of sentence-transformers
     refused(lambda: load_encoder(copy), str(copy))
+
+
+def test_a_tokenizer_that_panics_is_an_error(copy):
+    """Its regular expression takes exponential time, at which its library in Rust gives up."""
+    pattern = {"type": "Split", "pattern": {"Regex": "(a+)+$"}, "behavior": "Removed"}
+    change(copy / "tokenizer.json", pre_tokenizer=pattern | {"invert": False})
+    encoder = load_encoder(copy, pooler="avg")
+    refused(lambda: encoder.encode(["a" * 60 + "b"]), "PanicException", "choose another model")
 
 
 @pytest.mark.parametrize("is_cased", [False, True])

@@ -17,13 +17,14 @@ from bench.judge.judge import judge
 from bench.judge.numbers import planned_scores
 from bench.registry.templates import templates_of
 from bench.report.comparison_table import render_versus
-from bench.report.formats import TextTable, latex, latex_text
+from bench.report.formats import TextTable, latex, latex_text, text_table
 from bench.report.leaderboard import in_format, show_leaderboards, shown_boards
 from bench.report.printed_table import captioned, in_lines, legend, printed_tables
 from bench.report.tables import summaries
 from bench.results.suite_results import RunResults, SuiteResults
 from bench.runs import config
 from bench.runs.plan import Plan
+from tests.support.foreign_text import LABELS
 from tools.documents import wiki_mini
 
 needs_latex = pytest.mark.skipif(
@@ -110,6 +111,8 @@ def in_paper(tmp_path_factory):
     members = [f"models/qwen[pooler=last,template={text}]" for text in templates_of("in-one-word")]
     scores = dict.fromkeys(members, records)
     texts.append(score_tables(scores, "latex", {"models/qwen[template=in-one-word]": members}))
+    labels = [{"Method": text} for text in LABELS.values()]
+    texts.append(latex(text_table(labels), LABELS["latex"], "labels", LABELS["command"]))
     folder = tmp_path_factory.mktemp("compared")
     assert render_versus(suite.suite, suite.pairs, folder)
     return texts + [file.read_text() for file in sorted(folder.glob("*.tex"))]

@@ -50,6 +50,10 @@ def simcse(**keys):
         ({"stand_ins": {"toy-bert": "bert-base"}}, "is 'bert-base', which no paper reports; "),
         ({"stand_ins": {"toy-bert": [LARGE], "toy-roberta": LARGE}}, "stand_ins: 'roberta-large'"),
         ({"methods": ["sscl[stack={n}]"]}, "'{n}' must be both in 'sscl[stack={n}]' and in its"),
+        (
+            {"backbones": {"bert-base-uncased": None, "google-bert/bert-base-uncased": None}},
+            "'bert-base-uncased' and 'google-bert/bert-base-uncased' have one name, bert-base-unc",
+        ),
         ({"corpus": "wiki2m"}, "corpus 'wiki2m' is not on the hub; did you mean 'wiki1m'?"),
         ({"methods": ["simcse[corpus=text.txt]"]}, "a text file by its path, as ./FILE.txt"),
         ({"methods": ["glove"]}, "'glove' needs a table of word vectors; add one to 'backbones'"),

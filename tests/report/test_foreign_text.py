@@ -1,0 +1,160 @@
+"""A label from a foreign file is text in every format, in the terminal, and on a model's card."""
+
+import csv
+import re
+
+import pytest
+import yaml
+from markdown_it import MarkdownIt
+from markupsafe import escape
+
+from bench.cli import main
+from bench.cli.evaluate import score_tables
+from bench.export.folders import card
+from bench.report.comparison_table import comparison_caption, line_of, pairs_frame
+from bench.report.coverage import report
+from bench.report.formats import rendered, text_table, write_table
+from bench.report.leaderboard import in_format
+from bench.report.page import render_page
+from bench.report.summary import summary
+from bench.results.records import Code, Outcome, Provenance, Trained
+from bench.runs.run import PlannedRun
+from bench.stages.activity import Failure
+from bench.stages.status import OpenRun, SuiteStatus
+from bench.utils.errors import UserError, printable
+from bench.utils.progress import Progress
+from tests.support.foreign_text import LABELS
+from tests.support.judged_rows import heading, judged, measured, number, pair, run, setting, system
+
+RECORD = {"task": "STS-B", "split": "test", "metric": "spearman", "aggregation": "all", "value": 70}
+
+
+def suite_of(text):
+    """A suite with a text in its rows, captions and lists."""
+    is_cse = {"label": text, "name": text, "backbone": text}
+    systems = [
+        system("simcse", [75.0, 76.0], label="SimCSE", is_baseline=True),
+        system("is-cse", [-7.0, -8.0], remark=text, corpus=text, **is_cse),
+    ]
+    pairs = [pair("is-cse", [-2.0, -3.0], reason=text, **is_cse)]
+    ours = measured([75.0, 76.0], reason=text)
+    numbers = [number(75.0, ours, label=text, row=text, method=text, note=text)]
+    numbers.append(number(76.0, label=text, run="", reason="no recipe"))
+    suite = heading(baseline="simcse", baseline_name=text, partial=text)
+    return judged(
+        systems, suite, pairs=pairs, numbers=numbers, settings=[setting(label=text)],
+        runs=[run(name, seed, reason=text) for name in ("simcse", "is-cse") for seed in (0, 1)],
+    )  # fmt: skip
+
+
+def tables(text, form, folder):
+    """The tables that show a text in a format."""
+    suite = suite_of(text)
+    caption = comparison_caption(suite.suite, suite.pairs)
+    lines = text_table([line_of(pair) for pair in suite.pairs])
+    write_table(folder, "s", "compare", pairs_frame(suite.pairs), lines, caption, text)
+    suffix = {"csv": "csv", "markdown": "md"}[form]
+    shown = [(folder / f"compare.{suffix}").read_text(encoding="utf-8")]
+    shown.append(in_format(suite, suite.suite.boards[0], suite.systems, form))
+    for others in ({}, {"other": [RECORD]}):
+        shown.append(score_tables({text: [RECORD], **others}, form))
+    return shown
+
+
+@pytest.fixture(params=LABELS.values(), ids=LABELS)
+def label(request):
+    return request.param
+
+
+@pytest.fixture
+def line(label):
+    """What is shown of a label."""
+    return printable(label)
+
+
+def test_no_field_of_csv_is_a_formula_and_scores_are_numbers(label, line, tmp_path):
+    for text in tables(label, "csv", tmp_path):
+        rows = [*csv.reader(text.splitlines())]
+        fields = [field for row in rows for field in row]
+        assert {line, f"'{line}"} & {*fields}
+        assert len({len(row) for row in rows}) == 1
+        for field in fields:
+            assert field.isprintable()
+            assert not re.match(r"[=@]|[+-](?!\d+\.\d+( -\d+\.\d+)*$)", field)
+
+
+KINDS = "inline|code_block|(table|thead|tbody|tr|t[hd]|paragraph|heading|bullet_list|list_item)_.*"
+
+
+def texts_of(markdown):
+    """The texts of paragraphs and cells on GitHub; fails on anything that is no text."""
+    found, reader = [], MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    reader.validateLink = lambda address: True
+    assert markdown.count("$") == markdown.count("\\$")  # which begin formulas
+    for token in reader.parse(markdown):
+        assert re.fullmatch(KINDS, token.type)
+        parts = token.children or []
+        assert {part.type for part in parts} <= {"text"}
+        found.append("".join(part.content for part in parts))
+    return found
+
+
+def test_markdown_reads_back(label, line, tmp_path):
+    report(suite_of(label), tmp_path / "coverage.md")
+    shown = tables(label, "markdown", tmp_path)
+    for text in (*shown, (tmp_path / "coverage.md").read_text(encoding="utf-8")):
+        assert any(line in found for found in texts_of(text)), text
+
+
+def test_a_card_reads_back(label, line):
+    known = PlannedRun(
+        id="simcse_s1", method="simcse", setting="official", label=label, backbone=label,
+        reference="bert", corpus=label, seed=1, trained=True,
+        identity={"backbone": f"owner/{label}"},
+    )  # fmt: skip
+    made = Provenance(code=Code(version=label, commit=label), date=label, versions={label: label})
+    text = card(known, Trained(outcome=Outcome(status="finished"), provenance=made), 768, 512)
+    _, header, body = text.split("---\n", 2)
+    assert yaml.safe_load(header)["base_model"] == f"owner/{label}".partition("@")[0]
+    assert f"{line} on {line}, seed 1" in texts_of(body)
+    assert {line, f"sentbench {line}, commit {line}", f"{line} {line}"} <= {*texts_of(body)}
+
+
+def test_the_page_has_no_other_tags(label, line, tmp_path):
+    tags = []
+    for text in ("Label", label):
+        render_page(suite_of(text), tmp_path / "figures", tmp_path)
+        page = (tmp_path / "index.html").read_text(encoding="utf-8")
+        tags.append(re.findall(r"<[^\s>\d]+", page))
+    assert tags[0] == tags[1]
+    assert str(escape(line)) in page
+
+
+def test_what_is_printed_moves_no_cursor(label, line, monkeypatch, capsys, tmp_path):
+    suite = suite_of(label)
+    monkeypatch.setattr("bench.judge.stage.read_suite", lambda folder: suite)
+    monkeypatch.setattr("bench.judge.stage.compared", lambda *_: suite.pairs)
+    for command in ("show", "compare", "coverage"):
+        assert main([command, "--suite", str(tmp_path)]) == 0
+    state = OpenRun("r", "failed", "train", failure=Failure("train", label), log=label)
+    status = rendered("status.txt", **vars(SuiteStatus("s", open=[state], steps={label: label})))
+    shown = [capsys.readouterr().out, status, summary(suite, tmp_path, tmp_path)]
+    starts = tuple(filter(None, label.split("\n")[1:]))
+    for text in "\n".join(shown).split("\n"):
+        assert text.isprintable()
+        assert not text.startswith(starts)
+    assert all(line.split()[0][:9] in text for text in shown)
+
+
+def test_messages_are_lines(label, line, monkeypatch, capsys):
+    def fail(words):
+        print(label)
+        raise UserError(label)
+
+    monkeypatch.setattr("bench.cli.program.run", fail)
+    monkeypatch.setattr("bench.utils.progress.interval", lambda: -1)
+    main([])
+    Progress(2, label).advance(note=label)
+    told = capsys.readouterr()
+    assert told.out == printable(label, "\n\t") + "\n"
+    assert told.err == f"error: {line}\n{line}: 50%, 0:00:00 left, {line}\n"
