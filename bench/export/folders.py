@@ -22,7 +22,7 @@ from bench.models.encoder import TransformerEncoder
 from bench.models.packed_forward import FIRST_ONLY, LAYERS, POSITIONS, layer_weights
 from bench.models.transformer import longest_input, without_pooler
 from bench.report.formats import markdown_text
-from bench.results.records import Trained, read_scores, read_trained
+from bench.results.records import Trained, read_trained
 from bench.runs import paths
 from bench.runs.plan import read_plan
 from bench.runs.run import PlannedRun
@@ -101,11 +101,6 @@ def _write(suite_dir: Path, run: PlannedRun, folder: Path) -> None:
             status = read_trained(trained / "outcome.json").outcome.status
         raise UserError(f"{run.id} has no encoder in {suite_dir} ({status}); leave it out")
     encoder = trained_encoder(suite_dir, run.id)
-    scores = paths.result_file(suite_dir, run.id, "score")
-    if scores.is_file() and read_scores(scores).provenance.encoder != encoder.identity:
-        raise UserError(
-            f"{source} is not the encoder that was scored; score {run.id} again, or retrain it"
-        )
     base, modules = _modules(encoder)
     longest = longest_input(base.model, base.tokenizer)
     base.tokenizer.model_max_length = longest

@@ -19,8 +19,6 @@ from pydantic import (
     ConfigDict,
     Field,
     PositiveInt,
-    ValidationInfo,
-    field_validator,
     model_validator,
 )
 
@@ -328,14 +326,6 @@ class PlannedRun(Run):
     analyses: tuple[str, ...] = ()
     # The tasks and groups that were added for this seed after a score of its row was there.
     added: tuple[str, ...] = ()
-
-    @field_validator("added", mode="before")
-    @classmethod
-    def _of_all_tasks(cls, value: Any, info: ValidationInfo) -> Any:
-        """In plans of before, whether its seed was added."""
-        if isinstance(value, bool):
-            return info.data.get("tasks", ()) if value else ()
-        return value
 
     @property
     def row(self) -> tuple[str, ...]:

@@ -12,7 +12,6 @@ from bench.export.folders import PROBE_SENTENCES, export
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import Normalised, load_encoder, save_encoder
 from bench.models.packed_forward import POSITIONS
-from bench.results.records import write_scores
 from bench.runs import paths
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
@@ -31,17 +30,14 @@ SENTENCES += ["unknownword ☃ sleeps", "a man"]
 
 @pytest.fixture
 def with_encoder(suite, trained):
-    """A function that replaces the run's encoder, as if the new one had been scored."""
+    """A function that replaces the run's encoder, as if the new one had been trained."""
 
     def put(encoder):
         folder = paths.run_folder(suite, trained[1]) / "encoder"
-        scores = paths.result_file(suite, trained[1], "score")
         outcome = folder.parent / "outcome.json"
         ended = read_json(outcome)
         ended["outcome"]["encoder_sha256"] = save_encoder(encoder, folder)
         write_json(outcome, ended)
-        provenance, records = read_json(scores).values()
-        write_scores(scores, provenance | {"encoder": load_encoder(folder).identity}, records)
         return suite
 
     return put
@@ -124,15 +120,6 @@ def test_a_map_that_float32_cannot_carry_is_refused(tiny_bert, with_encoder, tmp
     assert np.abs(narrow.encode(PROBE_SENTENCES)).max() < 1e-6
     with pytest.raises(UserError, match="as float32 modules its vectors are off by"):
         export(with_encoder(narrow), tmp_path / "out")
-
-
-def test_an_encoder_that_was_trained_again_after_it_was_scored_is_no_export(
-    suite, trained, tmp_path
-):
-    file = paths.result_file(suite, trained[1], "score")
-    write_json(file, {"provenance": {"encoder": "transformer-1"}, "records": []})
-    with pytest.raises(UserError, match="is not the encoder that was scored; score"):
-        export(suite, tmp_path / "out", [trained[1]])
 
 
 def test_runs_without_an_encoder_are_left_out(suite, trained, tmp_path, capsys):

@@ -114,9 +114,3 @@ def test_a_task_that_nobody_has_scored_is_not_added(written):
 def test_what_an_entry_calls_added_was_not_planned_first():
     entry = {"method": "simcse", "seeds": [3], "added": True}
     assert first(planned(tasks=["STS-B"], methods=["simcse", entry]), "simcse") == STS_B
-
-
-def test_plans_of_before_say_of_a_seed_whether_it_was_added():
-    run = planned(tasks=["STS-B"]).runs[0]
-    for added, tasks in ((False, ["STS-B"]), (True, [])):
-        assert type(run)(**(dict(run) | {"added": added})).first_tasks == tasks
