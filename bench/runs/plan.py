@@ -149,7 +149,8 @@ def read_plan(path: Path) -> Plan:
     """Read the `plan.json` of a suite."""
     copy = _copy(path)
     # Nothing of both is done unasked, since the answer decides which verdicts can be given.
-    remedy = f"count all seeds of rows with scores as added, with: {plan_command(path)} --lost"
+    lost = f"{plan_command(path)} --lost"
+    remedy = f"write it again, with all seeds of rows with scores counted as added: {lost}"
     if copy.exists():
         restored = f"cp {shlex.quote(str(copy))} {shlex.quote(str(path))}"
         remedy = f"restore it with: {restored}; or {remedy}"

@@ -184,6 +184,7 @@ def test_a_tolerance_is_twice_the_movement_of_its_metric_and_ten_times_that_of_a
 
 def suite_of(folder, plan, points, commit):
     """A suite with the plan's runs, each task of which scores `points` plus the seed."""
+    plan.write(folder / "plan.json")
     for run in plan.runs:
         records = [
             {"task": task, "split": "test", "metric": "spearman", "aggregation": "all"}
@@ -194,7 +195,6 @@ def suite_of(folder, plan, points, commit):
         provenance |= CPU | {"arithmetic": {"cpu_capability": "AVX2"}}
         provenance["outcome"] = {"status": "finished"}
         write_scores(folder / "scores" / f"{run.id}.json", provenance, records)
-    plan.write(folder / "plan.json")
     return folder
 
 
