@@ -15,6 +15,7 @@ from bench.datasets.manifest import manifest
 from bench.runs.paths import data_folder, data_sums
 from bench.results.provenance import runs_per_gpu
 from bench.runs.run import corpus_fingerprint
+from bench.stages.activity import hold
 from bench.stages.inputs import renew
 from bench.stages.status import status
 from bench.stages.watch import watch
@@ -195,8 +196,8 @@ def suite_folder(wildcards):
     return RESULTS
 
 
-def check_gpus():
-    """Refuse to compute on the processor what was to be computed on GPUs."""
+def check_start():
+    """Refuse a second workflow of the suite, and to compute on the processor what was to be computed on GPUs."""
     import torch
 
     asked = (
@@ -209,6 +210,10 @@ def check_gpus():
             "--resources gpu=N asks for GPUs, and torch finds none on this machine: see what nvidia-smi and "
             "torch.version.cuda say, or set CUDA_VISIBLE_DEVICES to nothing to compute on the processor"
         )
+    try:
+        hold(Path(RESULTS), RUNS)
+    except UserError as error:
+        raise WorkflowError(str(error)) from None
 
 
 def made(stage, files):

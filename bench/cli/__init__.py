@@ -80,7 +80,7 @@ def main(words: Sequence[str] | None = None) -> int:
             message = f"{error.strerror or error}; free some space and {again}"
         if error.filename:  # of a rename, the new name
             message = f"{error.filename2 or error.filename}: {message}"
-    except (MemoryError, RuntimeError) as error:
+    except (ImportError, MemoryError, RuntimeError) as error:
         if not is_memory_full(error):
             raise
         reason = str(error).partition(". ")[0]
