@@ -16,7 +16,7 @@ from bench.runs.paths import data_folder, data_sums
 from bench.results.provenance import runs_per_gpu
 from bench.runs.run import corpus_fingerprint
 from bench.stages.activity import hold
-from bench.stages.inputs import renew
+from bench.stages.inputs import compare
 from bench.stages.status import status
 from bench.stages.watch import watch
 from bench.utils.errors import UserError, errors_of, warn
@@ -39,7 +39,14 @@ try:
         SUITE = suites.validate(config)
         PLAN = suites.plan(SUITE)
     runs_per_gpu()
-    CHANGED = renew(PLAN.runs, Path("results", PLAN.suite))
+    # Not in a job, beside which others write results. A dry run writes nothing.
+    CHANGED, OLDER = [], {}
+    if workflow.is_main_process:
+        CHANGED, OLDER = compare(
+            PLAN.runs,
+            Path("results", PLAN.suite),
+            write=not workflow.output_settings.dryrun,
+        )
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
@@ -140,7 +147,10 @@ def inputs_of(stage, ids):
         # Two processes never work on one run. Other scores change no analysis.
         inputs += [ancient(f"{FOLDERS['score']}/{run}.json") for run in ids]
     # Times of a copy are others. What changes a training changes the id of its run.
-    return [ancient(file) for file in inputs] if stage == "train" else inputs
+    older = [OLDER.get(f"{FOLDERS[stage]}/{run}.json") for run in ids]
+    if stage == "train" or (True in older and False not in older):
+        return [ancient(file) for file in inputs]
+    return inputs
 
 
 def jobs_of(stage):

@@ -70,8 +70,8 @@ def hold(suite: Path, runs: Iterable[str]) -> None:
     at_work = [run for run in runs if stage_at_work(suite, run)]
     if at_work:
         raise UserError(
-            f"a job outside this workflow is at work on {at_work[0]} in {suite}, as after a kill of "
-            f"Snakemake alone; wait for its end, or end it by: pkill -TERM -f 'bench job .*{suite}'"
+            f"a job of another start is at work on {at_work[0]} in {suite}, as after a kill of "
+            f"Snakemake alone; wait for its end, or end it: pkill -TERM -f 'bench job .*{suite}'"
         )
 
 
