@@ -63,8 +63,9 @@ def lease(batch_size: int = 0) -> Iterator[str]:
     names = [*uuids]
     if batch_size < LARGE_BATCH:
         names += [f"{uuid}.{place}" for place in range(2, places + 1) for uuid in uuids]
-    locks = [FileLock(folder / name, is_singleton=True) for name in names]
-    with disk_errors(folder):
+    # A soft lock would stay after a kill, and others would wait for it for ever.
+    locks = [FileLock(folder / name, is_singleton=True, fallback_to_soft=False) for name in names]
+    with disk_errors(folder, "its file system cannot lock GPUs ({})"):
         number, held = _acquire(locks)
     index = number % len(uuids)
     with held, torch.cuda.device(index):
