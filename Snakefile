@@ -34,7 +34,7 @@ rule all:
 # A job gets the ids of its runs and reads the rest here, and so do `status` and `render` while runs are made. No rule
 # writes it: Snakemake would not see that the parameters of a job have changed whose input is written again.
 onstart:
-    check_gpus()
+    check_start()
     PLAN.write(Path(RESULTS) / "plan.json")
     Thread(target=watch, args=(PLAN, Path(RESULTS)), daemon=True).start()
 

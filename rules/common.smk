@@ -15,7 +15,8 @@ from bench.datasets.manifest import manifest
 from bench.runs.paths import data_folder, data_sums
 from bench.results.provenance import runs_per_gpu
 from bench.runs.run import corpus_fingerprint
-from bench.stages.inputs import renew
+from bench.stages.activity import hold
+from bench.stages.inputs import compare
 from bench.stages.status import status
 from bench.stages.watch import watch
 from bench.utils.errors import UserError, errors_of, warn
@@ -39,8 +40,15 @@ try:
         SUITE = suites.validate(config)
         PLAN = suites.plan(SUITE)
     runs_per_gpu()
-    PLAN.after(Path("results", PLAN.suite, "plan.json"))  # refuses if that is lost
-    CHANGED = renew(PLAN.runs, Path("results", PLAN.suite))
+    # Not in a job, beside which others write results. A dry run writes nothing.
+    CHANGED, OLDER = [], {}
+    if workflow.is_main_process:
+        PLAN.after(Path("results", PLAN.suite, "plan.json"))  # refuses if that is lost
+        CHANGED, OLDER = compare(
+            PLAN.runs,
+            Path("results", PLAN.suite),
+            write=not workflow.output_settings.dryrun,
+        )
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
@@ -153,7 +161,10 @@ def inputs_of(stage, ids):
         # Two processes never work on one run. Other scores change no analysis.
         inputs += [ancient(f"{FOLDERS['score']}/{run}.json") for run in ids]
     # Times of a copy are others. What changes a training changes the id of its run.
-    return [ancient(file) for file in inputs] if stage == "train" else inputs
+    older = [OLDER.get(f"{FOLDERS[stage]}/{run}.json") for run in ids]
+    if stage == "train" or (True in older and False not in older):
+        return [ancient(file) for file in inputs]
+    return inputs
 
 
 def jobs_of(stage):
@@ -209,8 +220,8 @@ def suite_folder(wildcards):
     return RESULTS
 
 
-def check_gpus():
-    """Refuse to compute on the processor what was to be computed on GPUs."""
+def check_start():
+    """Refuse a second workflow of the suite, and to compute on the processor what was to be computed on GPUs."""
     import torch
 
     asked = (
@@ -223,6 +234,10 @@ def check_gpus():
             "--resources gpu=N asks for GPUs, and torch finds none on this machine: see what nvidia-smi and "
             "torch.version.cuda say, or set CUDA_VISIBLE_DEVICES to nothing to compute on the processor"
         )
+    try:
+        hold(Path(RESULTS), RUNS)
+    except UserError as error:
+        raise WorkflowError(str(error)) from None
 
 
 def made(stage, files):

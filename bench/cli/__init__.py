@@ -60,8 +60,9 @@ def main(words: Sequence[str] | None = None) -> int:
         words: the command line without the program's name; by default that of this process.
 
     Returns:
-        The exit status: 0 on success, 1 if the command found a fault, 2 for a user's mistake, 75 if
-        SIGTERM or SIGUSR1 stopped it, 130 if it was interrupted, 141 if its output was closed.
+        The exit status: 0 on success, 1 if the command found a fault or its workflow failed, 2 for
+        a user's mistake, 75 if a signal stopped it, 130 if it was interrupted, 141 if its output
+        was closed.
     """
     words = list(sys.argv[1:] if words is None else words)
     if words[:1] == ["--version"]:  # without loading the parser
@@ -98,7 +99,7 @@ def main(words: Sequence[str] | None = None) -> int:
             message = f"{error.strerror or error}; free some space and {again}"
         if error.filename:  # of a rename, the new name
             message = f"{error.filename2 or error.filename}: {message}"
-    except (MemoryError, RuntimeError) as error:
+    except (ImportError, MemoryError, RuntimeError) as error:
         if not is_memory_full(error):
             raise
         reason = str(error).partition(". ")[0]

@@ -168,7 +168,7 @@ def job(
     from bench.runs.resolve import parse, resolve
     from bench.runs.run import PlannedRun
     from bench.stages.activity import check_retry
-    from bench.stages.inputs import renew
+    from bench.stages.inputs import compare
 
     if not run:
         plan = read_plan(suite / "plan.json")
@@ -188,7 +188,7 @@ def job(
         common = {"suite": suite.name, "data": data, "corpus": corpus, "mode": mode, "runs": runs}
         plan = Plan.model_validate(common)
     # The workflow has looked for changed inputs before it started a job.
-    changed = renew(runs, suite) if runs and not ids else []
+    changed = compare(runs, suite)[0] if runs and not ids else []
     if attempt > 1 and len(runs) == 1:  # before it waits for a device
         check_retry(suite, runs[0].id, stages)
     # Before the run is made: a plan is written before the scores of its runs.

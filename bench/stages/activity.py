@@ -1,4 +1,5 @@
-"""Which stage of a run a process is at, and how the last attempt at a run failed.
+"""Which workflow a suite has, which stage of a run a process is at, and how the last attempt at a
+run failed.
 
 While a process is at a stage of a run it holds `runs/RUN/run.lock`, in which the stage is written.
 The kernel releases the lock however the process ends, so a file that nobody holds was left by a
@@ -8,6 +9,7 @@ A failure is final if another attempt would end in the same way. Full memory or 
 or connection, and another process at the same run are not: they are transient.
 """
 
+import atexit
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -43,9 +45,34 @@ class Failure:
 
 def is_transient(error: BaseException) -> bool:
     """Return whether another attempt may not meet an error again."""
-    if isinstance(error, MemoryError | RuntimeError):
-        return is_memory_full(error) or any(words in str(error) for words in DEVICE_ERRORS)
-    return isinstance(error, TransientError | OSError)
+    if isinstance(error, UserError):
+        return isinstance(error, TransientError)
+    is_lost = any(words in str(error) for words in DEVICE_ERRORS)
+    return isinstance(error, OSError) or is_lost or is_memory_full(error)
+
+
+def hold(suite: Path, runs: Iterable[str]) -> None:
+    """Hold a suite for the workflow of this process, in its working folder, until the process ends.
+
+    Snakemake's own lock is a file, which a killed workflow leaves; the kernel releases this one.
+
+    Raises:
+        UserError: another workflow holds the suite, or a job of a killed one is at one of `runs`.
+    """
+    lock = FileLock(Path(".snakemake", f"{suite.name}.lock"), fallback_to_soft=False)
+    try:
+        lock.acquire(timeout=0)
+        atexit.register(lock.release)
+    except Timeout:
+        raise UserError(f"another workflow is at work on {suite} here; wait for its end") from None
+    except OSError:  # on a file system without locks each job is refused
+        return
+    at_work = [run for run in runs if stage_at_work(suite, run)]
+    if at_work:
+        raise UserError(
+            f"a job of another start is at work on {at_work[0]} in {suite}, as after a kill of "
+            f"Snakemake alone; wait for its end, or end it: pkill -TERM -f 'bench job .*{suite}'"
+        )
 
 
 @contextmanager

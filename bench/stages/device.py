@@ -49,17 +49,23 @@ def lease(batch_size: int = 0) -> Iterator[str]:
             "NVIDIA_TF32_OVERRIDE=1 lets the GPU multiply in TF32 whatever is asked for; unset it, "
             "and start Python again"
         )
-    # Containers on one machine need a common SENTBENCH_LEASES.
-    folder = Path(os.environ.get("SENTBENCH_LEASES") or f"{gettempdir()}/sentbench-{os.getuid()}")
+    # Containers, or jobs with a private /tmp, on one machine need a common SENTBENCH_LEASES.
+    given = os.environ.get("SENTBENCH_LEASES")
+    folder = Path(given or f"{gettempdir()}/sentbench-{os.getuid()}")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not given and folder.lstat().st_uid != os.getuid():
+        raise UserError(
+            f"{folder} belongs to another user; name a folder of your own by SENTBENCH_LEASES"
+        )
     gpus = range(torch.cuda.device_count())
     uuids = [str(torch.cuda.get_device_properties(gpu).uuid) for gpu in gpus]
     # Every GPU's first place comes before any second; a large training takes first places alone.
     names = [*uuids]
     if batch_size < LARGE_BATCH:
         names += [f"{uuid}.{place}" for place in range(2, places + 1) for uuid in uuids]
-    locks = [FileLock(folder / name, is_singleton=True) for name in names]
-    with disk_errors(folder):
+    # A soft lock would stay after a kill, and others would wait for it for ever.
+    locks = [FileLock(folder / name, is_singleton=True, fallback_to_soft=False) for name in names]
+    with disk_errors(folder, "its file system cannot lock GPUs ({})"):
         number, held = _acquire(locks)
     index = number % len(uuids)
     with held, torch.cuda.device(index):

@@ -21,7 +21,7 @@ from bench.results.records import Provenance, read_analyses, read_scores, read_t
 from bench.runs import STAGES, paths
 from bench.runs.run import Run
 from bench.utils.errors import UserError
-from bench.utils.files import read_json, read_settings, write_json
+from bench.utils.files import read_settings, write_json
 
 
 class Inputs:
@@ -83,26 +83,29 @@ class Inputs:
         return {}
 
 
-def renew(runs: Sequence[Run], suite: Path) -> list[str]:
-    """Prepare results for the workflow, which compares times of files.
+def compare(
+    runs: Sequence[Run], suite: Path, write: bool = True
+) -> tuple[list[str], dict[str, bool]]:
+    """Compare results with their inputs for the workflow, which compares times of files alone.
 
-    The stamp of the data is written again if the data have changed. Results that are older than
-    their inputs, as in a copied suite, get a new time if they are of these inputs.
+    The stamp of the data is written again if the data have changed, unless not to `write`.
 
     Returns:
-        The files of sets that have changed since runs were scored or analysed.
+        The files of sets that have changed since runs were scored or analysed; and of each result
+        that is older than its inputs, as in a copied suite, whether it is of these inputs.
 
     Raises:
         UserError: what a training read has changed.
     """
-    data_name, changed = runs[0].data, set[str]()
+    data_name, changed, older = runs[0].data, set[str](), dict[str, bool]()
     folder = None if data_name == "world" else paths.local_data(data_name)
     inputs = Inputs(suite, data_name, folder)
     stamp = suite / "inputs" / "data.json"
     data, present = read_settings(stamp), {"kind": "data", **inputs.described}
     if data and folder and data != present:
         data = present
-        write_json(stamp, data)
+        if write:
+            write_json(stamp, data)
     stamps = sorted(stamp.parent.glob("*.json"))
     for run in runs:
         train, score, analyse = (paths.result_file(suite, run.id, stage) for stage in STAGES)
@@ -119,10 +122,8 @@ def renew(runs: Sequence[Run], suite: Path) -> list[str]:
             inputs.check_made(run, origin)
             sets = inputs.changed_sets(origin)
             changed |= {*sets.values()}
-            if sets or file.stat().st_mtime >= max(before, default=0):
-                continue
-            has_sets = folder and origin.tasks
-            is_same = has_sets or data == {"kind": "data", **origin.data.as_written()}
-            if is_same and outcome in (None, origin.outcome):
-                write_json(file, read_json(file))  # newly, also if somebody else owns it
-    return sorted(changed)
+            if file.stat().st_mtime < max(before, default=0):
+                has_sets = bool(folder and origin.tasks)
+                is_same = has_sets or data == {"kind": "data", **origin.data.as_written()}
+                older[str(file)] = is_same and not sets and outcome in (None, origin.outcome)
+    return sorted(changed), older

@@ -1,18 +1,20 @@
 """Start the workflow of this project for a configuration."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 from bench.runs.config import SNAKEFILE
-from bench.utils.interrupts import defer_signals
+from bench.utils.interrupts import Stopped, defer_signals
 
 
 def run_workflow(config: Path, options: Iterable[str]) -> int:
     """Let Snakemake run a configuration in the working folder, with options and targets; its exit
-    status. A signal does not end this process before Snakemake, which would go on alone."""
+    status. A signal does not end this process before Snakemake, which would go on alone; `Stopped`
+    if Snakemake was killed."""
     words = ["--snakefile", str(SNAKEFILE), *options, "--configfile", str(config)]
     process = None
     try:
@@ -23,11 +25,16 @@ def run_workflow(config: Path, options: Iterable[str]) -> int:
                 [sys.executable, "-m", "snakemake", *words],
                 env=os.environ | {"PYTHONSAFEPATH": "1"},
             )
-        return process.wait()
+        status = process.wait()
     except BaseException as stop:
         if process:
             # Snakemake has had an interrupt, too, and lets its jobs save their state.
             if not isinstance(stop, KeyboardInterrupt):
                 process.terminate()
-            process.wait()
+            if process.wait() == 0:  # its last job had ended
+                return 0
         raise
+    if status < 0:
+        jobs = "its jobs go on without Snakemake; wait until pgrep -af 'bench job' shows none"
+        raise Stopped(signal.Signals(-status).name, jobs)
+    return status

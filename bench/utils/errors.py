@@ -88,10 +88,17 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
+# What the CPU allocator, C++, CUDA, cuBLAS, oneDNN (whose "primitive descriptor" is another matter)
+# and the loader of libraries say when memory is full.
+_MEMORY_FULL = re.compile(
+    "can't allocate memory|std::bad_alloc|out of memory|ALLOC_FAILED"
+    "|could not create a primitive(?! descriptor)|failed to map segment"
+)
+
+
 def is_memory_full(error: BaseException) -> bool:
-    """Return whether the message is that of the CPU allocator, CUDA or cuBLAS on full memory."""
-    words = ("can't allocate memory", "out of memory", "ALLOC_FAILED")
-    return isinstance(error, MemoryError) or any(part in str(error) for part in words)
+    """Return whether an error is one of full memory."""
+    return isinstance(error, MemoryError) or bool(_MEMORY_FULL.search(str(error)))
 
 
 @contextmanager

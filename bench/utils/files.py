@@ -43,6 +43,8 @@ def disk_errors(path: Path, cause: str = "{}") -> Iterator[None]:
         # safetensors and tokenizers raise exceptions of their own, which end with Rust's OS error.
         match = re.search(r"\(os error (\d+)\)", str(error))
         number = int(match[1]) if match else getattr(error, "errno", None)
+        if re.fullmatch(r"\d+ requested and \d+ written", str(error)):  # NumPy keeps no errno
+            number = errno.ENOSPC
         if number in (*DISK_FULL, errno.EROFS):
             raise write_error(path, number) from error
         if number and not getattr(error, "filename", None):
@@ -89,8 +91,10 @@ def _remove(lock: Path) -> None:
 
 
 @contextmanager
-def staging_folder(path: Path) -> Iterator[Path]:
-    """Yield a temporary folder beside `path`, from which finished files are moved."""
+def staging_folder(path: Path, named: Path | None = None) -> Iterator[Path]:
+    """Yield a temporary folder beside `path`, from which finished files are moved. Errors name
+    `path`, or what is `named`."""
+    named = named or path
     # The lock is a file of its own: on some file systems nobody can write to a locked one.
     lock = path.parent / f".{slug(path.name)}.{token_hex(4)}.lock"
     staging = lock.with_suffix(".part")
@@ -102,9 +106,9 @@ def staging_folder(path: Path) -> Iterator[Path]:
             held.acquire()
         staging.mkdir()
     except OSError as error:
-        raise write_error(path, error.errno) from error
+        raise write_error(named, error.errno) from error
     try:
-        with disk_errors(path):
+        with disk_errors(named):
             yield staging
             fsync(path.parent)
     finally:
@@ -176,7 +180,7 @@ def files_together(path: Path) -> Iterator[Path]:
     """Yield a temporary folder, whose files are moved to the folder `path` on success only. They
     replace files of the same name; other files stay."""
     # `path` may be a mount, so the temporary folder is inside it.
-    with staging_folder(path / "files") as staging:
+    with staging_folder(path / "files", path) as staging:
         yield staging
         for file in sorted(_files(staging)):
             (path / file).parent.mkdir(parents=True, exist_ok=True)

@@ -80,7 +80,6 @@ def test_the_workflow_drops_encoders_and_continues_after_a_kill(content, tmp_pat
             assert process.poll() is None
             time.sleep(0.01)
         os.killpg(process.pid, signal.SIGKILL)
-    snakemake("--unlock", "--configfile", file, cwd=tmp_path)
     snakemake("--configfile", file, cwd=tmp_path)
     assert not [*suite.glob("runs/*/encoder"), *suite.glob("trained/*")]
     assert len(scored(suite)) == 3

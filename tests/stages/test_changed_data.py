@@ -19,7 +19,7 @@ from bench.evaluation.scoring import read_tasks
 from bench.results.suite_results import read_results
 from bench.runs import paths
 from bench.runs.resolve import resolve
-from bench.stages.inputs import renew
+from bench.stages.inputs import compare
 from bench.stages.jobs import score_run, train_run
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, sha256_file, write_json
@@ -140,13 +140,13 @@ def append(path):
 )
 def test_another_input_of_a_training_is_refused_before_the_next(file, told, named):
     runs, suite, folder = named
-    assert renew(runs, suite) == []
+    assert compare(runs, suite)[0] == []
     if file.endswith("dev.csv"):
         change(folder / "data", "dev")
     else:
         append(folder / file)
     with pytest.raises(UserError, match=f"^{told} is not the one that .* was made with; restore"):
-        renew(runs, suite)
+        compare(runs, suite)
 
 
 def test_other_test_sets_are_scored_again_and_the_former_ones_are_not(named):
@@ -155,16 +155,19 @@ def test_other_test_sets_are_scored_again_and_the_former_ones_are_not(named):
     scores = [paths.result_file(suite, run.id, "score") for run in runs]
     before = (gold / "sts-test.csv").read_text()
 
-    def outdated():
+    def outdated(write=True):
         os.utime(stamp, (10, 10))
         for file in scores:
             os.utime(file, (5, 5))
-        changed = renew(runs, suite)
-        return changed, [file.stat().st_mtime < stamp.stat().st_mtime for file in scores]
+        changed, older = compare(runs, suite, write)
+        return changed, [not older[str(file)] for file in scores]
 
     append(folder / "data/downstream/STS/STS12-en-test/STS.gs.first.txt")  # which nothing reads
     assert outdated() == ([], [False, False])
     change(folder / "data", "test")
+    stored = stamp.read_bytes()
+    assert outdated(write=False) == ([str(gold / "sts-test.csv")], [True, True])
+    assert stamp.read_bytes() == stored
     assert outdated() == ([str(gold / "sts-test.csv")], [True, True])
     assert read_json(stamp)["sha256"] == paths.describe_data(folder / "data")["sha256"]
     (gold / "sts-test.csv").write_text(before)

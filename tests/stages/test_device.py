@@ -1,5 +1,6 @@
 """Places on GPUs for processes, with pretended GPUs and real locks."""
 
+import os
 import subprocess
 import sys
 import time
@@ -10,6 +11,7 @@ import pytest
 import torch
 from filelock import FileLock
 
+from bench.stages import device
 from bench.stages.device import LARGE_BATCH, lease
 from bench.utils.errors import TransientError, UserError
 
@@ -46,6 +48,18 @@ def test_without_a_gpu_nothing_is_locked(folder, monkeypatch):
     with lease() as device:
         assert device == "cpu"
     assert not list(folder.iterdir())
+
+
+def test_a_folder_of_locks_that_another_user_made_is_refused(folder, monkeypatch):
+    monkeypatch.delenv("SENTBENCH_LEASES")
+    monkeypatch.setattr(device, "gettempdir", lambda: folder)
+    with lease() as place:
+        assert place == "cuda:0"
+    owner = os.getuid()
+    (folder / f"sentbench-{owner}").rename(folder / f"sentbench-{owner + 1}")
+    monkeypatch.setattr(os, "getuid", lambda: owner + 1)
+    with pytest.raises(UserError, match="belongs to another user; name a folder"), lease():
+        pass
 
 
 def test_tf32_that_nothing_can_turn_off_is_refused(folder, monkeypatch):

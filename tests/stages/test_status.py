@@ -13,7 +13,7 @@ from bench.cli import main
 from bench.runs import config, paths
 from bench.runs.plan import read_plan
 from bench.stages import activity, device, jobs
-from bench.stages.activity import KILLED, LOCK, Failure, last_failure, working
+from bench.stages.activity import KILLED, LOCK, Failure, hold, last_failure, working
 from bench.stages.cost import estimate, steps
 from bench.stages.status import status
 from bench.utils.errors import TransientError, UserError
@@ -153,12 +153,28 @@ def test_the_next_attempt_forgets_the_failure_and_an_error_in_the_code_is_final(
     assert bug.traceback.startswith("Traceback (most recent call last)")
 
 
+def test_a_suite_is_held_by_one_workflow_and_no_orphan(suite, ids, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    held = []
+    monkeypatch.setattr(activity.atexit, "register", held.append)
+    hold(suite, ids)
+    hold(suite.with_name("other"), ids)
+    with pytest.raises(UserError, match="another workflow is at work on"):
+        hold(suite, ids)
+    held[0]()  # the process ends
+    with working(suite, ids[1], "train"), pytest.raises(UserError, match=f"at work on {ids[1]} in"):
+        hold(suite, ids)
+
+
 @pytest.mark.parametrize(
     ("error", "transient"),
     [
         (UserError("'sscl' cannot be trained: 'layer' is 9"), False),
         (write_error(Path("log.jsonl"), errno.ENAMETOOLONG), False),
         (RuntimeError("mat1 and mat2 shapes cannot be multiplied (8x64 and 32x64)"), False),
+        (RuntimeError("could not create a primitive descriptor for a matmul primitive"), False),
+        (RuntimeError("could not create a primitive"), True),
+        (ImportError("x.so: failed to map segment from shared object"), True),
         (write_error(Path("log.jsonl"), errno.ENOSPC), True),
         (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."), True),
         (RuntimeError("CUDA error: unspecified launch failure"), True),

@@ -2,11 +2,13 @@
 
 import errno
 import os
+import resource
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
@@ -197,6 +199,17 @@ def test_an_error_without_a_path_gets_one(error):
     with pytest.raises(OSError, match="file handle: 'log'") as caught, disk_errors(Path("log")):
         raise error
     assert caught.value.filename == "log"
+
+
+def test_an_array_that_the_disk_cannot_hold_is_one_sentence(tmp_path):
+    full = pytest.raises(TransientError, match="no space left on the device for x")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, before[1]))
+    try:
+        with full, disk_errors(Path("x")):
+            np.save(tmp_path / "x.npy", np.zeros(100_000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_an_error_names_its_own_path(tmp_path):
