@@ -214,7 +214,6 @@ def verify(
     """
     from bench.checks.verify import verify as verify_result
     from bench.judge.stage import is_confirmed
-    from bench.judged.store import FILE
     from bench.stages.device import lease
 
     status = 0
@@ -222,14 +221,14 @@ def verify(
         for path in result:
             try:
                 if path.is_dir():
-                    equal = is_confirmed(path)
-                    word = "confirmed" if equal else "not confirmed: judging gives other rows"
-                    print(f"{path / FILE}: {word}")
-                    status = max(status, int(not equal))
-                    continue
-                verified = verify_result(path, suite, data, device)
-                print(verified.report(), flush=True)
-                status = max(status, int(not verified.confirmed))
+                    confirmed = is_confirmed(path)
+                    word = "confirmed" if confirmed else "not confirmed: judging gives other rows"
+                    print(f"{path}: {word}")
+                else:
+                    verified = verify_result(path, suite, data, device)
+                    confirmed = verified.confirmed
+                    print(verified.report(), flush=True)
+                status = max(status, int(not confirmed))
             except UserError as error:  # the other results are still verified
                 warn(f"error: {error}")
                 status = 2

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import ConfigDict, Field
 
-from bench.utils.errors import UserError
+from bench.utils.errors import library_errors
 from bench.utils.files import atomic_file, write_json
 from bench.utils.validation import Document, FileName, read_document
 
@@ -195,11 +195,11 @@ def read_items(path: Path) -> dict[str, np.ndarray]:
     """Read a file of `write_items`; empty if it does not exist."""
     if not path.is_file():
         return {}
-    with np.load(path, allow_pickle=False) as content:
-        items = dict(content)
-    if not all({"first", "last"} <= set(columns.dtype.names) for columns in items.values()):
-        raise UserError(f"{path} is of an earlier version; move it away and score again")
-    return items
+    with (
+        library_errors(f"{path} is not a file of items", "move it away and score again"),
+        np.load(path, allow_pickle=False) as content,
+    ):
+        return dict(content)
 
 
 def read_scores(path: Path) -> ScoreDocument:

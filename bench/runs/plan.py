@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -37,12 +37,10 @@ class Plan(Document):
     corpus: str = ""  # training corpus of the methods that have none of their own
     tasks: list[str] = []  # tasks and groups of the suite
     mode: Literal["test", "dev"] = "test"  # of the classifiers
-    # Their further seeds. Absent from the file where there are none.
-    probe_seeds: Annotated[list[int], Field(exclude_if=lambda seeds: not seeds)] = []
+    probe_seeds: list[int] = []  # their further seeds
     stand_ins: dict[str, str] = {}  # the suite's backbones by the printed ones that they stand for
     baseline: str = ""  # the method that others are compared with; empty if they are not
-    # Absent from the file where encoders are kept.
-    keep_encoders: Annotated[bool, Field(exclude_if=bool)] = True
+    keep_encoders: bool = True
     runs: list[PlannedRun]  # in the order in which they are made
     # Planned when a score of their row was there, and not any more. They count as planned seeds.
     dropped: list[PlannedRun] = []
@@ -147,13 +145,12 @@ def _grown(plan: Plan, earlier: Plan, scored: AbstractSet[str]) -> Plan:
 
 def read_plan(path: Path) -> Plan:
     """Read the `plan.json` of a suite."""
-    copy = _copy(path)
-    # Nothing of both is done unasked, since the answer decides which verdicts can be given.
-    lost = f"{plan_command(path)} --lost"
-    remedy = f"write it again, with all seeds of rows with scores counted as added: {lost}"
-    if copy.exists():
-        restored = f"cp {shlex.quote(str(copy))} {shlex.quote(str(path))}"
-        remedy = f"restore it with: {restored}; or {remedy}"
+    # Neither is done unasked, since the answer decides which verdicts can be given.
+    copied = shlex.join(["cp", str(_copy(path)), str(path)])
+    remedy = (
+        f"restore it with: {copied}; if that is lost, too, write it again, with all seeds of rows "
+        f"with scores counted as added, with: {plan_command(path)} --lost"
+    )
     if path.exists():
         return read_document(path, Plan, "a plan", remedy)
     folder = path.parent

@@ -139,11 +139,10 @@ def analyse_run(
     Analyses that `out` already holds are repeated with the new ones, so that all have one
     provenance. `in-batch` reads the training corpus, or `corpus` if the run has none.
     """
-    from bench.stages.analyse import MEASURED_BY, ON_CORPUS, Material, analyse
+    from bench.stages.analyse import ON_CORPUS, Material, analyse
 
     started = time.monotonic()
     names = list(dict.fromkeys((*read_analyses(out).analyses, *names)))
-    names = [name for name in names if name in MEASURED_BY]  # others were of an earlier version
     corpus, ended = run.corpus or corpus, _ended(run, suite)
     read = [corpus] if ON_CORPUS in names else []
     described = _described(run, ended, suite, device, read)

@@ -142,14 +142,14 @@ def test_a_damaged_file_is_an_error_with_its_path(suite, text):
 def test_rows_that_somebody_changed_are_not_read_and_not_confirmed(suite, rows, capsys):
     path = suite / store.FILE
     assert main(["verify", str(suite)]) == 0
-    assert capsys.readouterr().out == f"{path}: confirmed\n"
+    assert capsys.readouterr().out == f"{suite}: confirmed\n"
     content = json.loads(path.read_text())
     content["rows"]["systems"][0]["n"] += 1
     path.write_text(json.dumps(content))
     assert fresh(suite) is None
     assert read_suite(suite).model_dump() == rows
     assert main(["verify", str(suite)]) == 1
-    assert capsys.readouterr().out == f"{path}: not confirmed: judging gives other rows\n"
+    assert capsys.readouterr().out == f"{suite}: not confirmed: judging gives other rows\n"
 
 
 @pytest.mark.parametrize(

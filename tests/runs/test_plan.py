@@ -40,7 +40,7 @@ def test_without_the_plan_of_its_scores_a_suite_is_not_planned_unasked(written, 
     more = planned(tasks=["STS-B"], seeds=[1, 2, 3])
     with pytest.raises(UserError) as caught:
         more.write(path)
-    ways = re.search("restore it with: (.*?); or write it again.* (--lost)$", str(caught.value))
+    ways = re.search("restore it with: (.*?); if .* write it again.* (--lost)$", str(caught.value))
     assert ways[1] == f"cp {copy} {path}"
     shutil.copy(copy, path)
     more.write(path)
