@@ -131,7 +131,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
 def write_summed(folder: Path, name: str, suffix: str, write: Callable[[Path], Any]) -> Path:
     """Let `write` fill a file, which is moved to `folder` on success, as NAME-SUM and a suffix: the
     SHA-256 of its bytes is in its name, so `intact_files` sees whether it is whole."""
-    with staging_folder(folder / "summed") as staging:
+    with staging_folder(folder / "summed", folder) as staging:
         file = staging / f"{name}{suffix}"
         write(file)
         fsync(file)
