@@ -180,7 +180,7 @@ def test_places_that_cannot_be_read_or_written(suite, trained, tmp_path, capsys)
     with pytest.raises(UserError, match="has no runs; pass the folder of a suite"):
         export(tmp_path / "nothing", tmp_path / "out")
     assert not (tmp_path / "out").exists()
-    (paths.run_folder(*trained) / "outcome.json").write_text("{")
+    (paths.run_folder(suite, trained[1]) / "outcome.json").write_text("{")
     with pytest.raises(UserError, match="json is not a readable JSON file"):
         export(suite, tmp_path / "out")
 
