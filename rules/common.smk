@@ -20,7 +20,7 @@ from bench.stages.inputs import compare
 from bench.stages.status import status
 from bench.stages.watch import watch
 from bench.utils.errors import UserError, errors_of, warn
-from bench.utils.files import slug
+from bench.utils.files import sha256_text, slug
 from bench.utils.validation import FILE_NAME
 from bench.datasets.tasks import PROBING_TASKS, expand_tasks
 from snakemake.exceptions import WorkflowError
@@ -40,10 +40,11 @@ try:
         SUITE = suites.validate(config)
         PLAN = suites.plan(SUITE)
     runs_per_gpu()
+    # As it will be written, after that of the earlier start.
+    GROWN = PLAN.after(Path("results", PLAN.suite, "plan.json"))
     # Not in a job, beside which others write results. A dry run writes nothing.
     CHANGED, OLDER = [], {}
     if workflow.is_main_process:
-        PLAN.after(Path("results", PLAN.suite, "plan.json"))  # refuses if that is lost
         CHANGED, OLDER = compare(
             PLAN.runs,
             Path("results", PLAN.suite),
@@ -196,10 +197,6 @@ def job_priority(stage, ids):
 
 def job_threads(stage, ids):
     return max(RUNS[run].recipe.threads for run in ids) if stage == "train" else 1
-
-
-def suite_config(wildcards):
-    return json.dumps(config, sort_keys=True)
 
 
 def probing_tasks(wildcards):

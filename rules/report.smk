@@ -9,6 +9,11 @@ def judging_rule(wildcards):
     return rule_sum()
 
 
+def judging_plan(wildcards):
+    """A sum of the plan; when it changes, as by stand-ins, a baseline or seeds that were added, the suite is judged again."""
+    return sha256_text(GROWN.model_dump_json())
+
+
 rule judge:
     input:
         outputs_of("score"),
@@ -19,8 +24,7 @@ rule judge:
         f"{RESULTS}/logs/judge.log",
     params:
         suite=suite_folder,
-        # What the plan has besides its runs: stand-ins, the baseline.
-        config=suite_config,
+        plan=judging_plan,
         rule=judging_rule,
     shell:
         "python -m bench judge {params.suite:q} > {log:q} 2>&1"

@@ -222,8 +222,8 @@ def verify(
             try:
                 if path.is_dir():
                     confirmed = is_confirmed(path)
-                    word = "confirmed" if confirmed else "not confirmed: judging gives other rows"
-                    print(f"{path}: {word}")
+                    others = "not confirmed: judging gives other rows; remove its judged.json"
+                    print(f"{path}: {'confirmed' if confirmed else others}")
                 else:
                     verified = verify_result(path, suite, data, device)
                     confirmed = verified.confirmed

@@ -96,7 +96,8 @@ def run(
     file = Path(suite) if Path(suite).suffix or Path(suite).is_file() else _shipped(suite)
     # Snakemake would add a traceback to an error, and prints the warnings.
     with errors_of(f"configuration {file}"), redirect_stderr(StringIO()):
-        configurations.planned(configurations.validate(configurations.read(file)))
+        planned = configurations.plan(configurations.validate(configurations.read(file)))
+        planned.after(Path("results", planned.suite, "plan.json"))
     return run_workflow(file, options or [])
 
 

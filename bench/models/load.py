@@ -227,8 +227,8 @@ def _load_saved(folder: Path, device: str) -> Encoder:
     kind, checksum = stored.pop("kind"), stored.pop("sha256", None)  # older ones have none
     if checksum not in (None, sha256_folder(folder, SAVED)):
         raise UserError(
-            f"{folder} has changed since its encoder was saved; restore it, or, of a run, delete "
-            "it and trained/RUN.json of its suite to train again"
+            f"the files in {folder} are not those that were saved; restore them, or, in a suite, "
+            "delete the folder and the run's file in trained/, and run the suite again"
         )
     parts = dict[str, Any]()
     if (folder / "base").is_dir():

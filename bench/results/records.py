@@ -177,6 +177,7 @@ class Analyses(_Written):
 
 Record = dict[str, Any]
 
+AGAIN = "move it away and run the suite again"
 FAILURE = "failure.json"  # in the folder of a run whose last attempt failed
 
 
@@ -196,7 +197,7 @@ def read_items(path: Path) -> dict[str, np.ndarray]:
     if not path.is_file():
         return {}
     with (
-        library_errors(f"{path} is not a file of items", "move it away and score again"),
+        library_errors(f"{path} is not a file of items", f"with its file in scores/ {AGAIN}"),
         np.load(path, allow_pickle=False) as content,
     ):
         return dict(content)
@@ -205,17 +206,20 @@ def read_items(path: Path) -> dict[str, np.ndarray]:
 def read_scores(path: Path) -> ScoreDocument:
     """Read the scores of an encoder."""
     return read_document(
-        path, ScoreDocument, "a scores file", "name another file, or move it away and score"
+        path,
+        ScoreDocument,
+        "a scores file",
+        f"name another file, or {AGAIN}",
     )
 
 
 def read_trained(path: Path) -> Trained:
     """Read what a training left."""
-    return read_document(path, Trained, "the outcome of a training", "move it away and train again")
+    return read_document(path, Trained, "the outcome of a training", AGAIN)
 
 
 def read_analyses(path: Path) -> Analyses:
     """Read the analyses of an encoder; empty if the file does not exist."""
     if not path.exists():
         return Analyses(analyses={})
-    return read_document(path, Analyses, "a file of analyses", "move it away and analyse again")
+    return read_document(path, Analyses, "a file of analyses", AGAIN)

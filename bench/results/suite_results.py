@@ -13,6 +13,7 @@ import numpy as np
 from bench.datasets.metrics import METRICS, REST, SHARE, UNSEEN, aggregated, quantities
 from bench.datasets.tasks import Board, Key, averages
 from bench.results.records import (
+    AGAIN,
     FAILURE,
     Provenance,
     ScoreDocument,
@@ -161,7 +162,7 @@ def read_run(run: PlannedRun, suite_dir: Path, mode: str) -> RunResults:
     read = read_scores(path)
     fault = _fault(read, run, mode)
     if fault:
-        raise UserError(f"{path} does not fit the plan: {fault}; move it away and score again")
+        raise UserError(f"{path} does not fit the plan: {fault}; {AGAIN}")
     scores = {
         (record.task, record.split, aggregated(record.metric, record.aggregation)): record.value
         for record in read.records

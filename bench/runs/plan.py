@@ -4,6 +4,7 @@ import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -64,16 +65,20 @@ class Plan(Document):
         that were planned before the first score, so what was planned then stays planned. A plan
         that is `lost` had no seeds: in rows with scores all are `added`.
 
-        `UserError`: there are scores, and their plan cannot be read.
+        `UserError`: there are scores, and their plan cannot be read; or it can, and is said to be
+        lost.
         """
         scored = {file.stem for file in (path.parent / "scores").glob("*.json")}
-        if lost:
-            runs = [run for run in self.runs if run.id in scored]
-            runs = [run.model_copy(update={"added": tuple(run.tasks)}) for run in runs]
-            return _grown(self, self.model_copy(update={"runs": runs}), scored)
-        if scored or path.is_file():
-            return _grown(self, read_plan(path), scored)
-        return self
+        if not lost:
+            return _grown(self, read_plan(path), scored) if scored or path.is_file() else self
+        with suppress(UserError):
+            read_plan(path)
+            lost = False
+        if not lost:
+            raise UserError(f"{path} can be read, so it is not lost; leave out --lost")
+        runs = [run for run in self.runs if run.id in scored]
+        runs = [run.model_copy(update={"added": tuple(run.tasks)}) for run in runs]
+        return _grown(self, self.model_copy(update={"runs": runs}), scored)
 
     def write(self, path: Path, lost: bool = False) -> None:
         """Write the plan `after` the one at `path`, and its copy."""

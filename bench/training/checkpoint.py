@@ -198,6 +198,6 @@ def trained_encoder(suite: Path, run_id: str, **options: Any) -> Any:
     if outcome.is_file() and read_trained(outcome).outcome.encoder_sha256 != saved:
         raise UserError(
             f"{source} is not the encoder that {outcome} tells of; restore it, or delete it and "
-            f"{paths.result_file(suite, run_id, 'train')} to train again"
+            f"{paths.result_file(suite, run_id, 'train')}, and run the suite again"
         )
     return load_encoder(source, **options)

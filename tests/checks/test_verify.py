@@ -227,7 +227,7 @@ def another_encoder(encoder, untrained):
 @pytest.mark.parametrize(
     ("change_of", "said"),
     [
-        (changed_weights, "encoder has changed since its encoder was saved; restore it"),
+        (changed_weights, "the files in .*encoder are not those that were saved; restore them"),
         (another_encoder, "is not the encoder that .*outcome.json tells of; restore it"),
     ],
 )

@@ -111,7 +111,11 @@ def spoilt(text, draw):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", READERS)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+# Each example loads a model: a thousand of 18 readers would take hours.
+@settings(
+    max_examples=200,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(draw=st.randoms())
 def test_a_spoilt_file_is_a_value_or_a_sentence(folder, name, draw):
     file = folder / name

@@ -149,7 +149,10 @@ def test_rows_that_somebody_changed_are_not_read_and_not_confirmed(suite, rows, 
     assert fresh(suite) is None
     assert read_suite(suite).model_dump() == rows
     assert main(["verify", str(suite)]) == 1
-    assert capsys.readouterr().out == f"{suite}: not confirmed: judging gives other rows\n"
+    assert (
+        capsys.readouterr().out
+        == f"{suite}: not confirmed: judging gives other rows; remove its judged.json\n"
+    )
 
 
 @pytest.mark.parametrize(

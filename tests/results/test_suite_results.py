@@ -99,9 +99,9 @@ def test_what_was_not_counted_is_unknown(tmp_path):
         ("scores", lambda c: c["provenance"]["run"].update(seed=77), "the seed of its run is anot"),
         ("scores", lambda c: c["provenance"]["run"].update(method="sscl"), "the method of its run"),
         ("scores", lambda c: c["provenance"]["run"]["identity"]["recipe"].update(epochs=9),
-         "the identity of its run is another; move it away and score"),
-        ("analyses", lambda c: c.update(alignment=c.pop("analyses")), "move it away and analyse"),
-        ("analyses", lambda c: c["analyses"].update(alignment=None), "move it away and analyse"),
+         "the identity of its run is another; move it away and run"),
+        ("analyses", lambda c: c.update(alignment=c.pop("analyses")), "move it away and run"),
+        ("analyses", lambda c: c["analyses"].update(alignment=None), "move it away and run"),
     ],
 )  # fmt: skip
 def test_results_that_do_not_fit_are_reported(tmp_path, file, change, message):

@@ -51,6 +51,8 @@ def test_without_the_plan_of_its_scores_a_suite_is_not_planned_unasked(written, 
     assert first(read_plan(path), "simcse") == {}
     assert first(read_plan(path), "sscl") == {"STS-B": {1, 2, 3}}
     assert path.read_text() == copy.read_text()
+    with pytest.raises(UserError, match="can be read, so it is not lost"):
+        more.write(path, lost=True)
 
 
 def test_what_was_added_stays_so_without_the_scores(written, tmp_path):
