@@ -129,8 +129,8 @@ def test_runs_share_a_gpu_by_shards(cluster, write, tmp_path):
     assert scores(there) == without_slurm(write(tmp_path / "here", **suite))
 
 
-LONG = {"methods": ["simcse"], "epochs": 200, "select_every": 100}
-STEPS = 6 * 200  # of a corpus of 44 sentences in batches of 8
+LONG = {"methods": ["simcse"], "epochs": 600, "select_every": 100}
+STEPS = 6 * 600  # of a corpus of 44 sentences in batches of 8
 
 
 @pytest.fixture(scope="module")
