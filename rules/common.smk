@@ -67,12 +67,6 @@ CORPORA = {
     for run in RUNS.values()
     for name in (*run.corpora, run.corpus or SUITE.corpus)
 }
-for run in RUNS.values():
-    for name in run.corpora:
-        if name != CORPORA[slug(name)]:
-            raise WorkflowError(
-                f"corpora '{name}' and '{CORPORA[slug(name)]}' have one name, {slug(name)}; rename one"
-            )
 RESULTS = f"results/{config['suite']}"
 SUMMARY = Path(RESULTS, "report", "summary.txt")
 FIGURES = f"figures/{config['suite']}"

@@ -100,8 +100,8 @@ class VectorStore:
             )
             rows["key"] = np.frombuffer(b"".join(map(_key, chunk)), rows["key"].dtype)
             rows["vector"] = vectors
-            name, save = f"{len(self._vectors):08}", partial(np.save, arr=rows)
-            self._read(write_summed(self.folder, name, ".npy", save))
+            save = partial(np.save, arr=rows)
+            self._read(write_summed(self.folder, f"{len(self._vectors):08}", ".npy", save))
             progress.advance(len(chunk))
 
     def __call__(self, sentences: Sequence[str]) -> np.ndarray:

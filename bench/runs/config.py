@@ -3,7 +3,7 @@
 import itertools
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
@@ -371,8 +371,8 @@ def planned(suite: Suite) -> list[PlannedRun]:
     for run in in_order(by_id.values()):
         tasks = suite.tasks_of(run.backbone)  # of a run that no entry lists
         runs.append(by_id.get(run.id) or PlannedRun(**dict(run), tasks=tuple(tasks)))
-    _check_names(suite)
-    _check_corpora(runs)
+    _check_names({name: backbone(name).name for name in suite.backbones})
+    _check_corpora(suite, runs)
     _check_sets(suite, runs)
     if suite.compare:
         with errors_of("'compare.baseline'"):
@@ -390,22 +390,25 @@ def _entry_runs(suite: Suite) -> Iterator[tuple[MethodEntry, Run]]:
                     yield entry, expand(text, backbone_name=name, seed=seed)
 
 
-def _check_names(suite: Suite) -> None:
-    """Check that no two backbones have one name in tables and in names of files."""
+def _check_names(shown: Mapping[str, str]) -> None:
+    """Check that no two backbones, or corpora, of a suite have one name in names of files; each is
+    given with the name that is shown."""
     first: dict[str, str] = {}
-    for name in suite.backbones:
-        shown = slug(backbone(name).name)
-        if shown in first:
+    for name, short in shown.items():
+        other = first.setdefault(slug(short), name)
+        if other != name:
             raise UserError(
-                f"'{first[shown]}' and '{name}' have one name, {shown}; leave one out, or rename "
-                "its folder"
+                f"'{other}' and '{name}' have one name, {slug(short)}; leave one out, or rename "
+                "its file or folder"
             )
-        first[shown] = name
 
 
-def _check_corpora(runs: Sequence[PlannedRun]) -> None:
+def _check_corpora(suite: Suite, runs: Sequence[PlannedRun]) -> None:
     """Check that corpora exist, and have the documents or triples that their runs need."""
-    for name in dict.fromkeys(name for run in runs for name in run.corpora):
+    names = dict.fromkeys(name for run in runs for name in run.corpora)
+    # Analyses of runs without a corpus read the suite's.
+    _check_names({name: name for name in (suite.corpus, *names)})
+    for name in names:
         check_name(name)
     for run in runs:
         if run.structure:

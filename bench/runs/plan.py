@@ -4,7 +4,6 @@ import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -71,14 +70,14 @@ class Plan(Document):
         scored = {file.stem for file in (path.parent / "scores").glob("*.json")}
         if not lost:
             return _grown(self, read_plan(path), scored) if scored or path.is_file() else self
-        with suppress(UserError):
+        try:
             read_plan(path)
-            lost = False
-        if not lost:
-            raise UserError(f"{path} can be read, so it is not lost; leave out --lost")
-        runs = [run for run in self.runs if run.id in scored]
-        runs = [run.model_copy(update={"added": tuple(run.tasks)}) for run in runs]
-        return _grown(self, self.model_copy(update={"runs": runs}), scored)
+        except UserError:
+            runs = [
+                run.model_copy(update={"added": run.tasks}) for run in self.runs if run.id in scored
+            ]
+            return _grown(self, self.model_copy(update={"runs": runs}), scored)
+        raise UserError(f"{path} can be read, so it is not lost; leave out --lost")
 
     def write(self, path: Path, lost: bool = False) -> None:
         """Write the plan `after` the one at `path`, and its copy."""
