@@ -10,7 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from bench.datasets.metrics import METRICS, REST, SHARE, UNSEEN, aggregated, quantities
+from bench.datasets.metrics import (
+    CLASSIFIER_SEED,
+    FURTHER_SEEDS,
+    METRICS,
+    REST,
+    SHARE,
+    UNSEEN,
+    aggregated,
+    metric_of,
+    probe_seed,
+    quantities,
+)
 from bench.datasets.tasks import Board, Key, averages
 from bench.results.records import (
     AGAIN,
@@ -67,10 +78,23 @@ class RunResults:
             return "failed"
         return "missing" if self.status == "missing" else f"{self.status}: {self.reason}"
 
+    def draws(self, *keys: Key) -> dict[int | str | None, float]:
+        """The mean points of `scores` with these keys of one kind, such as `Board.keys`, by what
+        was drawn: the seed or template of the run; of a run without, on classifiers their seeds, as
+        far as they were scored, elsewhere None. Empty where a score is missing."""
+        planned: dict[int | str | None, str] = {self.run.draw: "all"}
+        if self.run.draw is None and metric_of(keys[0][2]).kind == SHARE:
+            planned = {seed: probe_seed(seed) for seed in (CLASSIFIER_SEED, *FURTHER_SEEDS)}
+        found = {}
+        for draw, name in planned.items():
+            cells = [(task, split, aggregated(metric, name)) for task, split, metric in keys]
+            if self.scores.keys() >= {*cells}:
+                found[draw] = fmean(self.scores[cell] for cell in cells)
+        return found
+
     def points(self, board: Board, task: str, aggregation: str = "all") -> float | None:
-        """Points on a task of a board or on its `Avg`: on all test items, also with classifiers of
-        a further seed (`probe_seed`), or on those that were not read before, `UNSEEN` in a corpus
-        or the `REST`; None if that is not known."""
+        """Points on a task of a board or on its `Avg`: on all test items, or on those that were not
+        read before, `UNSEEN` in a corpus or the `REST`; None if that is not known."""
         if task == "Avg":
             # Averages of different tasks are not comparable. Not rounded: rounding could decide.
             values = [self.points(board, name, aggregation) for name in board.tasks]
