@@ -55,22 +55,27 @@ class Sample:
         return next((size for size in self.sizes if size > self.look), None)
 
     @cached_property
-    def scores(self) -> tuple[float, ...]:
-        """The values of the look; before the first all that there are."""
-        draws = self.planned[: self.look] if self.look else list(self.values)
-        known = [self.values[draw] for draw in draws if draw in self.values]
-        missing = sum(draw in self.lowest for draw in draws if draw not in self.left_out)
-        return (*known, *([min(known)] * missing if known else ()))
+    def draws(self) -> list[Draw]:
+        """The draws of the look that have values; before the first all that have."""
+        draws = self.planned[: self.look] if self.look else self.values
+        return [draw for draw in draws if draw in self.values]
 
     @property
-    def never_better(self) -> bool:
-        """Whether a training of the method diverged, whose score is unknown."""
-        return any(draw in self.lowest for draw in self.planned[: self.look])
+    def missing(self) -> int:
+        """How many trainings of the method diverged in the look, which hence cannot be better."""
+        diverged = {*self.lowest} - {*self.left_out}
+        return sum(draw in diverged for draw in self.planned[: self.look])
+
+    @cached_property
+    def scores(self) -> tuple[float, ...]:
+        """The values of `draws`, and the lowest for each that is missing."""
+        known = [self.values[draw] for draw in self.draws]
+        return (*known, *(sorted(known)[:1] * self.missing))
 
     @cached_property
     def estimate(self) -> Estimate | None:
-        """The mean of `scores`; None with fewer than two."""
-        if len(self.scores) < 2:
+        """The mean of `scores`; None if their spread, or that beside them, is unknown."""
+        if len(self.scores) < 2 or len(self.beside) == 1:
             return None
         return welch(self.scores, self.beside) if self.beside else estimate(self.scores)
 
@@ -81,9 +86,9 @@ class Sample:
         return tuple(score - mean for score in self.scores)
 
     @property
-    def is_tested(self) -> bool:
-        """Whether there is a look with enough scores for a test."""
-        return bool(self.look) and len(self.scores) >= FEWEST_SEEDS
+    def tested(self) -> Estimate | None:
+        """The mean of a look with enough scores for a test."""
+        return self.estimate if self.look and len(self.scores) >= FEWEST_SEEDS else None
 
 
 # --- From runs to samples ---
@@ -131,7 +136,8 @@ def planned_draws(results: Sequence[RunResults], keys: Collection[Key]) -> dict[
     return found
 
 
-def _values(results: Sequence[RunResults], keys: Sequence[Key]) -> ByDraw:
+def values_of(results: Sequence[RunResults], keys: Sequence[Key]) -> ByDraw:
+    """The points of a row by draw, means over keys."""
     found: dict[Draw, float] = {}
     for result in results:
         found |= result.draws(*keys)
@@ -155,7 +161,7 @@ def scores_of(results: Sequence[RunResults], keys: Sequence[Key]) -> Sample:
     """The scores of a row, means over keys. Classifier seeds are all there are, so they have a
     single look."""
     looks = LOOKS if _has_seeds(results) else LOOKS[:1]
-    return _sample(_values(results, keys), planned_draws(results, keys), looks=looks)
+    return _sample(values_of(results, keys), planned_draws(results, keys), looks=looks)
 
 
 def differences_of(
@@ -163,7 +169,7 @@ def differences_of(
 ) -> Sample:
     """The differences A - B of two rows, paired by seed. A single score of one is subtracted from
     every score of the other, and its classifier seeds stand beside them."""
-    a, b = _values(results_a, keys), _values(results_b, keys)
+    a, b = values_of(results_a, keys), values_of(results_b, keys)
     numbers_a, numbers_b = planned_draws(results_a, keys), planned_draws(results_b, keys)
     if _has_seeds(results_a) and _has_seeds(results_b):
         values = {draw: a[draw] - b[draw] for draw in a if draw in b}

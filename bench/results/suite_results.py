@@ -48,6 +48,18 @@ NOT_SCORED = "no scores in this suite"
 FAILED = "its last attempt failed"
 
 
+# A seed; of a run without one the seed of its classifiers, its template, or None.
+Draw = int | str | None
+
+
+def draws_of(run: PlannedRun, keys: Iterable[Key]) -> dict[Draw, str]:
+    """What is drawn for scores of a run, each with the aggregation of its records: its seed or
+    template; of a run without, on classifiers their seeds, elsewhere nothing."""
+    if run.draw is None and {metric_of(metric).kind for *_, metric in keys} == {SHARE}:
+        return {CLASSIFIER_SEED: "all", **{seed: probe_seed(seed) for seed in FURTHER_SEEDS}}
+    return {run.draw: "all"}
+
+
 @dataclass(frozen=True)
 class RunResults:
     """A planned run and its results."""
@@ -78,15 +90,11 @@ class RunResults:
             return "failed"
         return "missing" if self.status == "missing" else f"{self.status}: {self.reason}"
 
-    def draws(self, *keys: Key) -> dict[int | str | None, float]:
-        """The mean points of `scores` with these keys of one kind, such as `Board.keys`, by what
-        was drawn: the seed or template of the run; of a run without, on classifiers their seeds, as
-        far as they were scored, elsewhere None. Empty where a score is missing."""
-        planned: dict[int | str | None, str] = {self.run.draw: "all"}
-        if self.run.draw is None and metric_of(keys[0][2]).kind == SHARE:
-            planned = {seed: probe_seed(seed) for seed in (CLASSIFIER_SEED, *FURTHER_SEEDS)}
+    def draws(self, *keys: Key) -> dict[Draw, float]:
+        """The mean points of `scores` with these keys, such as `Board.keys`, by draw. Empty where a
+        score is missing."""
         found = {}
-        for draw, name in planned.items():
+        for draw, name in draws_of(self.run, keys).items():
             cells = [(task, split, aggregated(metric, name)) for task, split, metric in keys]
             if self.scores.keys() >= {*cells}:
                 found[draw] = fmean(self.scores[cell] for cell in cells)

@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 import yaml
-from pydantic import AfterValidator, BeforeValidator, Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PositiveFloat,
+    PositiveInt,
+    model_validator,
+)
 
 from bench.datasets.corpora import check_name, check_structure
 from bench.datasets.labelled import check_dev, read_scored
