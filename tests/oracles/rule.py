@@ -5,7 +5,7 @@ python -m tests.oracles.rule    # writes the rates, the tables and the figure of
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
@@ -17,10 +17,13 @@ from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
 from bench.datasets.tasks import STS_TASKS
+from bench.judge.sample import values_of
 from bench.reported import FOLDER
+from bench.results.suite_results import read_results
 from bench.runs import config
+from bench.runs.plan import Claim, Plan
+from bench.runs.run import PlannedRun
 from bench.stages import cost
-from tools.documents import OWN, average_gains, markdown
 
 Array = NDArray[Any]
 Generator = np.random.Generator
@@ -315,53 +318,77 @@ def print_rates(backbone: str, planned: int, draws: int) -> dict[str, Any]:
     return false | {"accused": float(wrong.any(-1).mean()), "power": right}
 
 
-# --- Power and hours of the ten printed gains ---
+# --- Power and hours of a suite's claims ---
 
+NS = (5, 8, 10)
 MOST_PLANNED = 60
-
-
-def power(planned: int, draws: int, looks: tuple[int, ...] = LOOKS) -> list[tuple[Array, Array]]:
-    """At each look, how often each printed gain is better if all are true, and below the printed
-    gain if all are 0. Differences are normal with the standard deviation of public runs: the seeds
-    of a method and of SimCSE correlate with 0.5."""
-    gains = average_gains()
-    points, sds = np.array([(gain.points, gain.s0) for gain in gains]).T
-    backbones = [BACKBONES.index(gain.backbone) for gain in gains]
-    rng, found = np.random.default_rng(planned), []
-    seeds = planned * looks[-1]
-    baselines = rng.normal(size=(draws, len(BACKBONES), seeds))[:, backbones]
-    drawn = sds[:, None] * (rng.normal(size=(draws, len(gains), seeds)) - baselines) / 2**0.5
-    for look in looks:
-        zero = paired(drawn[..., : look * planned])
-        differs = looks_of([zero._replace(mean=zero.mean + points)], points).differs[0]
-        below = looks_of([zero], points).below[0]
-        found.append((holm(differs).mean(0), holm(below).mean(0)))
-    return found
-
-
-def needed(draws: int, share: float = 0.8) -> list[int | None]:
-    """The fewest planned seeds with which the last look finds each printed gain, and each 0 below
-    it, in that share of cases; None if more than `MOST_PLANNED`."""
-    fewest: list[int | None] = [None] * len(average_gains())
-    for planned in range(FEWEST, MOST_PLANNED + 1):
-        ((better, below),) = power(planned, draws, LOOKS[-1:])
-        for place, least in enumerate(np.minimum(better, below)):
-            if fewest[place] is None and least >= share:
-                fewest[place] = planned
-    return fewest
+PAPER, WIKI_MINI = (config.SUITES / f"{name}.yaml" for name in ("paper", "wiki-mini"))
 
 
 @cache
-def hours() -> dict[tuple[str, str], float]:
-    """The most hours of a run on one H100, by method and backbone, as the paper suite plans it."""
-    suite = config.load(config.PAPERS[0])
-    names = {method for _, _, method in OWN.values()} | {"simcse"}
-    found = {}
-    for run in config.plan(suite).runs:
-        if run.setting == "official" and run.method in names:
-            total = cost.predict(cost.work_of([run]), suite.mode, "h100")[cost.ALL]
-            found.setdefault((run.method, run.backbone), float(total[3]))
+def plan_of(path: Path) -> Plan:
+    return config.plan(config.load(path))
+
+
+def rows_of(plan: Plan, claim: Claim) -> list[list[PlannedRun]]:
+    """The runs of a claim's method and baseline."""
+    return [
+        [run for run in plan.runs if (run.text, run.backbone) == (text, claim.backbone)]
+        for text in (claim.method, claim.baseline)
+    ]
+
+
+@cache
+def spreads(path: Path) -> list[float]:
+    """The standard deviation of each claim's differences in the STS average: of stored results;
+    else of public runs, as if the seeds of method and baseline correlated with 0.5."""
+    claims, keys = plan_of(path).claims, [(task, "test", "spearman") for task in STS_TASKS]
+    suite = read_results(Path("results", path.stem)) if path == WIKI_MINI else None
+    found = []
+    for claim in claims:
+        if suite is None:
+            found.append(float(public_seeds(claim.backbone)[:, -1].std(ddof=1)))
+            continue
+        texts = claim.method, claim.baseline
+        ours, compared = (values_of(suite.results(x, claim.backbone), keys) for x in texts)
+        found.append(float(np.std([ours[x] - compared[x] for x in ours if x in compared], ddof=1)))
     return found
+
+
+def power(path: Path, planned: int, draws: int, looks: tuple[int, ...] = LOOKS) -> Array:
+    """How often each claim is better if all are true, and below its margin if all gains are 0:
+    (looks, 2, claims). Differences are normal, and half of their variance is the baseline's."""
+    claims, sds = plan_of(path).claims, np.array(spreads(path))
+    margins, backbones = np.array([claim.margin for claim in claims]), {}
+    places = [backbones.setdefault(claim.backbone, len(backbones)) for claim in claims]
+    rng, seeds = np.random.default_rng(planned), planned * looks[-1]
+    baselines = rng.normal(size=(draws, len(backbones), seeds))[:, places]
+    drawn = sds[:, None] * (rng.normal(size=(draws, len(claims), seeds)) - baselines) / 2**0.5
+    found = []
+    for look in looks:
+        zero = paired(drawn[..., : look * planned])
+        gained = looks_of([zero._replace(mean=zero.mean + margins)], margins)
+        below = looks_of([zero], margins).below[0]
+        found.append((holm(gained.differs[0]).mean(0), holm(below).mean(0)))
+    return np.array(found)
+
+
+def needed(path: Path, draws: int, share: float = 0.8) -> list[int | None]:
+    """The fewest planned seeds with which the last look finds each claim's gain, and each 0 below
+    it, in that share of cases; None if more than `MOST_PLANNED`."""
+    fewest: list[int | None] = [None] * len(plan_of(path).claims)
+    for planned in range(FEWEST, MOST_PLANNED + 1):
+        if None in fewest:
+            for place, least in enumerate(power(path, planned, draws, LOOKS[-1:])[0].min(0)):
+                if fewest[place] is None and least >= share:
+                    fewest[place] = planned
+    return fewest
+
+
+def hours(path: Path, runs: Sequence[PlannedRun], device: str) -> float:
+    """The most hours of one of these runs on a device."""
+    found = cost.predict(cost.work_of(runs[:1]), plan_of(path).mode, device)
+    return float(found[cost.ALL][3])
 
 
 # --- The document ---
@@ -445,34 +472,42 @@ def print_table(draws: int) -> str:
                 "reproduced at N / 2N / 4N": slashed(100 * share for share in found["power"]),
             }
         )
-    return markdown(pd.DataFrame(rows))
+    return markdown(rows)
+
+
+def power_row(shares: Mapping[int, Array], of_seed: float) -> dict[str, Any]:
+    """Cells of a claim; shares (looks, 2) in percent by N."""
+    cells = {f"N = {n}": "; ".join(map(slashed, found.T)) for n, found in shares.items()}
+    return cells | {"hours a seed": f"{of_seed:.2f}"}
 
 
 def power_table(draws: int) -> str:
-    names = {title: method for title, (_, _, method) in OWN.items()}
-    gains, found, fewest = average_gains(), {n: power(n, draws) for n in NS}, needed(draws // 5)
-    rows = []
-    for place, gain in enumerate(gains):
-        of_seed = hours()[names[gain.method], gain.backbone] + hours()["simcse", gain.backbone]
-        row = {"backbone": gain.backbone, "method": gain.method}
-        row |= {"gain": f"{gain.points:.2f}", "s0": f"{gain.s0:.2f}"}
-        for n, looks in found.items():
-            cells = [
-                slashed(100 * answer[place] for answer in answers)
-                for answers in zip(*looks, strict=True)
-            ]
-            row[f"N = {n}"] = "; ".join(cells)
-        row["hours a seed"] = f"{of_seed:.2f}"
+    plan, fewest = plan_of(PAPER), needed(PAPER, draws // 5)
+    found = {n: 100 * power(PAPER, n, draws) for n in NS}
+    rows, runs = [], {}
+    for place, (claim, sd) in enumerate(zip(plan.claims, spreads(PAPER), strict=True)):
+        sides = rows_of(plan, claim)
+        runs |= {(claim.backbone, side[0].text): hours(PAPER, side, "h100") for side in sides}
+        of_seed = sum(runs[claim.backbone, side[0].text] for side in sides)
         n = fewest[place]
-        row["80 % by 4N"] = f"N = {n}, {4 * n * of_seed:.0f} h" if n else "none"
-        rows.append(row)
+        row = {"backbone": claim.backbone, "claim": claim.method.removesuffix("@official")}
+        row |= {"margin": f"{claim.margin:.2f}", "sd": f"{sd:.2f}"}
+        row |= power_row({n: shares[..., place] for n, shares in found.items()}, of_seed)
+        rows.append(row | {"80 %": f"N = {n}, {4 * n * of_seed:.0f} h" if n else "never"})
     rows.sort(key=lambda row: BACKBONES.index(row["backbone"]))
-    total = sum(hours().values())
-    sums = ", ".join(f"{n * total:.0f} with N = {n}" for n in NS)
-    return f"{markdown(pd.DataFrame(rows))}\n\nHours of all of them to the first look: {sums}."
+    plan, sds = plan_of(WIKI_MINI), spreads(WIKI_MINI)
+    found = {n: 100 * power(WIKI_MINI, n, draws).mean(-1) for n in NS}
+    sides = [side for claim in plan.claims for side in rows_of(plan, claim)]
+    texts = {side[0].text: hours(WIKI_MINI, side, "cpu") for side in sides}
+    row = {"backbone": plan.claims[0].backbone, "claim": f"mean of {len(plan.claims)}"}
+    row |= {"margin": f"{plan.claims[0].margin:.2f}", "sd": f"{np.median(sds):.2f}"}
+    rows.append(row | power_row(found, sum(texts.values())))
+    sums = ", ".join(f"{n * sum(runs.values()):.0f} with N = {n}" for n in NS)
+    return f"{markdown(rows)}\n\nHours of the ten claims to the first look: {sums}."
 
 
-NS = (5, 8, 10)
+def markdown(rows: list[dict[str, Any]]) -> str:
+    return str(pd.DataFrame(rows).fillna("").to_markdown(index=False, disable_numparse=True))
 
 
 def blocks(draws: int) -> dict[str, str]:
