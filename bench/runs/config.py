@@ -419,12 +419,14 @@ def _claims(compare: Compare, runs: Sequence[PlannedRun]) -> list[Claim]:
         with errors_of("'compare.claims'"):
             method = named_row(entry.method, runs)
         listed = [backbone(name).name for name in entry.backbones if name != "all"]
-        shared = dict.fromkeys(run.backbone for run in runs if run.text == method.text)
+        shared = {run.backbone: run for run in runs if run.text == method.text}
         for name in listed or shared:
             if name in shared and (name in places or NO_BACKBONE.name in places):
                 found[method.text, name] = Claim(
                     method=method.text,
                     backbone=name,
+                    corpus=shared[name].corpus,
+                    recipe_changes=shared[name].recipe_changes,
                     baseline=baseline.text,
                     margin=entry.margin or compare.margin,
                 )
