@@ -402,7 +402,7 @@ def percent(share: float) -> str:
 
 
 def slashed(numbers: Any) -> str:
-    return " / ".join(f"{number:.0f}" for number in numbers)
+    return "/".join(f"{number:.0f}" for number in numbers)
 
 
 @cache
@@ -421,34 +421,29 @@ def claims_list(draws: int) -> str:
     many, sizes = (1, 10), list(product((1, 10), PLANNED))
     from_five = [(claims, planned) for claims, planned in sizes if planned > FEWEST]
     found = measured(draws)
-    highest = {
-        f"pairs, {kind}": found[found["kind"] == kind][list(Rates._fields)].max()
-        for kind in MEASURED
-    }
+    highest = {kind: found[found["kind"] == kind][list(Rates._fields)].max() for kind in MEASURED}
     cases: dict[str, list[Rates]] = {
-        "pairs, a tenth of the baseline's seeds diverge": [
+        "a tenth of the baseline's seeds diverge": [
             diverging("baseline", *size, draws) for size in sizes
         ],
-        "pairs, a tenth of the methods' seeds diverge": [
+        "a tenth of the methods' seeds diverge": [
             diverging("method", *size, draws) for size in sizes
         ],
-        "untrained row with five classifier seeds, equal spreads": [
-            against_untrained(*size, draws, 1.0) for size in sizes
-        ],
-        "the same, trained rows spread three times as much, N = 3": [
-            against_untrained(claims, 3, draws, 1 / 3) for claims in many
-        ],
-        "the same from N = 5": [against_untrained(*size, draws, 1 / 3) for size in from_five],
-        "row without seeds, normal": [rates("normal", *size, draws, shared=0) for size in sizes],
-        "row without seeds, seeds of bert-large": [
-            rates("bert-large", *size, draws, shared=0) for size in sizes
-        ],
-        "row without seeds, one seed in ten is 5 standard deviations lower": [
-            rates("collapses", *size, draws, shared=0) for size in sizes
-        ],
-        "pairs, all seeds of a method share a tenth of its variance": [
+        "seeds of a method share a tenth of its variance": [
             rates("normal", *size, draws, common=0.1) for size in sizes
         ],
+        "beside one score, normal": [rates("normal", *size, draws, shared=0) for size in sizes],
+        "beside one score, seeds of bert-large": [
+            rates("bert-large", *size, draws, shared=0) for size in sizes
+        ],
+        "beside one score, one seed in ten 5 sd lower": [
+            rates("collapses", *size, draws, shared=0) for size in sizes
+        ],
+        "beside five classifier seeds": [against_untrained(*size, draws, 1.0) for size in sizes],
+        "the same, varying a third as much, N = 3": [
+            against_untrained(claims, 3, draws, 1 / 3) for claims in many
+        ],
+        "N of 5 and 8": [against_untrained(*size, draws, 1 / 3) for size in from_five],
     }
     highest |= {case: np.max(values, 0) for case, values in cases.items()}
     return "\n".join(
@@ -458,20 +453,15 @@ def claims_list(draws: int) -> str:
 
 def print_table(draws: int) -> str:
     rows = []
-    for backbone, planned in product(BACKBONES, (3, 5, 8, 10)):
-        averages, found = public_seeds(backbone)[:, -1], print_rates(backbone, planned, draws)
-        rows.append(
-            {
-                "backbone": backbone,
-                "sd": f"{averages.std(ddof=1):.2f}",
-                "skewness": f"{skewness(averages):.1f}",
-                "N": planned,
-                "print above": percent(found["above"]),
-                "print below": percent(found["below"]),
-                "accused": percent(found["accused"]),
-                "reproduced at N / 2N / 4N": slashed(100 * share for share in found["power"]),
-            }
-        )
+    for backbone in BACKBONES:
+        averages = public_seeds(backbone)[:, -1]
+        row = {"backbone": backbone, "sd": f"{averages.std(ddof=1):.2f}"}
+        row["skewness"] = f"{skewness(averages):.1f}"
+        for planned in (3, 5, 8, 10):
+            found = print_rates(backbone, planned, draws)
+            false = "/".join(percent(found[name]) for name in ("above", "below", "accused"))
+            row[f"N = {planned}"] = f"{false}; {slashed(100 * x for x in found['power'])}"
+        rows.append(row)
     return markdown(rows)
 
 
@@ -485,29 +475,33 @@ def power_table(draws: int) -> str:
     plan, fewest = plan_of(PAPER), needed(PAPER, draws // 5)
     found = {n: 100 * power(PAPER, n, draws) for n in NS}
     rows, runs = [], {}
-    for place, (claim, sd) in enumerate(zip(plan.claims, spreads(PAPER), strict=True)):
+    for place, claim in enumerate(plan.claims):
         sides = rows_of(plan, claim)
         runs |= {(claim.backbone, side[0].text): hours(PAPER, side, "h100") for side in sides}
         of_seed = sum(runs[claim.backbone, side[0].text] for side in sides)
         n = fewest[place]
         row = {"backbone": claim.backbone, "claim": claim.method.removesuffix("@official")}
-        row |= {"margin": f"{claim.margin:.2f}", "sd": f"{sd:.2f}"}
+        row["margin"] = f"{claim.margin:.2f}"
         row |= power_row({n: shares[..., place] for n, shares in found.items()}, of_seed)
-        rows.append(row | {"80 %": f"N = {n}, {4 * n * of_seed:.0f} h" if n else "never"})
+        rows.append(row | {"80 %": f"{n} ({4 * n * of_seed:.0f} h)" if n else "never"})
     rows.sort(key=lambda row: BACKBONES.index(row["backbone"]))
-    plan, sds = plan_of(WIKI_MINI), spreads(WIKI_MINI)
+    plan = plan_of(WIKI_MINI)
     found = {n: 100 * power(WIKI_MINI, n, draws).mean(-1) for n in NS}
     sides = [side for claim in plan.claims for side in rows_of(plan, claim)]
     texts = {side[0].text: hours(WIKI_MINI, side, "cpu") for side in sides}
     row = {"backbone": plan.claims[0].backbone, "claim": f"mean of {len(plan.claims)}"}
-    row |= {"margin": f"{plan.claims[0].margin:.2f}", "sd": f"{np.median(sds):.2f}"}
+    row["margin"] = f"{plan.claims[0].margin:.2f}"
     rows.append(row | power_row(found, sum(texts.values())))
     sums = ", ".join(f"{n * sum(runs.values()):.0f} with N = {n}" for n in NS)
-    return f"{markdown(rows)}\n\nHours of the ten claims to the first look: {sums}."
+    return f"{markdown(rows)}\n\nAll ten claims take these hours to their first look: {sums}."
 
 
 def markdown(rows: list[dict[str, Any]]) -> str:
-    return str(pd.DataFrame(rows).fillna("").to_markdown(index=False, disable_numparse=True))
+    table = pd.DataFrame(rows).fillna("")
+    return "\n".join(
+        f"| {' | '.join(map(str, row))} |"
+        for row in (table.columns, ["---"] * table.shape[1], *table.to_numpy())
+    )
 
 
 def blocks(draws: int) -> dict[str, str]:
