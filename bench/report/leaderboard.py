@@ -18,9 +18,11 @@ from bench.report.formats import (
     latex,
     markdown,
     plain,
+    reasons,
     running_text,
     score_text,
     seeds_text,
+    word_text,
 )
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import inside, stem, write_text
@@ -70,9 +72,7 @@ def _difference(row: SystemRow, has_words: bool) -> str:
     text = difference_text(row.difference, row.half_width)
     if not row.word:
         return text
-    text += f" {COMPARISON_SYMBOLS[row.word]}"
-    if has_words:
-        text += f" {row.word}"
+    text += f" {word_text(row.word) if has_words else COMPARISON_SYMBOLS[row.word]}"
     return Bold(text) if row.word.startswith("better") else text
 
 
@@ -170,7 +170,10 @@ def frame(judged: Judged, name: str = "sts", rows: Sequence[SystemRow] | None = 
 
 
 def in_format(judged: Judged, board: BoardRow, rows: Sequence[SystemRow], form: str) -> str:
-    """A leaderboard in one of `LEADERBOARD_FORMATS`; as text and in LaTeX a short one."""
+    """A leaderboard in one of `LEADERBOARD_FORMATS`, as text and in LaTeX a short one; or, of the
+    form "why", the reasons of its verdicts."""
+    if form == "why":
+        return "\n".join(reasons(systems=rows)) or f"{board.name}: nothing is claimed"
     if form == "csv":
         return csv(frame(judged, board.name, rows))
     suite = judged.suite
@@ -186,12 +189,7 @@ def in_format(judged: Judged, board: BoardRow, rows: Sequence[SystemRow], form: 
     shown = shown_leaderboard(suite, board, rows, short=True, has_words=False)
     shown, label = shown.without(IN_DEV, "Remark"), stem(f"{suite.suite}-{board.name}")
     notes = (f"{row.name}: {row.remark}." for row in rows if row.remark)
-    return latex(shown, text, label, " ".join(notes), reasons(rows))
-
-
-def reasons(rows: Iterable[SystemRow]) -> list[str]:
-    """The sentence of each system with a verdict, after its place."""
-    return [f"{row.name}, {row.board}, {row.backbone}: {row.why}" for row in rows if row.why]
+    return latex(shown, text, label, " ".join(notes), reasons(systems=rows))
 
 
 def show_leaderboards(judged: Judged, form: str, rows: Iterable[SystemRow]) -> str:

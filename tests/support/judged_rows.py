@@ -52,8 +52,8 @@ def heading(*boards: BoardRow, **more: Any) -> Heading:
     return row(Heading, **values | {"boards": boards or (board(),)} | more)
 
 
-WITH_BASELINE = {"baseline": "simcse", "baseline_name": "SimCSE, official"}
-WHY = "open at the first look, 3 seeds"
+WITH_BASELINE = {"baseline": "simcse", "baseline_name": "SimCSE, official", "families": 1}
+WHY = "look at 3 seeds (N = 3)"
 
 
 def system(
