@@ -1,7 +1,7 @@
 """The words of verdicts and comparisons, their symbols, and the constants of the rule
 (docs/statistics.md)."""
 
-from typing import Literal
+from typing import Any, Literal
 
 LEVEL = 0.02  # of each look; three looks bound an error rate by 6 %
 LOOKS = (1, 2, 4)  # times N, the seeds that were planned before the first score
@@ -18,7 +18,7 @@ Answer = Literal[
 # test items, and say nothing of another training.
 Word = Literal[Answer, "higher", "lower"]
 
-ANSWER_SYMBOLS: dict[Answer, str] = {
+ANSWER_SYMBOLS: dict[Any, str] = {
     "better": "⇑", "better, gain below the margin": "⇑<", "worse": "⇓",
     "gain below the margin": "<", "open": "?",
 }  # fmt: skip
