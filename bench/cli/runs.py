@@ -186,8 +186,10 @@ def job(
                 "add --corpus wiki1m --seed 42"
             )
         work = {"tasks": parse_tasks(tasks), "analyses": analyses}
-        runs = [PlannedRun(**dict(resolved) | work)]
-        plan = Plan(suite=suite.name, data=data, corpus=corpus, mode=mode, runs=runs)
+        runs = [PlannedRun.model_validate(dict(resolved) | work)]
+        plan = Plan.model_validate(
+            {"suite": suite.name, "data": data, "corpus": corpus, "mode": mode, "runs": runs}
+        )
     # The workflow has looked for changed inputs before it started a job.
     changed = compare(runs, suite)[0] if runs and not ids else []
     if attempt > 1 and len(runs) == 1:  # before it waits for a device

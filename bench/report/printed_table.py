@@ -169,7 +169,7 @@ def _our_lines(table: ShownTable, row: ShownRow, printed: dict[str, str]) -> lis
     numbers = [shown.number for shown in row.cells.values()]
     verdict = decisive.ours.verdict
     stated = _stated(verdict.kind)
-    if verdict.kind == "not run":  # its row has nothing else
+    if verdict.kind in ("not run", "diverged"):  # the scores beside it do not say more
         stated += f": {verdict.reason}"
     if any(number.ours.verdict.kind != "not run" for number in numbers):
         lines.append(_line(row, "ours", in_sweep=table.is_sweep) | {heading: stated})

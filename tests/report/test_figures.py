@@ -206,21 +206,12 @@ def test_the_figure_of_a_comparison_shows_its_numbers():
         for line in panel.lines:
             lines.setdefault(line.get_color(), []).append(list(line.get_xdata()))
         mean = np.mean(differences)
-        assert lines[GREY] == [[0, 0], [1, 1]]
+        assert lines[GREY] == [[1], [0, 0]]  # the margin of the claim, and no difference
         assert lines[BLUE] == [list(differences)] * 8
         assert lines[INK] == [pytest.approx([mean - 1.5, mean, mean + 1.5])] * 8
         assert lines[ORANGE] == [[1.25, 1.5]] * 8
         assert texts(panel.texts) == [f"{mean:+.2f} ? open", *[f"{mean:+.2f}"] * 7]
     assert "words hold after Holm's correction" in notes_of(figure)
-
-
-@pytest.mark.parametrize(("margins", "drawn"), [((0.5, 0.5), [0.5]), ((0.5, 1.5), []), ((), [])])
-def test_a_line_is_at_the_margin_that_all_claims_have(margins, drawn):
-    claims = [claim(f"m{place}", [2.0], margin=margin) for place, margin in enumerate(margins)]
-    figure = versus_figure(SUITE, [*claims, pair("sscl", [2.0])])
-    _, *lines = [line for line in figure.axes[0].lines if line.get_color() == GREY]
-    assert [line.get_xdata()[0] for line in lines] == drawn
-    assert ("the margin of the claims, 0.50." in notes_of(figure)) == bool(drawn)
 
 
 UNTRAINED = pair("untrained", [-20.0, -21.0], kind="one-sample")

@@ -37,7 +37,7 @@ from bench.reported import FOLDER, SOURCES
 from bench.utils.errors import UserError
 from tests.support.judged_rows import BASE, judged, measured, number, row
 from tests.support.synthetic_suite import write_suite
-from tests.support.table_suite import ENTRIES, TOY, TOY_ENTRIES
+from tests.support.table_suite import CLAIMS, ENTRIES, TOY, TOY_ENTRIES
 
 RENDERED = Path(__file__).with_name("rendered")
 
@@ -49,7 +49,7 @@ def print_alone():
 
 @pytest.fixture(scope="module")
 def suite(tmp_path_factory):
-    return read_suite(write_suite(tmp_path_factory.mktemp("suite"), ENTRIES))
+    return read_suite(write_suite(tmp_path_factory.mktemp("suite"), ENTRIES, claims=CLAIMS))
 
 
 @pytest.fixture(scope="module")

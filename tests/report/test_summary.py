@@ -18,7 +18,7 @@ from tests.support.judged_rows import (
     run,
 )
 from tests.support.synthetic_suite import write_suite
-from tests.support.table_suite import ENTRIES
+from tests.support.table_suite import CLAIMS, ENTRIES
 
 
 def lines(suite):
@@ -26,7 +26,7 @@ def lines(suite):
 
 
 def test_a_summary_is_what_was_read(tmp_path):
-    suite = read_suite(write_suite(tmp_path, ENTRIES, baseline="simcse"))
+    suite = read_suite(write_suite(tmp_path, ENTRIES, baseline="simcse", claims=CLAIMS))
     found = "\n".join(lines(suite.model_copy(update={"numbers": ()}))) + "\n"
     (tmp_path / "summary.txt").write_text(found, encoding="utf-8")
     expected = Path(__file__).with_name("rendered") / "suite" / "summary.txt"
