@@ -37,7 +37,6 @@ class Plan(Document):
     corpus: str = ""  # training corpus of the methods that have none of their own
     tasks: list[str] = []  # tasks and groups of the suite
     mode: Literal["test", "dev"] = "test"  # of the classifiers
-    probe_seeds: list[int] = []  # their further seeds
     stand_ins: dict[str, str] = {}  # the suite's backbones by the printed ones that they stand for
     baseline: str = ""  # the method that others are compared with; empty if they are not
     keep_encoders: bool = True
