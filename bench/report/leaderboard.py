@@ -120,10 +120,10 @@ def about(
 ) -> str:
     """The content of a leaderboard, in sentences; a caption names the suite and says what is
     special about its scores."""
-    has_mode = METRICS[board.whole.metric].kind == SHARE and suite.mode != "test"
+    of_classifiers = METRICS[board.whole.metric].kind == SHARE
     return running_text(
         "leaderboard.txt", suite=suite, board=board, title=difference_title(board), rows=rows,
-        has_mode=has_mode, is_caption=is_caption,
+        of_classifiers=of_classifiers, is_caption=is_caption,
     )  # fmt: skip
 
 
@@ -138,17 +138,15 @@ def frame(judged: Judged, name: str = "sts", rows: Sequence[SystemRow] | None = 
 
     Returns:
         A DataFrame with `backbone`, `label`, `method`, `setting`, `corpus`, `name` (label and
-        setting), `labelled` (whether it is trained with labels), `n` (finished seeds), `remark`
-        (why others have no scores, how many test items have a sentence in the corpus, and how
-        scores vary over the seeds of the classifiers), `seen`
-        (that share in percent, of all tasks), `on_unseen` (the mean of `averages`, on the other
-        items), `in_dev` (the percentage of test items that stand in the dev set), `on_rest` (the
-        mean of `averages`, on the items neither there nor in the corpus), `averages` (tuple, one
-        per seed: over the planned tasks); for each planned task, and `Avg` if all are planned,
-        `<task>`, the mean in points, `<task> sd`, `<task> n`; and if the suite names a baseline,
-        `difference` from it, `half_width` of its 95 % interval, `verdict`, which are empty as long
-        as the baseline has no scores; and if classifiers had several seeds, `probe_sd`, the
-        standard deviation of the mean of `averages` over these seeds, and `probe_n`, their number.
+        setting), `labelled` (whether it is trained with labels), `n` (finished seeds or templates;
+        without either, seeds of the classifiers), `remark` (why others have no scores, and how many
+        test items have a sentence in the corpus), `seen` (that share in percent, of all tasks),
+        `on_unseen` (the mean of `averages`, on the other items), `in_dev` (the percentage of test
+        items that stand in the dev set), `on_rest` (the mean of `averages`, on the items neither
+        there nor in the corpus), `averages` (tuple, n of them: over the planned tasks); for each
+        planned task, and `Avg` if all are planned, `<task>`, the mean in points, `<task> sd`,
+        `<task> n`; and if the suite names a baseline, `difference` from it, `half_width` of its
+        95 % interval, `verdict`, which are empty as long as the baseline has no scores.
 
     Raises:
         UserError: the suite has no such leaderboard.
@@ -163,12 +161,10 @@ def frame(judged: Judged, name: str = "sts", rows: Sequence[SystemRow] | None = 
     if suite.baseline:
         columns += ["difference", "half_width", "verdict"]
     rows = judged.board_systems(name) if rows is None else rows
-    if any(row.probe_sd is not None for row in rows):
-        columns += ["probe_sd", "probe_n"]
     lines = []
     for row in rows:
         verdict = "baseline" if row.is_baseline else row.word or ""
-        line = dict(row, label=row.plain_label, averages=row.averages, verdict=verdict)
+        line = dict(row, label=row.plain_label, verdict=verdict)
         for score in row.scores:
             task = score.task
             line |= {task: score.mean, f"{task} sd": score.sd, f"{task} n": score.n}

@@ -17,7 +17,6 @@ from bench.utils.errors import UserError, counted, did_you_mean, listed, suggest
 from bench.utils.files import write_json
 from bench.utils.validation import Document, StrictModel, read_document
 
-
 USUAL_SEEDS = 5  # with 3, two degrees of freedom estimate the spread
 
 
@@ -62,7 +61,6 @@ class Plan(Document):
     corpus: str = ""  # training corpus of the methods that have none of their own
     tasks: list[str] = []  # tasks and groups of the suite
     mode: Literal["test", "dev"] = "test"  # of the classifiers
-    probe_seeds: list[int] = []  # their further seeds
     stand_ins: dict[str, str] = {}  # the suite's backbones by the printed ones that they stand for
     baseline: str = ""  # the method that others are compared with; empty if they are not
     keep_encoders: bool = True
