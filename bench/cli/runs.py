@@ -77,6 +77,8 @@ def plan(
         print(report_contamination(planned))
     if not (out or device or contamination):  # it was only to be checked
         print(f"{content.suite}: {counted(len(planned.runs), 'run')}; the configuration is valid")
+    if planned.claims:
+        print(planned.claims_in_short)
 
 
 @command(context_settings={"ignore_unknown_options": True})

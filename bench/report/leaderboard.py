@@ -117,10 +117,10 @@ def about(
 ) -> str:
     """The content of a leaderboard, in sentences; a caption names the suite and says what is
     special about its scores."""
-    has_mode = METRICS[board.whole.metric].kind == SHARE and suite.mode != "test"
+    of_classifiers = METRICS[board.whole.metric].kind == SHARE
     return running_text(
         "leaderboard.txt", suite=suite, board=board, title=difference_title(board), rows=rows,
-        has_mode=has_mode, is_caption=is_caption,
+        of_classifiers=of_classifiers, is_caption=is_caption,
     )  # fmt: skip
 
 
@@ -135,15 +135,16 @@ def frame(judged: Judged, name: str = "sts", rows: Sequence[SystemRow] | None = 
 
     Returns:
         A DataFrame with `backbone`, `label`, `method`, `setting`, `corpus`, `name` (label and
-        setting), `labelled` (whether it is trained with labels), `n` (finished seeds), `remark`
-        (why others have no scores, and how many test items have a sentence in the corpus), `seen`
-        (that share in percent, of all tasks), `on_unseen` (the mean of `averages`, on the other
-        items), `in_dev` (the percentage of test items that stand in the dev set), `on_rest` (the
-        mean of `averages`, on the items neither there nor in the corpus), `averages` (tuple, one
-        per seed: over the planned tasks); for each planned task, and `Avg` if all are planned,
-        `<task>`, the mean in points, `<task> sd`, `<task> n`; and if the suite names a baseline,
-        `difference` from it, `half_width` of its interval (98 %, over test items 95 %), `verdict`
-        and its `reason`, a sentence, which are empty as long as the baseline has no scores.
+        setting), `labelled` (whether it is trained with labels), `n` (finished seeds or templates;
+        without either, seeds of the classifiers), `remark` (why others have no scores, and how many
+        test items have a sentence in the corpus), `seen` (that share in percent, of all tasks),
+        `on_unseen` (the mean of `averages`, on the other items), `in_dev` (the percentage of test
+        items that stand in the dev set), `on_rest` (the mean of `averages`, on the items neither
+        there nor in the corpus), `averages` (tuple, n of them: over the planned tasks); for each
+        planned task, and `Avg` if all are planned, `<task>`, the mean in points, `<task> sd`,
+        `<task> n`; and if the suite names a baseline, `difference` from it, `half_width` of its
+        interval (98 %, over test items 95 %), `verdict` and its `reason`, a sentence, which are
+        empty as long as the baseline has no scores.
 
     Raises:
         UserError: the suite has no such leaderboard.
@@ -160,8 +161,7 @@ def frame(judged: Judged, name: str = "sts", rows: Sequence[SystemRow] | None = 
     lines = []
     for row in judged.board_systems(name) if rows is None else rows:
         verdict = "baseline" if row.is_baseline else row.word or ""
-        line = dict(row, label=row.plain_label, averages=row.averages)
-        line |= {"verdict": verdict, "reason": row.why}
+        line = dict(row, label=row.plain_label, verdict=verdict, reason=row.why)
         for score in row.scores:
             task = score.task
             line |= {task: score.mean, f"{task} sd": score.sd, f"{task} n": score.n}
