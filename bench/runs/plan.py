@@ -1,7 +1,7 @@
 """The plan of a suite, `plan.json`: its runs and what they have in common; the runs of a text."""
 
 import shlex
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import count
@@ -16,7 +16,6 @@ from bench.runs.run import PlannedRun, Run
 from bench.utils.errors import UserError, counted, did_you_mean, listed, suggestion
 from bench.utils.files import write_json
 from bench.utils.validation import Document, StrictModel, read_document
-
 
 USUAL_SEEDS = 5  # with 3, two degrees of freedom estimate the spread
 
@@ -62,7 +61,6 @@ class Plan(Document):
     corpus: str = ""  # training corpus of the methods that have none of their own
     tasks: list[str] = []  # tasks and groups of the suite
     mode: Literal["test", "dev"] = "test"  # of the classifiers
-    probe_seeds: list[int] = []  # their further seeds
     stand_ins: dict[str, str] = {}  # the suite's backbones by the printed ones that they stand for
     baseline: str = ""  # the method that others are compared with; empty if they are not
     keep_encoders: bool = True
@@ -116,21 +114,13 @@ class Plan(Document):
 
     @property
     def claims_in_short(self) -> str:
-        """How many gains are claimed, with how many seeds; empty without claims."""
-        seeds: dict[tuple[str, str], set[object]] = defaultdict(set)
-        for run in self.runs:
-            seeds[run.text, run.backbone].add(run.draw)
-        firsts = set()
+        """How many gains are claimed, and with how many seeds."""
+        rows = Counter((run.text, run.backbone) for run in self.runs)
         claims = [claim for claim in self.claims if not claim.dropped]
-        for claim in claims:
-            shared = seeds[claim.baseline, claim.backbone] - {None}
-            own = seeds[claim.method, claim.backbone]
-            firsts.add(len(own & shared if shared else own))
-        if not claims:
-            return ""
-        planned = listed(str(first) for first in sorted(firsts))
-        text = f"{counted(len(claims), 'claim')}, planned with {planned} seeds"
-        if min(firsts) < USUAL_SEEDS:
+        counts = {rows[claim.method, claim.backbone] for claim in claims}
+        seeds = listed(map(str, sorted(counts)))
+        text = f"{counted(len(claims), 'claim')}, planned with {seeds} seeds"
+        if min(counts, default=USUAL_SEEDS) < USUAL_SEEDS:
             text += f"; with fewer than {USUAL_SEEDS} a look decides next to nothing"
         return text
 
