@@ -73,7 +73,9 @@ class Desk:
     def look(self):
         rows = against(read_results(self.folder / "s"), self.compare["baseline"])
         self.rows = {row.method: row for row in rows if row.family}
-        self.words |= {(row.baseline, row.family, row.verdict, row.margin) for row in self.rows.values()}
+        self.words |= {
+            (row.baseline, row.family, row.verdict, row.margin) for row in self.rows.values()
+        }
         return self
 
     @property

@@ -47,15 +47,13 @@ class Estimate(NamedTuple):
 
 
 def paired(differences: Array) -> Estimate:
-    """Of differences (..., seeds). NaN: the baseline diverged, so that the pair leaves. -inf: the
-    method diverged, which counts as its lowest difference."""
-    lowest = np.where(np.isfinite(differences), differences, np.inf).min(-1, keepdims=True)
-    values = np.where(differences == -np.inf, lowest, differences)
-    there = ~np.isnan(values)
+    """Of differences (..., seeds). NaN: the baseline diverged; -inf: the method did; either pair
+    leaves."""
+    there = np.isfinite(differences)
     n = there.sum(-1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.where(there, values, 0).sum(-1) / n
-        squares = np.where(there, (values - mean[..., None]) ** 2, 0).sum(-1)
+        mean = np.where(there, differences, 0).sum(-1) / n
+        squares = (np.where(there, differences - mean[..., None], 0) ** 2).sum(-1)
         # Too few pairs have no test.
         error = np.where(n < FEWEST, np.nan, np.sqrt(squares / (n - 1) / n))
     return Estimate(mean, error, n - 1.0)
