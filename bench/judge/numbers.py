@@ -34,6 +34,7 @@ from bench.results.suite_results import (
     SuiteResults,
     deviations,
     diverged,
+    draws_of,
 )
 
 
@@ -138,10 +139,12 @@ class Side:
 
     @property
     def is_pending(self) -> bool:
-        """Whether a verdict that is settled without a test was planned to have one: runs with seeds
-        that can be compared, and that have no score yet or diverged."""
+        """Whether a verdict that is settled without a test was planned to have one: runs with seeds,
+        or with those of classifiers, that can be compared, and that have no score yet or
+        diverged."""
         number = self.number
-        if number.reason or number.deviation or self.deterministic:
+        drawn = {draw for result in self.results for draw in draws_of(result.run, [number.key])}
+        if number.reason or number.deviation or drawn <= {None}:
             return False
         for runs in self.operands:
             if not any(number.key in planned_scores(result.run) for result in runs):
@@ -213,7 +216,7 @@ def judge_numbers(suite: SuiteResults, pairs: Sequence[PairRow] = ()) -> list[Si
         for name, side in sides.items():
             if asked.setdefault(side.question, side) is side:
                 families[side.number.source, name].append(side)
-    claimed = {_place(pair, suite): pair for pair in pairs if pair.family is not None}
+    claimed = {_place(pair, suite): pair for pair in pairs if _claims_print(pair)}
     for family in families.values():
         tested = [side for side in family if not side.verdict_without_test]
         settled = [side for side in family if side.verdict_without_test]
@@ -233,6 +236,13 @@ def judge_numbers(suite: SuiteResults, pairs: Sequence[PairRow] = ()) -> list[Si
                 kind=pair.verdict or "open", reason=pair.reason, next_look=pair.next_look
             )
     return compared
+
+
+def _claims_print(pair: PairRow) -> bool:
+    """Whether a pair has the answer to a claim of a gain that a table prints. An answer with another
+    margin says nothing of print."""
+    gains = (gain.gain for gain in pair.printed)
+    return any(gain is not None and round(gain, 2) == pair.margin for gain in gains)
 
 
 def _place(pair: PairRow, suite: SuiteResults) -> tuple[Any, ...]:
