@@ -415,6 +415,8 @@ def _claims(compare: Compare, runs: Sequence[PlannedRun]) -> list[Claim]:
     for entry in entries:
         with errors_of("'compare.claims'"):
             method = named_row(entry.method, runs)
+        if method.text == baseline.text:
+            raise UserError(f"'compare.claims' has the baseline, '{entry.method}'; leave it out")
         listed = [backbone(name).name for name in entry.backbones if name != "all"]
         shared = {run.backbone: run for run in runs if run.text == method.text}
         for name in listed or shared:
