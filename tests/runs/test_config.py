@@ -186,7 +186,8 @@ def test_the_baseline_may_be_written_as_the_methods_are():
         assert runs(methods=methods, compare={"baseline": baseline})
 
 
-METHODS = ["simcse", "sscl", "sup-simcse[corpus=world-nli]", "untrained"]
+# The last but one has no eleventh layer to take on these backbones.
+METHODS = ["simcse", "sscl", "sup-simcse[corpus=world-nli]", "sscl[layer=11]", "untrained"]
 TWO = {"toy-bert": 1.0, "toy-roberta": 1.0}
 
 
@@ -227,6 +228,7 @@ def test_claims_of_a_comparison(compare, expected):
             [{"method": "word-overlap", "backbones": "toy-bert"}],
             "'word-overlap' on toy-bert, where",
         ),
+        (["word-overlap"], "'word-overlap' on none, where it or the baseline is not planned"),
         (["sscl", "sscl"], "claims: .* is listed twice; keep one"),
         (["simcse"], "'compare.claims' has the baseline, 'simcse'; leave it out"),
     ],
