@@ -27,6 +27,9 @@ def show(
     rows: Annotated[
         list[str] | None, opt("Methods or labels of leaderboards; by default all.", "NAME ...")
     ] = None,
+    why: Annotated[
+        str | None, opt("A row or method; shows what its verdicts rest on.", "ROW")
+    ] = None,
 ) -> None:
     """Show the leaderboards of a suite, or a printed table.
 
@@ -35,32 +38,33 @@ def show(
     With a paper alone, its tables. As CSV, the leaderboards are one table.
     """
     from bench.judge.stage import judge_plans, planned_names, read_suite
+    from bench.reported.address import address, find_paper, find_rows, find_table, tables_of
 
     if paper and table and form == "text" and not rows:
         from bench.report.printed_table import printed_table
-        from bench.reported.address import find_paper, find_table
 
         source = find_paper(paper)
         name = find_table(source, table)
         judged = read_suite(suite) if suite else judge_plans([])
-        print(printed_table(judged, source, name, print_alone=suite is None))
+        asked = {*map(address, find_rows(source, name, why))} if why else ()
+        print(printed_table(judged, source, name, asked, print_alone=not suite))
     elif paper and not table:
-        from bench.reported.address import find_paper, tables_of
-
         print("\n".join(tables_of(find_paper(paper))))
     elif suite and not paper:
         from bench.report.leaderboard import show_leaderboards
 
         judged = read_suite(suite)
         chosen = []
+        if why:
+            rows, form = [why], "why"
         for text in rows or []:
             names = planned_names(suite, text)
             chosen += [row for row in judged.systems if (row.method, row.setting) in names]
         print(show_leaderboards(judged, form, chosen if rows else judged.systems))
     else:
         raise UserError(
-            "nothing to show: name a suite's folder, as in --suite results/smoke, which --format "
-            "and --rows need; or a paper and its table, as in gs-infonce-v2 'Table 2'"
+            "nothing to show: name a suite's folder, as in --suite results/smoke, which --format, "
+            "--rows and --why need; or a paper and its table, as in gs-infonce-v2 'Table 2'"
         )
 
 
@@ -122,8 +126,7 @@ def reproduce(
     status = run_workflow(file, options)
     if status:
         return status
-    addresses = {address(number) for number in rows}
-    print(printed_table(read_suite(suite), source, name, addresses))
+    print(printed_table(read_suite(suite), source, name, {*map(address, rows)}))
     print(f"\nPage: {suite}/report/index.html\nShow the table again: {show_again}")
     return 0
 
@@ -142,8 +145,8 @@ def compare(
 ) -> None:
     """Compare methods of a suite with a baseline, paired by seed.
 
-    Words are those of all methods of the suite against this baseline, whatever is shown. Gains
-    printed in papers are shown beside those measured, if the suite can be compared with papers.
+    Words are those of the suite's claims against this baseline, whatever is shown. Gains that
+    papers print are shown beside those measured, if the suite can be compared with papers.
     """
     from bench.judge.stage import compared, read_suite
     from bench.report.comparison_table import render_versus

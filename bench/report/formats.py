@@ -26,7 +26,6 @@ from bench.judged.rows import NO_BACKBONE, PairRow, grouped
 from bench.judged.words import (
     COMPARISON_SYMBOLS,
     FEWEST_SEEDS,
-    LEVEL,
     VERDICT_MEANINGS,
     VERDICT_SYMBOLS,
     Word,
@@ -53,21 +52,22 @@ def backbone_text(name: str) -> str:
 
 
 def score_text(
-    mean: float | None,
-    spread: float | None = None,
-    digits: int = 2,
-    sign: str = "",
-    mark: str = "",
+    mean: float | None, spread: float | None = None, digits: int = 2, sign: str = ""
 ) -> str:
     """`75.11 ± 0.84`; without a spread `75.11`, without a mean a dash. With the sign "+" numbers
-    above zero have it; a mark stands behind the mean."""
+    above zero have it."""
     if mean is None:
         return "–"
-    text = f"{mean:{sign}.{digits}f}{mark}"
+    text = f"{mean:{sign}.{digits}f}"
     return text if spread is None else f"{text} ± {spread:.{digits}f}"
 
 
 difference_text = partial(score_text, sign="+")
+
+
+def word_text(word: Word | None) -> str:
+    """The word of a comparison after its symbol; empty without one."""
+    return f"{COMPARISON_SYMBOLS[word]} {word}" if word else ""
 
 
 def with_interval(value: float | None, low: float | None, high: float | None) -> str:
@@ -216,8 +216,8 @@ _LATEX = {
     "<": "\\textless{}", ">": "\\textgreater{}", "|": "\\textbar{}",
     "`": "\\`{}", '"': "\\char34{}",
     "±": "$\\pm$", "≈": "$\\approx$", "≠": "$\\neq$", "↓": "$\\downarrow$", "↑": "$\\uparrow$",
-    "△": "$\\triangle$", "▽": "$\\bigtriangledown$",
-    "×": "$\\times$", "–": "\\textendash{}", "†": "$^\\dagger$",
+    "⇓": "$\\Downarrow$", "⇑": "$\\Uparrow$", "△": "$\\triangle$", "▽": "$\\bigtriangledown$",
+    "×": "$\\times$", "–": "\\textendash{}",
 }  # fmt: skip
 
 
@@ -247,9 +247,12 @@ _LINES = re.compile(
 )
 
 
-def latex(table: TextTable, caption: str, label: str, note: str = "") -> str:
+def latex(
+    table: TextTable, caption: str, label: str, note: str = "", why: Iterable[str] = ()
+) -> str:
     """A table in LaTeX, as wide as the text and in `small` type. The first sentence of the caption
-    stands above it, the others and the note below. Backbones become headings.
+    stands above it, the others and the note below. Backbones become headings. The reasons of
+    verdicts, which may fill pages, are paragraphs after it.
 
     Texts and numbers are broken into lines. With more columns than fit,
     the table is turned; with more rows, it is continued in further tables.
@@ -279,7 +282,7 @@ def latex(table: TextTable, caption: str, label: str, note: str = "") -> str:
         parts[-1].setdefault(group, []).append(cells)
     return rendered(
         "table.tex", title=title, label=label, notes=[more, note], is_right=is_right, parts=parts,
-        headings=[*map(lines_of, shown.columns, is_right)], is_turned=is_turned,
+        headings=[*map(lines_of, shown.columns, is_right)], is_turned=is_turned, why=why,
     )  # fmt: skip
 
 
@@ -297,8 +300,8 @@ def templates() -> jinja2.Environment:
     environment.filters |= {"tex": latex_text, "by": _by, "quote": shlex.quote}
     environment.globals |= {
         "score": score_text, "symbols": VERDICT_SYMBOLS, "meanings": VERDICT_MEANINGS,
-        "words_of": words_of, "level": LEVEL, "fewest": FEWEST_SEEDS,
-        "aggregations": AGGREGATIONS, "listed": listed, "counted": counted,
+        "words_of": words_of, "fewest": FEWEST_SEEDS, "aggregations": AGGREGATIONS,
+        "listed": listed, "counted": counted,
         "running_text": running_text, "board_stem": board_stem, "backbone_text": backbone_text,
     }  # fmt: skip
     return environment
@@ -307,10 +310,9 @@ def templates() -> jinja2.Environment:
 def words_of(found: Iterable[Word | None]) -> str:
     """The symbols of comparisons with their words, as far as there are any."""
     present = set(found)
-    shown = [word for word in COMPARISON_SYMBOLS if word in present or word == "undecided"]
-    text = ", ".join(f"{COMPARISON_SYMBOLS[word]} {word}" for word in shown)
+    text = "; ".join(word_text(word) for word in COMPARISON_SYMBOLS if word in present)
     if {"higher", "lower"} & present:
-        text += " (△ and ▽: on other test items; nothing is said of other trainings)"
+        text += " (△ and ▽: on other test items, at 5 %; nothing is said of other trainings)"
     return text
 
 
@@ -329,6 +331,12 @@ def running_text(template: str, **values: Any) -> str:
     return " ".join(rendered(template, **values).split())
 
 
+def reasons(**rows: Any) -> list[str]:
+    """The verdicts on `systems`, `pairs`, printed `numbers` or `rows`, each with its reason in a
+    line."""
+    return rendered("reasons.txt", **rows).splitlines()
+
+
 def write_table(
     out: Path,
     suite: str,
@@ -337,8 +345,11 @@ def write_table(
     shown: TextTable,
     caption: str,
     note: str = "",
+    why: Iterable[str] = (),
 ) -> None:
-    """Write `numbers` as CSV, and `shown` as Markdown and LaTeX."""
+    """Write `numbers` as CSV, and `shown` as Markdown and LaTeX, there with the reasons of
+    verdicts."""
     write_text(inside(out, f"{name}.csv"), csv(numbers))
     write_text(inside(out, f"{name}.md"), markdown(shown, caption, note))
-    write_text(inside(out, f"{name}.tex"), latex(shown, caption, stem(f"{suite}-{name}"), note))
+    source = latex(shown, caption, stem(f"{suite}-{name}"), note, why)
+    write_text(inside(out, f"{name}.tex"), source)

@@ -18,9 +18,11 @@ from bench.report.formats import (
     latex,
     markdown,
     plain,
+    reasons,
     running_text,
     score_text,
     seeds_text,
+    word_text,
 )
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import inside, stem, write_text
@@ -70,8 +72,8 @@ def _difference(row: SystemRow, has_words: bool) -> str:
     text = difference_text(row.difference, row.half_width)
     if not row.word:
         return text
-    text += f" {COMPARISON_SYMBOLS[row.word]}"
-    return f"{text} {row.word}" if has_words else text
+    text += f" {word_text(row.word) if has_words else COMPARISON_SYMBOLS[row.word]}"
+    return Bold(text) if row.word.startswith("better") else text
 
 
 def shown_leaderboard(
@@ -81,11 +83,10 @@ def shown_leaderboard(
     *,
     short: bool = False,
     has_words: bool = True,
-    best_mark: str = "",
 ) -> TextTable:
     """A leaderboard as texts. A short one has no spreads of single tasks, and short names. Without
-    words, differences have the symbols of their verdicts alone. The best of a column is bold, and
-    has a mark where type cannot be."""
+    words, differences have the symbols of their verdicts alone. The difference of a claim that is
+    better is bold."""
     title = difference_title(board)
     lines = []
     for row, name in zip(rows, _names(rows, short), strict=True):
@@ -95,16 +96,12 @@ def shown_leaderboard(
         line = {"Backbone": group, "Method": name, "n": str(row.n), "Remark": row.remark}
         in_dev = f"{row.in_dev:.1f} % ({score_text(row.on_rest)})" if row.in_dev else ""
         lines.append(line | {title: _difference(row, has_words), IN_DEV: in_dev})
-    marks = {"best": best_mark, "tied": "†", "open": ""}
     for task in board.columns:
         has_spread = task == "Avg" or not short or "Avg" not in board.columns
         for row, line in zip(rows, lines, strict=True):
             score = row.score(task)
-            standing = dict(row.standings).get(task, "open")
-            text = score_text(score.mean, score.sd if has_spread else None, mark=marks[standing])
+            text = score_text(score.mean, score.sd if has_spread else None)
             line[task] = text + seeds_text(score.n, row.n)
-            if standing == "best":
-                line[task] = Bold(line[task])
     columns = {"Backbone": False, "Method": False, "n": True} | dict.fromkeys(board.columns, True)
     if suite.is_compared:
         columns[title] = True
@@ -146,7 +143,8 @@ def frame(judged: Judged, name: str = "sts", rows: Sequence[SystemRow] | None = 
         there nor in the corpus), `averages` (tuple, n of them: over the planned tasks); for each
         planned task, and `Avg` if all are planned, `<task>`, the mean in points, `<task> sd`,
         `<task> n`; and if the suite names a baseline, `difference` from it, `half_width` of its
-        95 % interval, `verdict`, which are empty as long as the baseline has no scores.
+        interval (98 %, over test items 95 %), `verdict` and its `reason`, a sentence, which are
+        empty as long as the baseline has no scores.
 
     Raises:
         UserError: the suite has no such leaderboard.
@@ -159,12 +157,11 @@ def frame(judged: Judged, name: str = "sts", rows: Sequence[SystemRow] | None = 
         columns += [task, f"{task} sd"]
     columns += [f"{task} n" for task in tasks]
     if suite.baseline:
-        columns += ["difference", "half_width", "verdict"]
-    rows = judged.board_systems(name) if rows is None else rows
+        columns += ["difference", "half_width", "verdict", "reason"]
     lines = []
-    for row in rows:
+    for row in judged.board_systems(name) if rows is None else rows:
         verdict = "baseline" if row.is_baseline else row.word or ""
-        line = dict(row, label=row.plain_label, verdict=verdict)
+        line = dict(row, label=row.plain_label, verdict=verdict, reason=row.why)
         for score in row.scores:
             task = score.task
             line |= {task: score.mean, f"{task} sd": score.sd, f"{task} n": score.n}
@@ -173,7 +170,10 @@ def frame(judged: Judged, name: str = "sts", rows: Sequence[SystemRow] | None = 
 
 
 def in_format(judged: Judged, board: BoardRow, rows: Sequence[SystemRow], form: str) -> str:
-    """A leaderboard in one of `LEADERBOARD_FORMATS`; as text and in LaTeX a short one."""
+    """A leaderboard in one of `LEADERBOARD_FORMATS`, as text and in LaTeX a short one; or, of the
+    form "why", the reasons of its verdicts."""
+    if form == "why":
+        return "\n".join(reasons(systems=rows)) or f"{board.name}: nothing is claimed"
     if form == "csv":
         return csv(frame(judged, board.name, rows))
     suite = judged.suite
@@ -181,16 +181,15 @@ def in_format(judged: Judged, board: BoardRow, rows: Sequence[SystemRow], form: 
     if form == "markdown":
         return markdown(shown_leaderboard(suite, board, rows), text)
     if form == "text":
-        shown = shown_leaderboard(suite, board, rows, short=True, best_mark="*")
+        shown = shown_leaderboard(suite, board, rows, short=True)
         if len({row.backbone for row in rows}) == 1:
             shown = shown.without("Backbone")
         return plain(shown, text)
     # The words of symbols stand in the caption.
     shown = shown_leaderboard(suite, board, rows, short=True, has_words=False)
     shown, label = shown.without(IN_DEV, "Remark"), stem(f"{suite.suite}-{board.name}")
-    text = text.replace(" (* in plain text)", "")
     notes = (f"{row.name}: {row.remark}." for row in rows if row.remark)
-    return latex(shown, text, label, " ".join(notes))
+    return latex(shown, text, label, " ".join(notes), reasons(systems=rows))
 
 
 def show_leaderboards(judged: Judged, form: str, rows: Iterable[SystemRow]) -> str:

@@ -14,6 +14,7 @@ from bench.report.formats import (
     TextTable,
     best_of,
     plain,
+    reasons,
     running_text,
     score_text,
     seeds_text,
@@ -167,9 +168,8 @@ def _our_lines(table: ShownTable, row: ShownRow, printed: dict[str, str]) -> lis
     heading, decisive = _verdict_heading(table), row.decisive
     numbers = [shown.number for shown in row.cells.values()]
     verdict = decisive.ours.verdict
-    # Of these verdicts the word alone does not say what a reader can do.
     stated = _stated(verdict.kind)
-    if verdict.kind in ("not run", "inconclusive", "diverged"):
+    if verdict.kind in ("not run", "diverged"):  # the scores beside it do not say more
         stated += f": {verdict.reason}"
     if any(number.ours.verdict.kind != "not run" for number in numbers):
         lines.append(_line(row, "ours", in_sweep=table.is_sweep) | {heading: stated})
@@ -266,7 +266,8 @@ def printed_table(
     """A printed table as text: below each row our scores and their verdicts, or print alone.
 
     Args:
-        addresses: of the numbers that are shown; by default all.
+        addresses: of the numbers that are shown, with the reasons of verdicts; by default all,
+            without.
     """
     numbers = []
     for number in judged.numbers:
@@ -279,7 +280,9 @@ def printed_table(
     below = "" if print_alone else legend(table, has_bold=False)
     caption = captioned(judged.suite, table, print_alone=print_alone)
     text = plain(in_lines(table, print_alone=print_alone), caption, below)
-    if not addresses and any(number.run for number in numbers):
+    if addresses:
+        text = "\n\n".join([text, *reasons(numbers=numbers)])
+    elif any(number.run for number in numbers):
         words = shlex.join([source, name])
         text += f"\n\nRun a row yourself: python -m bench reproduce {words} --row ROW"
     return text

@@ -21,9 +21,15 @@ from bench.judged.rows import (
     grouped,
     known,
 )
-from bench.judged.words import COMPARISON_SYMBOLS, UNDECIDED
 from bench.report.figures import style
-from bench.report.formats import backbone_text, by_items, difference_text, names_of, score_text
+from bench.report.formats import (
+    backbone_text,
+    by_items,
+    difference_text,
+    names_of,
+    score_text,
+    word_text,
+)
 from bench.utils.files import stem
 
 # --- Layout ---
@@ -112,10 +118,8 @@ BAND: style.Look = {"color": "#D5D8DD", "lw": 9, "solid_capstyle": "butt"}
 TOLERANCE = BAND | {"label": "printed ± tolerance"}
 MEAN = {"color": style.INK, "marker": "|", "ms": 9, "mew": 1.2, "ls": "", "label": "mean"}
 # The two questions of a verdict: is our mean within the tolerance, could one run have scored print?
-OUR_MEAN: style.Look = {
-    "lw": 2.4, "alpha": 0.5, "label": "our mean: 90 % interval if =, else 95 %; wider if grown"
-}  # fmt: skip
-ONE_RUN: style.Look = {"lw": 0.9, "label": "95 % of single runs of ours"}
+OUR_MEAN: style.Look = {"lw": 2.4, "alpha": 0.5, "label": "our mean, 98 % interval"}
+ONE_RUN: style.Look = {"lw": 0.9, "label": "98 % of single runs of ours"}
 
 
 def _scored(number: NumberRow) -> list[SideRow]:
@@ -155,7 +159,7 @@ def _strip(number: NumberRow, panel: str) -> Strip:
 
 # What the numbers of verdicts mean, and why a line may not tell the verdict.
 NOTES = {
-    "? 8: 8 seeds decide if mean and spread stay as they are.": {"inconclusive"},
+    "? 10: the next look is at 10 seeds.": {"open"},
     "≈ 1/12: one run of ours in 12 reaches print.": {"consistent"},
     "↓ and ↑ hold after Holm's correction over the averages of the paper.": {
         "consistent", "lower", "higher",
@@ -223,14 +227,14 @@ def figure_stems(numbers: Iterable[NumberRow]) -> dict[str, list[NumberRow]]:
 
 
 _DIFFERENCE = style.OFFICIAL | {"alpha": 0.6, "label": "difference at one seed"}
-CLAIM = style.PRINTED_LOOK | {"color": style.ORANGE, "label": "printed difference"}
+PRINTED = style.PRINTED_LOOK | {"color": style.ORANGE, "label": "printed difference"}
+MARGIN = style.PRINTED_LOOK | {"color": style.GREY, "mew": 0.7, "label": "margin of a claim"}
 DIFFERENCES = MEAN | {
-    "ms": 7, "mew": 1.4, "lw": 1.2, "ls": "-",
-    "label": "mean difference, 95 % interval before Holm's correction",
+    "ms": 7, "mew": 1.4, "lw": 1.2, "ls": "-", "label": "mean difference with its interval"
 }  # fmt: skip
 CORRECTED = (
-    "Intervals are of single differences; verdicts hold after Holm's correction, so a row may be "
-    "undecided although its interval excludes 0."
+    "Intervals (98 %, over test items 95 %) are of single differences; words hold after Holm's "
+    "correction, so a claim may be open although its interval excludes 0."
 )
 
 
@@ -248,19 +252,18 @@ def versus_figure(heading: Heading, pairs: Sequence[PairRow]) -> Figure:
         pairs = trained or pairs
     strips = []
     for pair in sorted(pairs, key=lambda pair: pair.task != "Avg"):
-        claimed = known(claim.claimed for claim in pair.claims)
+        printed = known(gain.gain for gain in pair.printed)
         interval = _around(pair.difference, pair.half_width or 0.0)
-        marks: list[Mark] = [(claimed, 0, CLAIM), (interval, -0.1, DIFFERENCES)]
+        marks: list[Mark] = [(known([pair.margin]), 0, MARGIN), (printed, 0, PRINTED)]
         if pair.kind != "items":
-            marks.insert(1, (pair.differences, 0.16, _DIFFERENCE))
+            marks.append((pair.differences, 0.16, _DIFFERENCE))
+        marks.append((interval, -0.1, DIFFERENCES))
         texts = {"Method": pair.name, "Task": pair.task}
         name = ", ".join(texts[column] for column in names)
-        word = pair.verdict
-        text = f"{difference_text(pair.difference)} {COMPARISON_SYMBOLS[word]} {word}"
-        strips.append(Strip(pair.backbone, name, text, marks, word not in UNDECIDED))
-    notes = [FAR, heading.remark_on(pair.backbone for pair in pairs)]
-    if len(pairs) > 1:
-        notes.append(CORRECTED)
+        text = f"{difference_text(pair.difference)} {word_text(pair.verdict)}"
+        is_decided = pair.verdict not in (None, "open")
+        strips.append(Strip(pair.backbone, name, text.rstrip(), marks, is_decided))
+    notes = [FAR, heading.remark_on(pair.backbone for pair in pairs), CORRECTED]
     over = "over the test items" if by_items(pairs) else "seed by seed"
     title = f"Suite {heading.suite}: {ours} minus {first.baseline_name}, {over}"
     scale = f"difference in points ({heading.board(first.board).planned.title})"
