@@ -419,9 +419,9 @@ def _claims(compare: Compare, runs: Sequence[PlannedRun]) -> list[Claim]:
             raise UserError(f"'compare.claims' has the baseline, '{entry.method}'; leave it out")
         listed = [backbone(name).name for name in entry.backbones if name != "all"]
         shared = {run.backbone: run for run in runs if run.text == method.text and not run.skip}
-        asked = listed or [*shared]
+        asked = listed or shared
         both = [name for name in asked if name in shared and {name, NO_BACKBONE.name} & places]
-        if compare.claims and (not both or (listed and both != listed)):
+        if compare.claims and len(both) < max(len(listed), 1):
             name = next((name for name in asked if name not in both), "any backbone")
             raise UserError(
                 f"'compare.claims' has '{entry.method}' on {name}, where it or the baseline is "
