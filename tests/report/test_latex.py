@@ -156,7 +156,7 @@ def read_back(text):
     return printed
 
 
-@given(st.text(max_size=30) | st.text(alphabet='\\{}[]*-<>|~^`"&%$#_ ±≈≠↓↑×–†ab1', max_size=30))
+@given(st.text(max_size=30) | st.text(alphabet='\\{}[]*-<>|~^`"&%$#_ ±≈≠↓↑⇓⇑×–†ab1', max_size=30))
 def test_texts_read_back(text):
     """An independent reader of the LaTeX subset recovers the text and finds no other command."""
     expected = "".join(sign for sign in " ".join(text.split()) if sign.isprintable())
