@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import nan
 from pathlib import Path
@@ -87,9 +88,11 @@ class RunResults:
             planned = {seed: probe_seed(seed) for seed in (CLASSIFIER_SEED, *FURTHER_SEEDS)}
         found = {}
         for draw, name in planned.items():
-            cells = [(task, split, aggregated(metric, name)) for task, split, metric in keys]
-            if self.scores.keys() >= {*cells}:
-                found[draw] = fmean(self.scores[cell] for cell in cells)
+            with suppress(KeyError):
+                found[draw] = fmean(
+                    self.scores[task, split, aggregated(metric, name)]
+                    for task, split, metric in keys
+                )
         return found
 
     def points(self, board: Board, task: str, aggregation: str = "all") -> float | None:

@@ -157,6 +157,8 @@ def test_only_planned_tasks_are_columns():
     [
         (heading(mode="dev"), "sts", [SIMCSE], "over n seeds."),
         (heading(mode="dev"), "transfer", [SIMCSE], "over n seeds, classifiers of mode dev."),
+        (heading(), "transfer", [system("glove", [70.0], corpus="")],
+         "over n seeds; of systems without seeds over those of the classifiers."),
         (heading(), "sts", [CONTROL], "Systems that are trained with labels are controls."),
     ],
 )  # fmt: skip
