@@ -73,7 +73,8 @@ def score(
     if mode not in MODES:
         raise UserError(f"unknown mode '{mode}'{did_you_mean(mode, MODES)}")
     names = [tasks] if isinstance(tasks, str) else tasks
-    probe_seeds = check_probe_seeds(list(probe_seeds))
+    probe_seeds = [*probe_seeds]
+    check_probe_seeds(probe_seeds)
     folder = paths.data_folder(data)
     known = Model(model, pooler, prompt, normalize, template, dims, dtype)
     with (

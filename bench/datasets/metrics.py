@@ -289,16 +289,15 @@ def probe_seed(seed: int) -> str:
     return "all" if seed == CLASSIFIER_SEED else f"{PROBE_SEED} {seed}"
 
 
-def check_probe_seeds(seeds: Sequence[int]) -> Sequence[int]:
+def check_probe_seeds(seeds: Sequence[int]) -> None:
     """Refuse further seeds of classifiers that are no seeds, SentEval's own or given twice."""
     for seed in seeds:
         is_seed = isinstance(seed, int) and seed in range(2**32)  # as numpy takes them
-        if not is_seed or seed == CLASSIFIER_SEED or seeds.count(seed) > 1:
+        if not is_seed or [CLASSIFIER_SEED, *seeds].count(seed) > 1:
             raise UserError(
                 f"'probe_seeds' has {seed!r}; give distinct whole numbers from 0 to below 2**32, "
                 f"without {CLASSIFIER_SEED}, SentEval's seed, which is always used"
             )
-    return seeds
 
 
 def score_record(

@@ -117,10 +117,12 @@ def about(
 ) -> str:
     """The content of a leaderboard, in sentences; a caption names the suite and says what is
     special about its scores."""
-    of_classifiers = METRICS[board.whole.metric].kind == SHARE
+    has_classifiers = METRICS[board.whole.metric].kind == SHARE
+    of_classifiers = has_classifiers and not all(row.corpus or row.over_templates for row in rows)
     return running_text(
         "leaderboard.txt", suite=suite, board=board, title=difference_title(board), rows=rows,
-        of_classifiers=of_classifiers, is_caption=is_caption,
+        of_classifiers=of_classifiers, has_mode=has_classifiers and suite.mode != "test",
+        is_caption=is_caption,
     )  # fmt: skip
 
 

@@ -56,7 +56,7 @@ def draws_of(run: PlannedRun, keys: Iterable[Key]) -> dict[Draw, str]:
     """What is drawn for scores of a run, each with the aggregation of its records: its seed or
     template; of a run without, on classifiers their seeds, elsewhere nothing."""
     if run.draw is None and {metric_of(metric).kind for *_, metric in keys} == {SHARE}:
-        return {CLASSIFIER_SEED: "all", **{seed: probe_seed(seed) for seed in FURTHER_SEEDS}}
+        return {seed: probe_seed(seed) for seed in (CLASSIFIER_SEED, *FURTHER_SEEDS)}
     return {run.draw: "all"}
 
 

@@ -132,9 +132,10 @@ def test_a_further_family_is_corrected_by_itself(drawn):
 
 def test_there_is_no_word_without_a_claim_against_this_baseline(drawn):
     a, b = drawn
-    runs = [*table("sscl", a), *table("simcse", b)]
-    for baseline, claims in (("sscl", [claim("sscl")]), ("simcse", [claim("sscl", dropped=True)])):
-        found = row_of(against(suite(*runs, claims=claims), baseline))
+    runs = [*table("sscl", a), *table("simcse", b), *table("is-cse", b)]
+    for baseline, dropped in (("is-cse", False), ("simcse", True)):
+        suite_of = suite(*runs, claims=[claim("sscl", dropped=dropped)])
+        found = row_of(against(suite_of, baseline), method="sscl")
         assert (found.n, found.verdict, found.family, found.reason) == (5, None, None, "")
 
 

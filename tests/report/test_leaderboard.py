@@ -142,6 +142,8 @@ def test_only_planned_tasks_are_columns():
     [
         (heading(mode="dev"), "sts", [SIMCSE], "over n seeds."),
         (heading(mode="dev"), "transfer", [SIMCSE], "over n seeds, classifiers of mode dev."),
+        (heading(), "transfer", [system("glove", [70.0], corpus="")],
+         "over n seeds; of systems without seeds over those of the classifiers."),
         (COMPARED, "sts", ROWS[:3], "98 % interval. Words: ⇑ better; ⇓ worse. They answer claims"),
         (heading(), "sts", [CONTROL], "Systems that are trained with labels are controls."),
     ],
