@@ -1,5 +1,6 @@
 """The rule beside its restatement in numpy, on random families; simulated error rates and power."""
 
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -186,5 +187,7 @@ def test_print_is_judged_falsely_in_at_most_six_percent(backbone):
 
 @pytest.mark.nightly
 def test_the_document_has_these_rates():
+    if not os.environ.get("BENCH_MODELS"):
+        pytest.skip("BENCH_MODELS is not set")
     text = rule.DOCUMENT.read_text(encoding="utf-8")
     assert text == rule.replace_blocks(text, rule.blocks(rule.DRAWS))

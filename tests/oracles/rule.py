@@ -507,8 +507,8 @@ def power_table(draws: int) -> str:
     row = {"backbone": plan.claims[0].backbone, "claim": f"mean of {len(plan.claims)}"}
     row["margin"] = f"{plan.claims[0].margin:.2f}"
     rows.append(row | power_row(found, sum(texts.values())))
-    sums = ", ".join(f"{n * sum(runs.values()):.0f} with N = {n}" for n in NS)
-    return f"{markdown(rows)}\n\nHours of all ten claims to the first look: {sums}."
+    sums = ", ".join(f"{n * sum(runs.values()):.0f}" for n in NS)
+    return f"{markdown(rows)}\n\nHours of all ten claims to the first look: {sums} with these N."
 
 
 def markdown(rows: list[dict[str, Any]]) -> str:
