@@ -272,6 +272,8 @@ AGGREGATIONS = {
 UNSEEN, REST = "unseen", "rest"
 
 CLASSIFIER_SEED = 1111  # SentEval's, for weights, permutations, dropout and folds
+# With it, the seeds of an encoder in a suite that has no other (docs/protocol.md#further-seeds).
+FURTHER_SEEDS = (1112, 1113, 1114, 1115)
 # Scores with classifiers of a further seed have this and the seed as their aggregation
 # (docs/protocol.md#further-seeds).
 PROBE_SEED = "probe seed"
@@ -283,8 +285,8 @@ def aggregated(metric: str, aggregation: str) -> str:
 
 
 def probe_seed(seed: int) -> str:
-    """The aggregation of scores with classifiers of a further seed."""
-    return f"{PROBE_SEED} {seed}"
+    """The aggregation of scores with classifiers of a seed."""
+    return "all" if seed == CLASSIFIER_SEED else f"{PROBE_SEED} {seed}"
 
 
 def check_probe_seeds(seeds: Sequence[int]) -> Sequence[int]:

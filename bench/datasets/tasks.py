@@ -179,6 +179,11 @@ class Board:
         """The main column: the average, or the only task."""
         return "Avg" if len(self.tasks) > 1 else self.tasks[0]
 
+    def keys(self, task: str) -> list[Key]:
+        """The scores whose mean stands in a column: one, or for "Avg" those of all tasks."""
+        tasks = self.tasks if task == "Avg" else (task,)
+        return [(name, "test", self.metric) for name in tasks]
+
     def is_in_print(self, task: str) -> bool:
         """Return whether papers have this column: their "Avg" is over the tasks of `AVERAGED`."""
         return task != "Avg" or AVERAGED.get(self.metric) == self.tasks

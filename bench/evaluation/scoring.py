@@ -247,7 +247,7 @@ def score_vectors(
             seen, in_dev = known[task.name]
             records += _on_others(task, items[task.name], seen, UNSEEN)
             records += _on_others(task, items[task.name], seen | in_dev, REST)
-    for aggregation in ("all", *map(probe_seed, probe_seeds)):
+    for aggregation in map(probe_seed, seeds):
         scores = {}
         for record in records:
             if (record["split"], record["aggregation"]) == ("test", aggregation):

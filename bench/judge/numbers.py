@@ -3,28 +3,27 @@ verdicts."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from itertools import chain
 from statistics import fmean
 from typing import Any
 
-from bench.datasets.metrics import METRICS, SHARE, Tolerance, metric_of
-from bench.datasets.tasks import Key, expand_tasks, scored_cells
-from bench.judge.pairs import BySeed, matched
+from bench.datasets.metrics import SHARE, Tolerance, metric_of
+from bench.judge.sample import Sample, differences_of, planned_scores, scores_of
 from bench.judge.statistics import coefficient_of_variation, expected_best
-from bench.judge.systems import scores_of
+from bench.judge.systems import board_rows, task_scores
 from bench.judge.verdict import TOLERANCES, VerdictInput, tolerance, verdicts_of
 from bench.judged.rows import (
     BoardRow,
     NumberRow,
+    PairRow,
     QuotedRow,
     RunScores,
     SettingRow,
     SideRow,
     Verdict,
 )
-from bench.judged.words import AT_LEAST, FEWEST_SEEDS
 from bench.registry.backbones import NO_BACKBONE
 from bench.reported import SOURCES, paper_name, prior_sd, quoted
 from bench.reported.address import address, printed_names, reproduce_command, row_name
@@ -35,9 +34,7 @@ from bench.results.suite_results import (
     SuiteResults,
     deviations,
     diverged,
-    planned_row,
 )
-from bench.runs.run import PlannedRun
 
 
 def select(suite: SuiteResults, run: str, backbone: str) -> list[RunResults]:
@@ -91,19 +88,20 @@ class Side:
         return {result.run.seed for result in self.results} == {None}
 
     @cached_property
-    def scores(self) -> tuple[float, ...]:
-        """One per seed; for a difference, over the seeds that both sides have."""
-        key, by_seed = self.number.key, list[BySeed]()
-        for runs in self.operands:
-            having = [result for result in runs if key in result.scores]
-            # In this order, since the answer of the first may stay (`VerdictInput.first_answer`).
-            first = seeds_first_planned(runs, key)
-            having.sort(key=lambda result: result.run.seed not in first)
-            by_seed.append({result.run.seed: result.scores[key] for result in having})
-        points = [*by_seed[0].values()]
+    def sample(self) -> Sample:
+        """The scores over seeds; for a difference, over the seeds that both sides have."""
+        keys = [self.number.key]
         if self.number.minus:
-            points = [score - subtracted for score, subtracted in matched(*by_seed)]
-        return tuple(self.number.form.sign * point for point in points)
+            sample = differences_of(self.operands[0], self.operands[1], keys)
+        else:
+            sample = scores_of(self.operands[0], keys)
+        sign = self.number.form.sign
+        values = {draw: sign * value for draw, value in sample.values.items()}
+        return replace(sample, values=values, beside=[sign * value for value in sample.beside])
+
+    @property
+    def scores(self) -> tuple[float, ...]:
+        return self.sample.differences
 
     @cached_property
     def question(self) -> tuple[Any, ...]:
@@ -135,8 +133,7 @@ class Side:
         if ended_badly:
             return Verdict(kind="diverged", reason=ended_badly)
         if not self.scores:
-            reason = f"the two runs have no seed in common; {AT_LEAST}"
-            return Verdict(kind="inconclusive", reason=reason, seeds=FEWEST_SEEDS)
+            return Verdict(kind="open", reason="the two runs have no seed in common")
         return None
 
     @property
@@ -165,24 +162,20 @@ class Side:
     def verdict_input(self) -> VerdictInput:
         number = self.number
         task, split, metric = number.key
-        prior = None
+        spread = None
         # The public seeds are Spearman correlations of a single method, over all pairs of a task,
-        # so they are no prior for anything else.
+        # so they say nothing of anything else.
         if metric == "spearman" and len(self.operands) == 1:
-            prior = prior_sd(self.backbone, task, split)
+            spread = prior_sd(self.backbone, task, split)
         entry = number.form.tolerance or number.our_metric.tolerance or self._tolerance()
-        planned: list[BySeed] = [
-            dict.fromkeys(seeds_first_planned(runs, number.key), 0.0) for runs in self.operands
-        ]
         return VerdictInput(
             number.value,
-            self.scores,
-            tolerance(entry, task, prior),
-            self.deterministic,
-            prior,
-            planned=len(matched(planned[0], planned[-1])),
+            self.sample,
+            tolerance(entry, task, spread),
             average=task == "Avg",
             above=number.form.bound,
+            is_difference=bool(number.minus) and not number.form.bound,
+            noun="classifier seed" if self.deterministic else "seed",
         )
 
     def _tolerance(self) -> Tolerance:
@@ -207,8 +200,9 @@ class Side:
 Sides = Mapping[str, Side]
 
 
-def judge_numbers(suite: SuiteResults) -> list[Sides]:
-    """Our sides of each printed number that measures something, in the order of print."""
+def judge_numbers(suite: SuiteResults, pairs: Sequence[PairRow] = ()) -> list[Sides]:
+    """Our sides of each printed number that measures something, in the order of print. A printed
+    difference of averages that the suite claims has the answer of its claim among the `pairs`."""
     results_of = cache(partial(select, suite))
     compared = [_sides(number, results_of) for number in numbers() if number.is_measurement]
     # The further sides look at the same numbers again, so they have families of their own. A
@@ -219,6 +213,7 @@ def judge_numbers(suite: SuiteResults) -> list[Sides]:
         for name, side in sides.items():
             if asked.setdefault(side.question, side) is side:
                 families[side.number.source, name].append(side)
+    claimed = {_place(pair, suite): pair for pair in pairs if pair.family is not None}
     for family in families.values():
         tested = [side for side in family if not side.verdict_without_test]
         settled = [side for side in family if side.verdict_without_test]
@@ -230,7 +225,21 @@ def judge_numbers(suite: SuiteResults) -> list[Sides]:
         for side in sides.values():
             first = asked[side.question]
             side.verdict = first.verdict_without_test or first.verdict
+        ours = sides["ours"]
+        number = ours.number
+        pair = claimed.get((number.run, number.minus, ours.backbone, number.key))
+        if pair and ours.verdict.is_comparable:
+            ours.verdict = Verdict(
+                kind=pair.verdict or "open", reason=pair.reason, next_look=pair.next_look
+            )
     return compared
+
+
+def _place(pair: PairRow, suite: SuiteResults) -> tuple[Any, ...]:
+    """What a claim has in common with a printed difference."""
+    board = next(row.whole for row in board_rows(suite) if row.name == pair.board)
+    key = pair.task, "test", board.metric
+    return f"{pair.method}@{pair.setting}", pair.baseline, pair.backbone, key
 
 
 def _sides(number: Number, results_of: Callable[[str, str], list[RunResults]]) -> Sides:
@@ -355,7 +364,7 @@ def quoted_rows(suite: SuiteResults, boards: Iterable[BoardRow]) -> Iterator[Quo
                 for run in select(suite, entry.run, entry.backbone)
                 if not deviations_from_print(run, entry.backbone, board.whole.metric)
             ]
-            ours = scores_of(runs, board.whole)
+            ours = task_scores(runs, board.whole)
             n = max(score.n for score in ours)
             yield QuotedRow(
                 board=board.name,
@@ -381,29 +390,3 @@ def _run_scores(sides: Iterable[Side]) -> list[RunScores]:
             scores = {result.run.id: result.scores.get(side.number.key) for result in runs}
             behind[name] = RunScores(name=name, runs=(*scores,), scores=(*scores.values(),))
     return [*behind.values()]
-
-
-def seeds_first_planned(runs: Sequence[RunResults], key: Key) -> set[int | None]:
-    """The seeds of a row for which a score was planned before the row had scores."""
-    first = [run for run in planned_row(runs) if run.first_tasks or not run.added]
-    return {run.seed for run in first if key in planned_scores(run, tuple(run.first_tasks))}
-
-
-def planned_scores(run: PlannedRun, tasks: tuple[str, ...] | None = None) -> set[Key]:
-    """The keys of `RunResults.scores` that a planned run will have, given data sets with their
-    usual splits; by default of all its tasks."""
-    if run.skip:
-        return set()
-    measured = {*run.analyses}
-    if run.seed is not None:
-        measured.add("")  # the training
-    return _cells(run.tasks if tasks is None else tasks) | {
-        (*metric.cell, name)
-        for name, metric in METRICS.items()
-        if metric.value and metric.analysis in measured
-    }
-
-
-@cache
-def _cells(tasks: tuple[str, ...]) -> set[Key]:
-    return scored_cells(expand_tasks(tasks))

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from scipy.stats import kendalltau
 
 from bench.judged.rows import BoardRow, NumberRow, OrderRow, grouped
-from bench.judged.words import FEWEST_SEEDS, LEVEL
+from bench.judged.words import FEWEST_SEEDS
 
 FEWEST_ROWS = 3  # two rows have one order or the other
 DRAWS = 2000  # of the bootstrap
+LEVEL = 0.05  # of intervals, which decide nothing
 
 Floats = NDArray[np.float64]
 

@@ -130,11 +130,12 @@ def _system(
         probe_n=probed.n,
         runs=tuple(result.run.id for result in results),
         run_averages=tuple(result.points(board.planned, "Avg") for result in results),
-        scores=tuple(scores_of(results, board.whole)),
+        scores=tuple(task_scores(results, board.whole)),
         is_baseline=first.id in baseline,
         difference=pair.difference if pair else None,
         half_width=pair.half_width if pair else None,
         word=pair.verdict if pair else None,
+        why=pair.reason if pair else "",
     )
 
 
@@ -159,7 +160,7 @@ def _remarks(
     return remarks
 
 
-def scores_of(results: Sequence[RunResults], board: Board) -> list[Score]:
+def task_scores(results: Sequence[RunResults], board: Board) -> list[Score]:
     """The points of runs on each task of a board, and their average."""
     scores = []
     for task in (*board.tasks, "Avg"):

@@ -19,7 +19,8 @@ import pandas as pd
 
 from bench.datasets.metrics import METRICS, SHARE
 from bench.datasets.tasks import expand_tasks, scored_cells
-from bench.judge.statistics import Prediction
+from bench.judge.sample import Sample
+from bench.judge.statistics import estimate
 from bench.judge.verdict import VerdictInput, verdicts_of
 from bench.judged.rows import Verdict, WorldRow
 from bench.reported import FOLDER
@@ -108,7 +109,7 @@ def _verdict(
         reason = "the method or its settings changed since; measure again with: make world-numbers"
     if reason:
         return Verdict(kind="not comparable", reason=reason)
-    compared = VerdictInput(number, [score], entry.tolerance, deterministic=True)
+    compared = VerdictInput(number, Sample({None: score}, [], 0), entry.tolerance)
     return verdicts_of([compared])[0]
 
 
@@ -118,6 +119,6 @@ def _is_within_seeds(score: float, entry: Any) -> bool:
     scores = entry[SEEDS].dropna().tolist()
     if len(scores) == 1:
         return False
-    prediction = Prediction(scores)
-    reach = prediction.half_width(1 - COVERAGE) + entry.tolerance / SAME_SEED
-    return abs(score - prediction.mean) <= reach
+    further = estimate(scores).further
+    reach = further.half_width(1 - COVERAGE) + entry.tolerance / SAME_SEED
+    return abs(score - further.mean) <= reach

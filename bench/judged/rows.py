@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field
 
 from bench.datasets.metrics import OfMetric
 from bench.datasets.tasks import Board
-from bench.judged.words import VERDICT_SYMBOLS, Kind, Pairing, Standing, Word
+from bench.judged.words import VERDICT_SYMBOLS, Kind, Pairing, Word
 from bench.utils.errors import listed
 from bench.utils.validation import FileName, StrictModel
 
@@ -67,22 +67,23 @@ class Verdict(StrictModel):
     tested (the rest)."""
 
     kind: Kind
-    reason: str = ""  # as a clause
-    seeds: int | None = None  # that decide what is inconclusive, if mean and spread stay
+    reason: str = ""  # a sentence with all that it rests on, or why there is nothing
+    next_look: int | None = None  # the seeds of the next look
     one_in: int | None = None  # for `consistent`, the runs of ours of which one reaches print
-    spread_known: bool = False  # whether `seeds` is estimated from a spread
     tolerance: float | None = None  # in points
-    within: bool | None = None  # whether our mean is within the tolerance; None while undecided
-    half_width: float | None = None  # of the 95 % prediction interval
-    mean_half_width: float | None = None  # of the interval of our mean that decides `within`
-    mean_coverage: float | None = None  # of that interval, in percent
+    within: bool | None = None  # whether our mean is within the tolerance; None while open
+    half_width: float | None = None  # of the 98 % prediction interval
+    mean_half_width: float | None = None  # of the 98 % interval of our mean
     p: float | None = None  # that one run of ours differs from our mean as much as print does
     p_adjusted: float | None = None
 
     @property
     def mark(self) -> str:
-        """The symbol with the number that belongs to it: `? 8`, 8 seeds; `≈ 1/12`, one in 12."""
-        number = f"1/{self.one_in}" if self.one_in else str(self.seeds or "")
+        """The symbol with the number that belongs to it: `? 10`, the next look is at 10 seeds;
+        `≈ 1/12`, one in 12."""
+        number = f"1/{self.one_in}" if self.one_in else ""
+        if self.kind == "open" and self.next_look:
+            number = str(self.next_look)
         return f"{VERDICT_SYMBOLS[self.kind]} {number}".strip()
 
     @property
@@ -93,8 +94,8 @@ class Verdict(StrictModel):
 
 
 class SideRow(ScoreColumns):
-    """Our side of a printed number: the runs that it is compared with, their scores, one per seed,
-    of a printed difference paired differences, and the verdict on them."""
+    """Our side of a printed number: the runs that it is compared with, their scores, one per seed
+    of the look, of a printed difference paired differences, and the verdict on them."""
 
     run: str  # their text, such as simcse@official
     measured_on: str  # their backbone; empty without runs
@@ -258,10 +259,9 @@ class SystemRow(StrictModel):
     scores: tuple[Score, ...]  # of each task of the board, and their average
     is_baseline: bool = False
     difference: float | None = None
-    half_width: float | None = None  # of its 95 % interval
-    word: Word | None = None
-    # By task; a task is missing where another system is better.
-    standings: tuple[tuple[str, Standing], ...] = ()
+    half_width: float | None = None  # of its interval
+    word: Word | None = None  # of its claim
+    why: str = ""  # the reason of the word
 
     @property
     def plain_label(self) -> str:
@@ -280,7 +280,7 @@ class SystemRow(StrictModel):
 # --- Pairs ---
 
 
-class Claim(StrictModel):
+class PrintedGain(StrictModel):
     """A printed number of a method, with that of the baseline from the same table."""
 
     source: str
@@ -289,15 +289,15 @@ class Claim(StrictModel):
     printed_a: float
     # None of the rest without a number of the baseline.
     printed_b: float | None = None
-    claimed: Known = None  # their difference
-    part: Known = None  # our difference / `claimed`
-    part_low: Known = None  # ends of its 95 % interval
+    gain: Known = None  # their difference
+    part: Known = None  # our difference / `gain`
+    part_low: Known = None  # ends of its 98 % interval
     part_high: Known = None
-    seeds_claimed: int | None = None  # that would show `claimed`
 
 
 class PairRow(StrictModel):
-    """A method (A) against a baseline (B) on one task of a board, or its `Avg`."""
+    """A method (A) against a baseline (B) on one task of a board, or its `Avg`; of a claim, at its
+    look."""
 
     board: FileName
     backbone: str
@@ -312,7 +312,7 @@ class PairRow(StrictModel):
     baseline: str
     baseline_name: str  # label and setting
     kind: Pairing
-    n: int  # pairs
+    n: int  # pairs, or seeds of A beside classifier seeds of B
     n_a: int
     n_b: int
     items: int | None  # of the test sets, where they decide
@@ -322,15 +322,17 @@ class PairRow(StrictModel):
     sd_b: float | None
     differences: tuple[float, ...]  # one per pair
     difference: Known
-    prior_sd: float | None  # of the other comparisons of the suite
-    prior_df: int | float  # its weight in degrees of freedom; the integer 0 without one
-    half_width: Known  # of the 95 % interval
-    p: Known
-    p_adjusted: Known  # by Holm's method
-    verdict: Word
-    reason: str  # as a clause
-    seeds: int | None  # that would decide it
-    claims: tuple[Claim, ...] = ()
+    half_width: Known  # of the interval: 98 %, over items 95 %
+    p: Known  # two-sided, that the difference is 0
+    family: int | None = None  # of the claim; None without one
+    margin: float | None = None
+    planned: int | None = None  # N
+    next_look: int | None = None  # the seeds of the next look
+    p_adjusted: Known = None  # `p` by Holm's method
+    p_below: Known = None  # by Holm's method, that the gain is the margin or more
+    verdict: Word | None = None
+    reason: str = ""  # a sentence with all that the word rests on
+    printed: tuple[PrintedGain, ...] = ()
 
     @property
     def plain_label(self) -> str:
@@ -437,7 +439,7 @@ class Heading(StrictModel):
     # How data, corpora and recipes differ from those of papers, as clauses.
     differs: tuple[str, ...]
     partial: str  # how many runs have been made; empty if all
-    growth: str  # what to know about the verdicts of a grown suite; else empty
+    families: int  # of claims
     orders: tuple[OrderRow, ...]
 
     @property

@@ -1,20 +1,42 @@
-"""The words of verdicts and comparisons, their symbols, and the constants that their texts name."""
+"""The words of verdicts and comparisons, their symbols, and the constants of the rule
+(docs/statistics.md)."""
 
-from typing import Literal
+from typing import Any, Literal
 
-LEVEL = 0.05  # two-sided; the family-wise error rate of a table
-FEWEST_SEEDS = 3  # below, no interval and no test
-AT_LEAST = f"at least {FEWEST_SEEDS} seeds are needed"  # where no spread is known
-MOST_SEEDS = 1000  # limit of every search for a number of seeds
+LEVEL = 0.02  # of each look; three looks bound an error rate by 6 %
+LOOKS = (1, 2, 4)  # times N, the seeds that were planned before the first score
+FEWEST_SEEDS = 3  # the smallest N
+ITEMS_LEVEL = 0.05  # of a test over test items, which is made once
+
+# --- The claim of a gain over a baseline ---
+
+Answer = Literal[
+    "better", "better, gain below the margin", "worse", "gain below the margin", "open"
+]
+
+# Better and worse hold at other seeds. Of two systems without seeds, higher and lower hold on other
+# test items, and say nothing of another training.
+Word = Literal[Answer, "higher", "lower"]
+
+ANSWER_SYMBOLS: dict[Any, str] = {
+    "better": "⇑", "better, gain below the margin": "⇑<", "worse": "⇓",
+    "gain below the margin": "<", "open": "?",
+}  # fmt: skip
+COMPARISON_SYMBOLS: dict[Word, str] = {**ANSWER_SYMBOLS, "higher": "△", "lower": "▽"}
+
+# What decides: seeds of both; seeds of one and the other's only score; seeds of one and classifier
+# seeds of the other; test items; or, without stored items, nothing.
+Pairing = Literal["paired", "one-sample", "Welch", "items", "deterministic"]
 
 # --- The verdict on a printed number ---
 
+# A printed difference of averages that the suite claims has the answers of its claim.
 Kind = Literal[
     "reproduced",
     "consistent",
     "lower",
     "higher",
-    "inconclusive",
+    Answer,
     "diverged",
     "not comparable",
     "not run",
@@ -25,7 +47,7 @@ VERDICT_SYMBOLS: dict[Kind, str] = {
     "consistent": "≈",
     "lower": "↓",
     "higher": "↑",
-    "inconclusive": "?",
+    **ANSWER_SYMBOLS,
     "diverged": "×",
     "not comparable": "≠",
     "not run": "–",
@@ -40,9 +62,11 @@ VERDICT_MEANINGS: dict[Kind, str] = {
     "number",
     "higher": "our mean is above the tolerance, and no single run of ours explains the printed "
     "number",
-    "inconclusive": "too few seeds to say whether our mean is within the tolerance (? 8: 8 seeds "
-    f"decide if mean and spread stay as they are, but at least {FEWEST_SEEDS}; more "
-    f"than {MOST_SEEDS:,} where it stands alone)",
+    "better": "the claimed gain is above 0",
+    "better, gain below the margin": "the claimed gain is above 0, and smaller than printed",
+    "worse": "the claimed gain is below 0",
+    "gain below the margin": "the claimed gain is smaller than printed, and may be 0",
+    "open": "not decided (? 10: the next look is at 10 seeds; ? alone: there is no further one)",
     "diverged": "at least one of our trainings diverged",
     "not comparable": "ours was measured on another backbone, corpus, data set or recipe",
     "not run": "the suite has no score for it",
@@ -58,28 +82,6 @@ WORLD_WORDS: dict[Kind, str] = {
     "not comparable": "not comparable",
     "not run": "not run",
 }
-
-# --- The comparison of a method with a baseline ---
-
-# Better and worse hold at other seeds. Of two systems without seeds, higher and lower hold on other
-# test items, and say nothing of another training. Nothing is tested over templates.
-Word = Literal["better", "worse", "higher", "lower", "by template", "undecided"]
-
-COMPARISON_SYMBOLS: dict[Word, str] = {
-    "better": "↑", "worse": "↓", "higher": "△", "lower": "▽", "by template": "#",
-    "undecided": "?",
-}  # fmt: skip
-
-# Words that decide nothing: a table gives the reason, and a figure does not stress the row.
-UNDECIDED: tuple[Word, ...] = ("undecided", "by template")
-
-# The standing of a system in a column of a leaderboard: the best, one that cannot be told from it,
-# or, where these are more than half of the column, either.
-Standing = Literal["best", "tied", "open"]
-
-# What decides: seeds of both, seeds of one and the other's only score, test items, a tolerance, or,
-# over templates, nothing.
-Pairing = Literal["paired", "one-sample", "items", "deterministic", "templates"]
 
 # --- The data of a figure ---
 

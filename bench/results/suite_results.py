@@ -10,7 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from bench.datasets.metrics import METRICS, REST, SHARE, UNSEEN, aggregated, quantities
+from bench.datasets.metrics import (
+    CLASSIFIER_SEED,
+    FURTHER_SEEDS,
+    METRICS,
+    REST,
+    SHARE,
+    UNSEEN,
+    aggregated,
+    metric_of,
+    probe_seed,
+    quantities,
+)
 from bench.datasets.tasks import Board, Key, averages
 from bench.results.records import (
     AGAIN,
@@ -35,6 +46,18 @@ REMARKABLE = 0.05
 # Why a run is missing.
 NOT_SCORED = "no scores in this suite"
 FAILED = "its last attempt failed"
+
+
+# A seed; of a run without one the seed of its classifiers, its template, or None.
+Draw = int | str | None
+
+
+def draws_of(run: PlannedRun, keys: Iterable[Key]) -> dict[Draw, str]:
+    """What is drawn for scores of a run, each with the aggregation of its records: its seed or
+    template; of a run without, on classifiers their seeds, elsewhere nothing."""
+    if run.draw is None and {metric_of(metric).kind for *_, metric in keys} == {SHARE}:
+        return {CLASSIFIER_SEED: "all", **{seed: probe_seed(seed) for seed in FURTHER_SEEDS}}
+    return {run.draw: "all"}
 
 
 @dataclass(frozen=True)
@@ -67,10 +90,19 @@ class RunResults:
             return "failed"
         return "missing" if self.status == "missing" else f"{self.status}: {self.reason}"
 
+    def draws(self, *keys: Key) -> dict[Draw, float]:
+        """The mean points of `scores` with these keys, such as `Board.keys`, by draw. Empty where a
+        score is missing."""
+        found = {}
+        for draw, name in draws_of(self.run, keys).items():
+            cells = [(task, split, aggregated(metric, name)) for task, split, metric in keys]
+            if self.scores.keys() >= {*cells}:
+                found[draw] = fmean(self.scores[cell] for cell in cells)
+        return found
+
     def points(self, board: Board, task: str, aggregation: str = "all") -> float | None:
-        """Points on a task of a board or on its `Avg`: on all test items, also with classifiers of
-        a further seed (`probe_seed`), or on those that were not read before, `UNSEEN` in a corpus
-        or the `REST`; None if that is not known."""
+        """Points on a task of a board or on its `Avg`: on all test items, or on those that were not
+        read before, `UNSEEN` in a corpus or the `REST`; None if that is not known."""
         if task == "Avg":
             # Averages of different tasks are not comparable. Not rounded: rounding could decide.
             values = [self.points(board, name, aggregation) for name in board.tasks]

@@ -9,19 +9,26 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 import yaml
-from pydantic import AfterValidator, BeforeValidator, Field, PositiveInt, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PositiveFloat,
+    PositiveInt,
+    model_validator,
+)
 
 from bench.datasets.corpora import check_name, check_structure
 from bench.datasets.labelled import check_dev, read_scored
 from bench.datasets.manifest import listed_task
 from bench.datasets.metrics import check_probe_seeds
 from bench.datasets.tasks import GROUPS, OWN_PROBING, OWN_STS, expand_tasks
-from bench.registry.backbones import BACKBONE_KINDS, backbone
+from bench.registry.backbones import BACKBONE_KINDS, NO_BACKBONE, backbone
 from bench.registry.methods import add_method_paths, method_class, method_classes, python_files
 from bench.registry.templates import templates_of
 from bench.runs import AnalysisName
 from bench.runs.paths import local_data
-from bench.runs.plan import Plan, in_order, named
+from bench.runs.plan import Claim, Plan, in_order, named_row
 from bench.runs.resolve import parse, resolve, spell
 from bench.runs.run import PlannedRun, Recipe, Run, converted
 from bench.utils.errors import UserError, did_you_mean, errors_of
@@ -191,11 +198,26 @@ class MethodEntry(BackboneOptions):
                 yield text + setting
 
 
+class ClaimEntry(StrictModel):
+    """An entry of `claims`: a run's text, or such a map."""
+
+    method: Text
+    """the method that gains, as in `methods`"""
+    backbones: Names = ["all"]
+    """`all`, or a list of this suite's backbones"""
+    margin: PositiveFloat | None = None
+    """in points; by default that of the comparison"""
+
+
 class Compare(StrictModel):
-    """Which methods are compared, seed by seed."""
+    """What is compared with a baseline, and which gains are claimed (docs/statistics.md#claims)."""
 
     baseline: Text
     """the method that every other one is compared with, as in `methods`"""
+    claims: Distinct[Annotated[ClaimEntry, _or_text("method")]] = []
+    """the gains to decide on; by default those of every method that is trained without labels"""
+    margin: PositiveFloat = 1.0
+    """in points: is a gain above 0, is it below this margin?"""
 
 
 class Suite(StrictModel):
@@ -240,7 +262,8 @@ class Suite(StrictModel):
     """a map from a backbone of this suite to the printed one, or a list of them, in whose rows it
     is shown"""
     compare: Compare | None = None
-    """`{baseline: METHOD}`: every other method is compared with this one"""
+    """`{baseline: METHOD, claims: [...], margin: 1.0}`: every other method is compared with this
+    one, and claimed gains are decided"""
 
     def tasks_of(self, backbone_name: str) -> list[str]:
         """The tasks of a backbone (for example one of another language), else those of the
@@ -262,6 +285,8 @@ class Suite(StrictModel):
         sources = dict.fromkeys(self.stand_ins, "in 'stand_ins'")
         for entry in self.methods:
             sources |= {name: f"of '{entry.method}'" for name in entry.backbones if name != "all"}
+        for claim in self.compare.claims if self.compare else []:
+            sources |= {name: f"of '{claim.method}'" for name in claim.backbones if name != "all"}
         for name in sources.keys() - self.backbones:
             hint = did_you_mean(name, self.backbones)
             raise ValueError(f"'{name}' {sources[name]} is not in 'backbones'{hint}")
@@ -352,16 +377,18 @@ def planned(suite: Suite) -> list[PlannedRun]:
     baseline of the comparison is not planned.
     """
     by_id: dict[str, PlannedRun] = {}
+    addition = itertools.count(1)
     for entry, run in _entry_runs(suite):
         tasks = entry.tasks or suite.tasks_of(run.backbone)
         merged = by_id.get(run.id) or PlannedRun(**dict(run))
         more: dict[str, Any] = {
             "tasks": tasks,
             "analyses": entry.analyses,
-            "added": tasks if entry.added else (),
         }
         for name, new in more.items():
             more[name] = tuple(dict.fromkeys((*getattr(merged, name), *new)))
+        if entry.added:
+            more["added"] = merged.added | dict.fromkeys(tasks, next(addition))
         by_id[run.id] = merged.model_copy(update=more)
     for run in encoder_runs(suite.encoders, suite.data):
         if run.id in by_id:
@@ -374,10 +401,39 @@ def planned(suite: Suite) -> list[PlannedRun]:
     _check_names({name: backbone(name).name for name in suite.backbones})
     _check_corpora(suite, runs)
     _check_sets(suite, runs)
-    if suite.compare:
-        with errors_of("'compare.baseline'"):
-            named(suite.compare.baseline, runs)
     return runs
+
+
+def _claims(compare: Compare, runs: Sequence[PlannedRun]) -> list[Claim]:
+    """The claims of a comparison, each once; on the backbones of both sides."""
+    with errors_of("'compare.baseline'"):
+        baseline = named_row(compare.baseline, runs)
+    places = {run.backbone for run in runs if run.text == baseline.text}
+    entries = compare.claims or [
+        ClaimEntry(method=text)
+        for text in dict.fromkeys(run.text for run in runs if run.trained and not run.labelled)
+        if text != baseline.text
+    ]
+    found: dict[tuple[str, str], Claim] = {}
+    for entry in entries:
+        with errors_of("'compare.claims'"):
+            method = named_row(entry.method, runs)
+        listed = [backbone(name).name for name in entry.backbones if name != "all"]
+        shared = dict.fromkeys(run.backbone for run in runs if run.text == method.text)
+        for name in listed or shared:
+            if name in shared and (name in places or NO_BACKBONE.name in places):
+                found[method.text, name] = Claim(
+                    method=method.text,
+                    backbone=name,
+                    baseline=baseline.text,
+                    margin=entry.margin or compare.margin,
+                )
+            elif listed:
+                raise UserError(
+                    f"'compare.claims' has '{entry.method}' on {name}, where it or the baseline is "
+                    "not planned; leave it out"
+                )
+    return [*found.values()]
 
 
 def _entry_runs(suite: Suite) -> Iterator[tuple[MethodEntry, Run]]:
@@ -484,6 +540,7 @@ def _backbones(entry: MethodEntry, text: str, suite: Suite) -> list[str]:
 
 def plan(suite: Suite) -> Plan:
     """The content of `plan.json`: the runs of a suite, and what all of them have in common."""
+    runs = planned(suite)
     return Plan(
         suite=suite.suite,
         data=suite.data,
@@ -494,5 +551,6 @@ def plan(suite: Suite) -> Plan:
         stand_ins={printed: backbone(name).name for printed, name in suite.printed_backbones},
         baseline=suite.compare.baseline if suite.compare else "",
         keep_encoders=suite.keep_encoders,
-        runs=planned(suite),
+        claims=_claims(suite.compare, runs) if suite.compare else [],
+        runs=runs,
     )

@@ -4,6 +4,7 @@ import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import count
 from pathlib import Path
 from typing import Literal
 
@@ -14,7 +15,7 @@ from bench.runs.resolve import parse, resolve, suite_recipe
 from bench.runs.run import PlannedRun, Run
 from bench.utils.errors import UserError, did_you_mean, suggestion
 from bench.utils.files import write_json
-from bench.utils.validation import Document, read_document
+from bench.utils.validation import Document, StrictModel, read_document
 
 
 def in_order(runs: Iterable[Run]) -> list[Run]:
@@ -24,6 +25,23 @@ def in_order(runs: Iterable[Run]) -> list[Run]:
         for needed in (*in_order(run.needs.values()), run):
             ordered.setdefault(needed.id, needed)
     return list(ordered.values())
+
+
+class Claim(StrictModel):
+    """That a method gains over the baseline on a backbone, in the average of every board; recorded
+    before the first score."""
+
+    method: str  # text with the setting, as of the baseline
+    backbone: str
+    baseline: str
+    margin: float  # points; a gain may be shown to be below it
+    # Claims that are corrected together. Those that are added after a score are one of their own.
+    family: int = 1
+    dropped: bool = False  # it keeps counting in its family
+
+    @property
+    def key(self) -> tuple[str, str, str, float]:
+        return self.method, self.backbone, self.baseline, self.margin
 
 
 class Plan(Document):
@@ -41,6 +59,7 @@ class Plan(Document):
     stand_ins: dict[str, str] = {}  # the suite's backbones by the printed ones that they stand for
     baseline: str = ""  # the method that others are compared with; empty if they are not
     keep_encoders: bool = True
+    claims: list[Claim] = []
     runs: list[PlannedRun]  # in the order in which they are made
     # Planned when a score of their row was there, and not any more. They count as planned seeds.
     dropped: list[PlannedRun] = []
@@ -60,9 +79,10 @@ class Plan(Document):
         return self
 
     def after(self, path: Path, lost: bool = False) -> "Plan":
-        """This plan after an earlier one at `path`. The level of a verdict depends on the seeds
-        that were planned before the first score, so what was planned then stays planned. A plan
-        that is `lost` had no seeds: in rows with scores all are `added`.
+        """This plan after an earlier one at `path`. Looks are at the seeds that were planned before
+        the first score, and at those that were added, in this order, and claims are corrected
+        together; so what was planned stays planned. Of a plan that is `lost` no seed of a row with
+        scores counts.
 
         `UserError`: there are scores, and their plan cannot be read; or it can, and is said to be
         lost.
@@ -74,7 +94,9 @@ class Plan(Document):
             read_plan(path)
         except UserError:
             runs = [
-                run.model_copy(update={"added": run.tasks}) for run in self.runs if run.id in scored
+                run.model_copy(update={"added": dict.fromkeys(run.tasks)})
+                for run in self.runs
+                if run.id in scored
             ]
             return _grown(self, self.model_copy(update={"runs": runs}), scored)
         raise UserError(f"{path} can be read, so it is not lost; leave out --lost")
@@ -125,26 +147,46 @@ def _grown(plan: Plan, earlier: Plan, scored: AbstractSet[str]) -> Plan:
     before = [*earlier.dropped, *earlier.runs]
     looked = {run.row for run in earlier.runs if run.id in scored or run.added}
     looked |= {run.row for run in earlier.dropped}
-    known = {(run.row, run.draw): run for run in before}
+    if not looked:
+        return plan
+    known: dict[tuple[object, ...], dict[str, int | None]] = defaultdict(dict)
     compared: dict[tuple[str, ...], set[str]] = defaultdict(set)  # tasks by row
     for run in before:
-        compared[run.row].update(expand_tasks(run.tasks))
+        known[run.row, run.draw] |= run.additions
+        compared[run.row].update(run.additions)
+    numbers = [number or 0 for additions in known.values() for number in additions.values()]
+    addition = count(max(numbers) + 1)
     runs = []
     for run in plan.runs:
         if run.row in looked:
-            first = known[run.row, run.draw].first_tasks if (run.row, run.draw) in known else []
-            new = [task for task in run.first_tasks if task in compared[run.row]]
-            added = [*run.added, *(task for task in new if task not in first)]
-            run = run.model_copy(update={"added": tuple(added)})
+            number = next(addition)
+            added: dict[str, int | None] = {}
+            for task, own in run.additions.items():
+                if task in compared[run.row]:
+                    own = known[run.row, run.draw].get(task, number)
+                if own != 0:
+                    added[task] = own
+            run = run.model_copy(update={"added": added})
         runs.append(run)
     planned = {(run.row, run.draw, task) for run in runs for task in expand_tasks(run.tasks)}
-    dropped = [
-        run
-        for run in before
-        if run.row in looked
-        and any((run.row, run.draw, task) not in planned for task in run.first_tasks)
-    ]
-    return plan.model_copy(update={"runs": runs, "dropped": dropped})
+    dropped = []
+    for run in before:
+        counted = [task for task, number in run.additions.items() if number is not None]
+        if run.row in looked and any((run.row, run.draw, task) not in planned for task in counted):
+            dropped.append(run)
+    update = {"runs": runs, "dropped": dropped, "claims": _claims(plan.claims, earlier.claims)}
+    return plan.model_copy(update=update)
+
+
+def _claims(claims: Sequence[Claim], earlier: Sequence[Claim]) -> list[Claim]:
+    """Earlier claims, of which some are dropped, and those that are new, as a family."""
+    wanted = {claim.key: claim for claim in claims}
+    grown = []
+    for claim in earlier:
+        is_dropped = wanted.pop(claim.key, None) is None
+        grown.append(claim.model_copy(update={"dropped": is_dropped}))
+    family = max((claim.family for claim in earlier), default=0) + 1
+    return [*grown, *(claim.model_copy(update={"family": family}) for claim in wanted.values())]
 
 
 def read_plan(path: Path) -> Plan:
@@ -217,6 +259,12 @@ def named(text: str, runs: Sequence[PlannedRun]) -> list[PlannedRun]:
         return chosen or labelled
     texts = {run.text if setting else run.method for run in runs}
     raise UserError(f"'{text}' is not planned{did_you_mean(text, texts | labels)}")
+
+
+def named_row(text: str, runs: Sequence[PlannedRun]) -> PlannedRun:
+    """A run of the planned method that a text names; without `@`, of its official setting if that
+    is planned."""
+    return min(named(text, runs), key=lambda run: run.setting != "official")
 
 
 def _would_be(method: str, planned: PlannedRun) -> bool:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
+    BeforeValidator,
     ConfigDict,
     Field,
     PositiveInt,
@@ -319,13 +320,19 @@ class Run(Document):
         return compose(self.composed, self.shape)
 
 
+def _numbered(added: Any) -> Any:
+    """Plans of before have names alone, in the order of the additions."""
+    return dict.fromkeys(added, 1) if isinstance(added, list) else added
+
+
 class PlannedRun(Run):
     """A run of a suite, the tasks or groups it is scored on, and the names of its analyses."""
 
     tasks: tuple[str, ...] = ()
     analyses: tuple[str, ...] = ()
-    # The tasks and groups that were added for this seed after a score of its row was there.
-    added: tuple[str, ...] = ()
+    # The tasks and groups that were added for this seed after a score of its row was there, with
+    # the number of the addition; None where the plan that knew it was lost.
+    added: Annotated[dict[str, int | None], BeforeValidator(_numbered)] = {}
 
     @property
     def row(self) -> tuple[str, ...]:
@@ -334,10 +341,13 @@ class PlannedRun(Run):
         return self.text, self.backbone, str(self.corpus), repr(changes)
 
     @property
-    def first_tasks(self) -> list[str]:
-        """The tasks that were planned for this seed before a score of its row was there."""
-        added = expand_tasks(self.added)
-        return [task for task in expand_tasks(self.tasks) if task not in added]
+    def additions(self) -> dict[str, int | None]:
+        """Its tasks, each with the number of its addition, which is 0 where it was planned before
+        its row had a score."""
+        numbers: dict[str, int | None] = dict.fromkeys(expand_tasks(self.tasks), 0)
+        for name, number in self.added.items():
+            numbers |= dict.fromkeys(numbers.keys() & expand_tasks([name]), number)
+        return numbers
 
     @property
     def stages(self) -> list[str]:

@@ -1,5 +1,7 @@
 """Reading the results of a suite: damaged files, and those of another run, are reported."""
 
+from dataclasses import replace
+
 import pytest
 
 from bench.datasets.metrics import REST, UNSEEN
@@ -7,6 +9,7 @@ from bench.datasets.tasks import BOARDS, STS_TASKS
 from bench.results.suite_results import read_results
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
+from tests.support.compared_runs import scored
 from tests.support.rows import systems_of
 from tests.support.synthetic_suite import write_suite
 
@@ -162,3 +165,44 @@ def test_a_plan_that_does_not_fit_is_reported(tmp_path):
     )
     with pytest.raises(UserError, match=told):
         read_results(tmp_path)
+
+
+# By draw
+
+OF_MR = {("MR", "test", "accuracy"): 70.0, ("CR", "test", "accuracy"): 80.0}
+FIFTH = {("MR", "test", "accuracy_probe seed 1115"): 71.0}
+
+
+def drawn(draw, scores, *keys):
+    """The points by draw of a run with a seed, a template or neither."""
+    is_seed = isinstance(draw, int)
+    run = scored("simcse", draw if is_seed else None, 0, template="" if is_seed else draw or "")
+    return replace(run, scores=scores).draws(*keys)
+
+
+@pytest.mark.parametrize("draw", [0, "in a word"])
+def test_what_is_drawn_elsewhere_keeps_the_first_seed_of_classifiers(draw):
+    assert drawn(draw, OF_MR | FIFTH, *OF_MR) == {draw: 75.0}
+
+
+def test_without_another_draw_the_seeds_of_classifiers_are_the_draws():
+    further = FIFTH | {("CR", "test", "accuracy_probe seed 1115"): 77.0}
+    other = {("MR", "test", "accuracy_probe seed 1"): 1.0}  # of `--probe-seeds`
+    assert drawn(None, OF_MR | further | other, *OF_MR) == {1111: 75.0, 1115: 74.0}
+
+
+def test_a_draw_without_the_score_of_a_task_is_left_out():
+    assert drawn(None, OF_MR | FIFTH, *OF_MR) == {1111: 75.0}
+    assert drawn(1, OF_MR, *BOARDS["transfer"].keys("Avg")) == {}
+
+
+@pytest.mark.parametrize("metric", ["spearman", "spearman_wmean", "best_step"])
+def test_nothing_is_drawn_without_classifiers(metric):
+    key = "STS12", "test", metric
+    assert drawn(None, {key: 70.0}, key) == {None: 70.0}
+
+
+def test_the_scores_of_a_column():
+    board = replace(BOARDS["transfer"], tasks=("MR", "CR"))
+    assert board.keys("Avg") == [*OF_MR]
+    assert board.keys("CR") == [("CR", "test", "accuracy")]

@@ -1,0 +1,81 @@
+"""Printed numbers beside a comparison: those of the method, with those of the baseline from the
+same table."""
+
+from collections.abc import Sequence
+from functools import cache
+from itertools import product
+
+from bench.datasets.tasks import Board
+from bench.judge.statistics import Estimate
+from bench.judged.rows import NO_BACKBONE, PrintedGain
+from bench.reported.number import Number, numbers
+
+
+def printed_gains(
+    methods: Sequence[str], board: Board, task: str, backbone: str, estimate: Estimate | None
+) -> list[PrintedGain]:
+    """The printed numbers of two methods, A and B, in a column of a board, and how much of the
+    printed difference that of our runs has."""
+    if not board.is_in_print(task):
+        return []
+    sides = []
+    for method in methods:
+        printed = _printed(method, backbone, task, board.metric)
+        sides.append(printed or _printed(method, NO_BACKBONE, task, board.metric))
+    numbers_a, numbers_b = sides
+    alone: list[PrintedGain] = []
+    beside_b: list[PrintedGain] = []
+    for a in numbers_a:
+        own = PrintedGain(source=a.source, table=a.table, printed_on=a.backbone, printed_a=a.value)
+        alone.append(own)
+        beside = [b for b in numbers_b if _share_table(a, b)]
+        rows = [number for number in numbers_a if _share_table(number, a)]
+        if any(_share_settings(*pair) for pair in product(rows, beside)):
+            beside = [b for b in beside if _share_settings(a, b)]
+        # Otherwise the table is a sweep, and our two runs differ in the swept setting just as the
+        # printed rows do.
+        for b in beside:
+            gain = a.value - b.value
+            change = {"printed_b": b.value, "gain": gain}
+            beside_b.append(own.model_copy(update=change | _part(estimate, gain)))
+    # A number of A alone adds nothing if a table prints both.
+    return beside_b or alone
+
+
+def _part(estimate: Estimate | None, gain: float) -> dict[str, float]:
+    """The mean difference divided by a printed gain, which has no spread of its own, and the ends
+    of its interval."""
+    if not (estimate and gain):
+        return {}
+    mean, width = estimate.mean, estimate.half_width()
+    ends = (mean - width) / gain, (mean + width) / gain
+    return {"part": mean / gain, "part_low": min(ends), "part_high": max(ends)}
+
+
+@cache
+def _printed(method: str, backbone: str, task: str, metric: str) -> list[Number]:
+    """The printed scores of a method, for both of its settings."""
+    return [
+        number
+        for number in numbers()
+        if (number.our_backbone, number.task, number.metric) == (backbone, task, metric)
+        and number.split == "test"
+        and number.run.partition("@")[0] == method
+    ]
+
+
+def _share_table(a: Number, b: Number) -> bool:
+    """Whether two printed numbers share a table and, if both have one, a backbone."""
+    either_without = NO_BACKBONE in (a.our_backbone, b.our_backbone)
+    is_beside = (a.source, a.table) == (b.source, b.table)
+    return is_beside and (either_without or a.backbone == b.backbone)
+
+
+def _share_settings(a: Number, b: Number) -> bool:
+    """Whether two printed numbers agree in every setting that both state, as in `bs=64, cls`."""
+    stated: dict[str, str] = {}
+    for piece in f"{a.variant}, {b.variant}".split(", "):
+        name, is_setting, value = piece.partition("=")
+        if is_setting and stated.setdefault(name, value) != value:
+            return False
+    return True

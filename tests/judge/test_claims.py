@@ -1,0 +1,88 @@
+"""The answers to claims, and the sentence that explains them."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bench.judge.claims import Claimed, decide, explained
+from bench.judge.sample import Sample
+from bench.judge.statistics import holm
+
+
+def claimed(*differences, margin=1.0, first=None, **more):
+    values = dict(enumerate(differences))
+    return Claimed(Sample(values, range(len(values)), first or len(values), **more), margin)
+
+
+@pytest.mark.parametrize(
+    ("differences", "answer"),
+    [
+        ((1.9, 2.0, 2.1, 2.0, 2.0), "better"),
+        ((0.19, 0.2, 0.21, 0.2, 0.2), "better, gain below the margin"),
+        ((-0.01, 0.0, 0.01, 0.02, -0.02), "gain below the margin"),
+        ((-1.9, -2.0, -2.1, -2.0, -2.0), "worse"),  # which is below the margin, too
+        ((-3.0, 4.0, 0.0, 2.0, -1.0), "open"),
+        ((0.3, 0.3, 0.3), "better, gain below the margin"),
+        ((0.0, 0.0, 0.0), "gain below the margin"),
+    ],
+)
+def test_every_answer(differences, answer):
+    assert decide([claimed(*differences)], 1)[0].answer == answer
+
+
+def test_each_question_is_a_t_test_corrected_by_itself_for_all_claims_of_the_family():
+    """Three claims, of which one has no score; steps of Holm's method by hand."""
+    rng = np.random.default_rng(0)
+    first, second = rng.normal(0.8, 0.2, 5), rng.normal(0.1, 0.2, 5)
+    found = decide([claimed(*first), claimed(*second)], 3)
+    p = [stats.ttest_1samp(x, 0).pvalue for x in (first, second)]
+    below = [stats.ttest_1samp(x, 1.0, alternative="less").pvalue for x in (first, second)]
+    assert p[0] < p[1] and below[1] < below[0]
+    assert [x.p for x in found] == pytest.approx([3 * p[0], min(1, 2 * p[1])])
+    assert [x.p_below for x in found] == pytest.approx([2 * below[0], 3 * below[1]])
+
+
+def test_a_claim_before_its_look_has_p_1():
+    family = [claimed(1.9, 2.0, 2.1), claimed(1.9, 2.0, 2.1, first=5)]
+    assert [x.answer for x in decide(family, 2)] == ["better", "open"]
+    assert decide(family, 2)[0].p == pytest.approx(2 * decide(family[:1], 1)[0].p)
+
+
+def test_a_method_that_diverged_is_never_better():
+    differences = (1.9, 2.0, 2.1, 2.0, 2.0)
+    seeds = dict(enumerate(differences))
+    assert decide([claimed(*differences)], 1)[0].answer == "better"
+    diverged = Sample(seeds, range(6), 6, lowest={5})
+    assert diverged.tested.p_value() < 0.02
+    assert decide([Claimed(diverged, 1.0)], 1)[0].answer == "open"
+    assert decide([Claimed(diverged, 3.0)], 1)[0].answer == "gain below the margin"
+    worse = Sample({seed: -x for seed, x in seeds.items()}, range(6), 6, lowest={5})
+    assert decide([Claimed(worse, 1.0)], 1)[0].answer == "worse"
+
+
+@pytest.mark.parametrize("p_values", [[0.01, 0.04, 0.03, 0.005], [0.5], [1.0, 1.0]])
+def test_holm_against_its_definition(p_values):
+    """Adjusted p: the largest of the products up to its rank."""
+    ranked = sorted(range(len(p_values)), key=p_values.__getitem__)
+    expected, highest = [0.0] * len(p_values), 0.0
+    for rank, place in enumerate(ranked):
+        highest = max(highest, (len(p_values) - rank) * p_values[place])
+        expected[place] = min(1.0, highest)
+    assert holm(p_values) == pytest.approx(expected)
+
+
+def test_a_sentence_has_all_that_an_answer_rests_on():
+    pair = claimed(1.0, 2.0, 3.0, first=3)
+    assert explained(pair.sample, ["p = 0.074 that the gain is 0"], "Holm over 2 claims") == (
+        "look at 3 seeds (N = 3); mean 2.00 of n = 3, 98 % interval -2.02 to 6.02; p = 0.074 that "
+        "the gain is 0; level 2 %, Holm over 2 claims; next look: 3 of 6 seeds"
+    )
+    before = claimed(1.0, 2.0, first=5)
+    assert explained(before.sample, ["p"], "Holm").endswith("; first look: 2 of 5 seeds")
+
+
+def test_a_sentence_counts_the_seeds_that_diverged():
+    left = Sample({0: 1.0, 1: 2.0, 2: 3.0}, range(5), 5, left_out={3}, lowest={4})
+    text = explained(left, [], "Holm")
+    assert "1 seed diverged with the baseline and left the pairs" in text
+    assert "1 seed diverged and counts as the lowest difference" in text

@@ -1,0 +1,187 @@
+"""The kernel: the t interval against scipy, the order of seeds, and the looks at them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from bench.datasets.metrics import aggregated, probe_seed
+from bench.datasets.tasks import BOARDS, STS_TASKS, TRANSFER_TASKS
+from bench.judge.sample import Sample, differences_of, planned_draws, scores_of
+from bench.judge.statistics import estimate, welch
+from tests.support.compared_runs import scored
+
+points = st.floats(0, 100).map(lambda value: round(value, 2))
+several = st.lists(points, min_size=3, max_size=8)
+STS = BOARDS["sts"].keys("Avg")
+
+
+def sample(*values, planned=None, **more):
+    """Values of seeds 0, 1, ..., of which `planned` are planned, by default all."""
+    count = len(values) if planned is None else planned
+    return Sample(dict(enumerate(values)), range(count), more.pop("first", 5), **more)
+
+
+# --- One formula ---
+
+
+@given(several, points)
+def test_interval_and_p_values_are_those_of_a_t_test(scores, value):
+    found = estimate(scores)
+    if found.error < 1e-6:
+        return
+    oracle = stats.ttest_1samp(scores, value)
+    assert found.p_value(value) == pytest.approx(oracle.pvalue, rel=1e-6, abs=1e-12)
+    ends = [found.mean + sign * found.half_width() for sign in (-1, 1)]
+    assert ends == pytest.approx([*oracle.confidence_interval(0.98)], abs=1e-8)
+    less = stats.ttest_1samp(scores, value, alternative="less")
+    assert found.p_below(value) == pytest.approx(less.pvalue, rel=1e-6, abs=1e-12)
+
+
+@given(several, several)
+def test_scores_beside_classifier_seeds_have_the_test_of_welch(a, b):
+    if min(np.std(a), np.std(b)) < 1e-6:
+        return
+    found, oracle = welch(a, b), stats.ttest_ind(a, b, equal_var=False)
+    assert found.p_value() == pytest.approx(oracle.pvalue, rel=1e-6, abs=1e-12)
+    ends = [found.mean + sign * found.half_width() for sign in (-1, 1)]
+    assert ends == pytest.approx([*oracle.confidence_interval(0.98)], abs=1e-6)
+
+
+def test_the_same_score_at_every_seed_is_certain():
+    found = estimate([0.3, 0.3, 0.3])
+    assert (found.p_value(), found.p_value(0.3), found.half_width()) == (0, 1, 0)
+    assert (found.p_below(0.2), found.p_below(0.3), found.p_below(0.4)) == (1, 1, 0)
+
+
+def test_one_further_score_is_as_certain_as_the_mean_and_a_score():
+    """76, 77, 78: sd 1, so sqrt(1 + 1/3) of it."""
+    found = estimate([76.0, 77.0, 78.0]).further
+    assert found.error == pytest.approx((4 / 3) ** 0.5)
+    assert found.half_width() == pytest.approx(stats.t.ppf(0.99, 2) * (4 / 3) ** 0.5)
+
+
+# --- Looks ---
+
+
+@pytest.mark.parametrize(
+    ("made", "look", "next_look"),
+    [(0, 0, 5), (4, 0, 5), (5, 5, 10), (9, 5, 10), (10, 10, 20), (19, 10, 20), (20, 20, None),
+     (30, 20, None)],
+)  # fmt: skip
+def test_looks_are_at_once_twice_and_four_times_the_planned_seeds(made, look, next_look):
+    found = sample(*map(float, range(made)))
+    assert (found.look, found.next_look) == (look, next_look)
+    assert found.scores == tuple(map(float, range(look or made)))
+    assert bool(found.tested) == (look > 0)
+
+
+def test_no_fewer_than_three_seeds_are_looked_at():
+    assert [sample(1.0, 2.0, first=first).sizes for first in (1, 2, 4)] == [
+        [3, 6, 12], [3, 6, 12], [4, 8, 16],
+    ]  # fmt: skip
+
+
+def test_a_look_waits_for_its_own_seeds():
+    """Another seed is no substitute: seed 4 has no score, and seed 5 does not stand in for it."""
+    values = {seed: float(seed) for seed in (0, 1, 2, 3, 5)}
+    found = Sample(values, range(6), 5)
+    assert (found.look, found.made(5), found.tested) == (0, 4, None)
+
+
+def test_the_lowest_difference_stands_for_a_training_of_the_method_that_diverged():
+    found = Sample({0: 5.0, 1: 3.0, 2: 4.0}, range(4), 4, lowest={3})
+    assert (found.look, sorted(found.scores), found.missing) == (4, [3, 3, 4, 5], 1)
+
+
+def test_a_training_of_the_baseline_that_diverged_leaves_the_pairs():
+    """Also where the method diverged at this seed."""
+    found = Sample({0: 5.0, 1: 3.0, 2: 4.0}, range(4), 4, left_out={3}, lowest={3})
+    assert (found.look, found.scores, found.missing) == (4, (5, 3, 4), 0)
+
+
+def test_fewer_than_three_pairs_have_no_test():
+    assert Sample({0: 5.0, 1: 3.0}, range(3), 3, left_out={2}).tested is None
+
+
+# --- From runs ---
+
+
+def seeded(method, seeds, **more):
+    return [scored(method, seed, 70.0 + seed, **more) for seed in seeds]
+
+
+def test_seeds_are_in_the_order_in_which_they_were_planned():
+    """First those from before the first score, then by the number of their addition, whatever
+    their place in the plan; those of a lost plan count for no look."""
+    added = {9: {"sts": 2}, 7: {"sts": 1}, 5: {"sts": None}}
+    runs = [
+        scored("simcse", seed, 70.0 + seed, tasks=("sts",), added=added.get(seed, {}))
+        for seed in (9, 1, 5, 7, 2, 3)
+    ]
+    found = scores_of(runs, STS)
+    assert [*found.planned] == [1, 2, 3, 7, 9]
+    assert (found.first, found.look, found.scores) == (3, 3, (71, 72, 73))
+
+
+def test_a_pair_was_added_when_its_later_side_was():
+    a = [*seeded("sscl", (1, 2, 3)), scored("sscl", 4, 74.0, added={"all": 5})]
+    a.append(scored("sscl", 5, 75.0, added={"all": 2}))
+    b = [*seeded("simcse", (1, 2, 3, 4)), scored("simcse", 5, 75.0, added={"all": 1})]
+    found = differences_of(a, b, STS)
+    assert ([*found.planned], found.first) == ([1, 2, 3, 5, 4], 3)
+
+
+def test_the_tasks_of_an_addition_count_alone():
+    tasks, added = ("sts", "transfer"), {"transfer": 1}
+    runs = [
+        scored("simcse", seed, 70.0, tasks=tasks, added=added if seed > 3 else {})
+        for seed in range(1, 6)
+    ]
+    accuracies = BOARDS["transfer"].keys("Avg")
+    assert planned_draws(runs, STS) == dict.fromkeys(range(1, 6), 0)
+    assert planned_draws(runs, accuracies) == {1: 0, 2: 0, 3: 0, 4: 1, 5: 1}
+
+
+def test_a_single_score_is_subtracted_from_every_seed():
+    trained = seeded("simcse", (1, 2, 3))
+    untrained = [scored("untrained", None, 60.0)]
+    above, below = differences_of(trained, untrained, STS), differences_of(untrained, trained, STS)
+    assert above.scores == pytest.approx((11, 12, 13))
+    assert below.scores == pytest.approx((-11, -12, -13))
+    assert above.look == below.look == 3
+
+
+def classified(seeds):
+    """An untrained encoder with an average on transfer tasks by classifier seed."""
+    scores = {}
+    for seed, value in seeds.items():
+        name = aggregated("accuracy", "all" if seed == 1111 else probe_seed(seed))
+        scores |= {(task, "test", name): value for task in TRANSFER_TASKS}
+    return [replace(scored("untrained", None, 80.0), scores=scores)]
+
+
+def test_classifier_seeds_stand_beside_training_seeds():
+    keys = BOARDS["transfer"].keys("Avg")
+    seeds = {1111: 80.0, 1112: 80.2, 1113: 79.9, 1114: 80.1, 1115: 80.3}
+    trained = [
+        scored("simcse", seed, dict.fromkeys(TRANSFER_TASKS, 81.0 + seed / 10), metric="accuracy")
+        for seed in (1, 2, 3)
+    ]
+    oracle = stats.ttest_ind([81.1, 81.2, 81.3], [*seeds.values()], equal_var=False)
+    for results, sign in (((trained, classified(seeds)), 1), ((classified(seeds), trained), -1)):
+        found = differences_of(*results, keys).tested
+        assert found.mean == pytest.approx(sign * (81.2 - 80.1))
+        assert found.p_value() == pytest.approx(oracle.pvalue)
+    # One classifier seed says nothing of the others.
+    assert differences_of(trained, classified({1111: 80.0}), keys).tested is None
+    own = scores_of(classified(seeds), keys)
+    assert (own.look, own.next_look, own.scores) == (5, None, tuple(seeds.values()))
+
+
+def test_the_average_is_that_of_all_tasks():
+    by_task = {task: 60.0 + place for place, task in enumerate(STS_TASKS)}
+    assert scores_of([scored("simcse", 1, by_task)], STS).values == {1: 63.0}
