@@ -6,7 +6,7 @@
      label  n    Avg  Avg sd
 0  ESimCSE  5  70.15    0.32
 1   MixCSE  5  70.12    0.21
->>> rows, claims = sentbench.against(suite, "simcse")
+>>> rows, printed = sentbench.against(suite, "simcse")
 >>> rows = rows.query("method == 'mixcse' and task == 'Avg'").reset_index()
 >>> rows[["board", "difference", "half_width", "verdict"]].round(2)
       board  difference  half_width    verdict
@@ -120,8 +120,8 @@ def leaderboard(suite: Any, board: str = "sts") -> Any:
     Returns:
         A DataFrame, a row a system: `label`, `n` (seeds), for each planned task `<task>` (the mean
         in points), `<task> sd`, `<task> n`, and `Avg` if all tasks are planned; `difference` from
-        the baseline with the `half_width` of its 95 % interval and `verdict`, empty as long as it
-        has no scores, if the suite names one. The columns of <board>.csv.
+        the baseline with the `half_width` of its interval, `verdict` and its `reason`, empty as
+        long as it has no scores, if the suite names one. The columns of <board>.csv.
 
     Raises:
         UserError: the suite has no such board.
@@ -139,27 +139,28 @@ def against(
 ) -> tuple[Any, Any]:
     """Return the comparisons of a suite with a baseline, and the printed gains.
 
-    >>> rows, claims = sentbench.against(suite, "simcse", "mixcse")  # doctest: +SKIP
+    >>> rows, printed = sentbench.against(suite, "simcse", "mixcse")  # doctest: +SKIP
 
     Args:
         suite: as `read_suite` returns it.
         baseline: a method of the suite or its label; by default the suite's own.
-        methods, backbones: a name, or names, of those to return, by default all. The family of
-            Holm's correction is all methods of the suite in any case.
+        methods, backbones: a name, or names, of those to return, by default all. Holm's correction
+            is over all claims in any case.
 
     Returns:
         Two DataFrames. A row of the first is a method on a task: `difference` in points, `n` (pairs
-        of seeds), the `half_width` of the 95 % interval, `p_adjusted`, `verdict`; the columns of
-        compare.csv. The second has the printed gains, the columns of compare_printed.csv.
+        of seeds), the `half_width` of its interval, and of a claim `margin`, `p_adjusted`,
+        `p_below`, `verdict` and its `reason`; the columns of compare.csv. The second has the
+        printed gains, the columns of compare_printed.csv.
 
     Raises:
         UserError: a method or backbone is not of the suite or has no scores, or no baseline is
             known.
     """
     from bench.judge.stage import compared
-    from bench.report.comparison_table import claims_frame, pairs_frame
+    from bench.report.comparison_table import pairs_frame, printed_frame
 
     methods = [methods] if isinstance(methods, str) else methods
     backbones = [backbones] if isinstance(backbones, str) else backbones
     pairs = compared(_judged(suite), baseline, methods, backbones)
-    return pairs_frame(pairs), claims_frame(pairs)
+    return pairs_frame(pairs), printed_frame(pairs)

@@ -27,6 +27,9 @@ def show(
     rows: Annotated[
         list[str] | None, opt("Methods or labels of leaderboards; by default all.", "NAME ...")
     ] = None,
+    why: Annotated[
+        str | None, opt("The reasons of its verdicts alone, as sentences; needs --suite.", "ROW")
+    ] = None,
 ) -> None:
     """Show the leaderboards of a suite, or a printed table.
 
@@ -36,31 +39,38 @@ def show(
     """
     from bench.judge.stage import judge_plans, planned_names, read_suite
 
-    if paper and table and form == "text" and not rows:
-        from bench.report.printed_table import printed_table
-        from bench.reported.address import find_paper, find_table
+    if paper and table and form == "text" and not rows and (suite or not why):
+        from bench.report.printed_table import printed_table, reasons
+        from bench.reported.address import address, find_paper, find_rows, find_table
 
         source = find_paper(paper)
         name = find_table(source, table)
         judged = read_suite(suite) if suite else judge_plans([])
-        print(printed_table(judged, source, name, print_alone=suite is None))
+        if why:
+            asked = {*map(address, find_rows(source, name, why))}
+            print("\n".join(reasons(row for row in judged.numbers if row.address in asked)))
+        else:
+            print(printed_table(judged, source, name, print_alone=suite is None))
     elif paper and not table:
         from bench.reported.address import find_paper, tables_of
 
         print("\n".join(tables_of(find_paper(paper))))
     elif suite and not paper:
-        from bench.report.leaderboard import show_leaderboards
+        from bench.report import leaderboard
 
         judged = read_suite(suite)
         chosen = []
-        for text in rows or []:
+        for text in [why] if why else rows or []:
             names = planned_names(suite, text)
             chosen += [row for row in judged.systems if (row.method, row.setting) in names]
-        print(show_leaderboards(judged, form, chosen if rows else judged.systems))
+        if why:
+            print("\n".join(leaderboard.reasons(chosen)) or "nothing is claimed of it")
+        else:
+            print(leaderboard.show_leaderboards(judged, form, chosen if rows else judged.systems))
     else:
         raise UserError(
-            "nothing to show: name a suite's folder, as in --suite results/smoke, which --format "
-            "and --rows need; or a paper and its table, as in gs-infonce-v2 'Table 2'"
+            "nothing to show: name a suite's folder, as in --suite results/smoke, which --format, "
+            "--rows and --why need; or a paper and its table, as in gs-infonce-v2 'Table 2'"
         )
 
 
@@ -142,8 +152,8 @@ def compare(
 ) -> None:
     """Compare methods of a suite with a baseline, paired by seed.
 
-    Words are those of all methods of the suite against this baseline, whatever is shown. Gains
-    printed in papers are shown beside those measured, if the suite can be compared with papers.
+    Words are those of the suite's claims against this baseline, whatever is shown. Gains that
+    papers print are shown beside those measured, if the suite can be compared with papers.
     """
     from bench.judge.stage import compared, read_suite
     from bench.report.comparison_table import render_versus

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from bench.judged.rows import Claim, Heading, PairRow, grouped
-from bench.judged.words import COMPARISON_SYMBOLS, UNDECIDED
+from bench.judged.rows import Heading, PairRow, PrintedGain, grouped
+from bench.judged.words import COMPARISON_SYMBOLS
 from bench.report.formats import (
     Frame,
     TextTable,
@@ -24,25 +24,27 @@ from bench.report.formats import (
 from bench.utils.files import write_text
 
 IDENTITY = ["board", "backbone", "method", "setting", "task"]  # of a comparison
-RIGHT = {"n", "A", "B", "A - B", "p, Holm", "A, print", "B, print"}  # columns of numbers
+# Columns of numbers, and those of claims alone.
+RIGHT = {"n", "A", "B", "A - B", "p", "Margin", "p, margin", "A, print", "B, print"}
+CLAIMED = {"Margin", "p, margin"}
 
 
 def pairs_frame(pairs: Sequence[PairRow]) -> Frame:
     """Comparisons as numbers, a row each: the fields of `PairRow`."""
     rows = [{**dict(pair), "label": pair.plain_label} for pair in pairs]
-    frame = data_frame(rows, whole=("seeds", "items"))
-    return frame.drop(columns=["outside", "runs", "baseline_name", "claims"])
+    frame = data_frame(rows, whole=("items", "family", "planned", "next_look"))
+    return frame.drop(columns=["outside", "runs", "baseline_name", "printed"])
 
 
-def claims_frame(pairs: Sequence[PairRow]) -> Frame:
-    """The printed numbers of comparisons, a row each: the fields of `Claim`. Of a board, those of
-    single tasks are first."""
+def printed_frame(pairs: Sequence[PairRow]) -> Frame:
+    """The printed numbers of comparisons, a row each: the fields of `PrintedGain`. Single tasks of
+    a board are first."""
     lines = []
     for same in grouped(pairs, lambda pair: pair.board):
         for pair in sorted(same, key=lambda pair: pair.task == "Avg"):
             identity = {name: getattr(pair, name) for name in IDENTITY}
-            lines += [identity | dict(claim) for claim in pair.claims]
-    return data_frame(lines, [*IDENTITY, *Claim.model_fields], ["seeds_claimed"])
+            lines += [identity | dict(gain) for gain in pair.printed]
+    return data_frame(lines, [*IDENTITY, *PrintedGain.model_fields])
 
 
 def greatest_first(pairs: Iterable[PairRow]) -> list[PairRow]:
@@ -55,18 +57,21 @@ def _shown(pairs: Sequence[PairRow]) -> TextTable:
     different numbers for it."""
     lines = []
     for pair in pairs:
-        same = grouped(pair.claims, lambda claim: (claim.printed_a, claim.printed_b))
-        own = [_printed(claims) for claims in same] or [{}]
+        same = grouped(pair.printed, lambda gain: (gain.printed_a, gain.printed_b))
+        own = [_printed(gains) for gains in same] or [{}]
         own[0] = line_of(pair) | own[0]
         lines += own
-    return text_table(lines, RIGHT).without(*{"Method", "Task"}.difference(names_of(pairs)))
+    unused = {"Method", "Task"}.difference(names_of(pairs))
+    if not any(pair.margin for pair in pairs):
+        unused |= CLAIMED
+    if not any(pair.verdict for pair in pairs):
+        unused |= {"p", "Verdict"}
+    return text_table(lines, RIGHT).without(*unused)
 
 
 def line_of(pair: PairRow) -> dict[str, str]:
     """A comparison as texts, by column."""
-    verdict = f"{COMPARISON_SYMBOLS[pair.verdict]} {pair.verdict}"
-    if pair.verdict in UNDECIDED:
-        verdict += f": {pair.reason}"
+    verdict = f"{COMPARISON_SYMBOLS[pair.verdict]} {pair.verdict}" if pair.verdict else ""
     return {
         "Backbone": pair.backbone,
         "Method": pair.name,
@@ -75,22 +80,29 @@ def line_of(pair: PairRow) -> dict[str, str]:
         "A": score_text(pair.mean_a, pair.sd_a),
         "B": score_text(pair.mean_b, pair.sd_b),
         "A - B": difference_text(pair.difference, pair.half_width),
-        "p, Holm": p_text(pair.p_adjusted),
+        "p": p_text(pair.p_adjusted),
+        "Margin": score_text(pair.margin),
+        "p, margin": p_text(pair.p_below),
         "Verdict": verdict,
     }
 
 
-def _printed(claims: Sequence[Claim]) -> dict[str, str]:
-    """Claims of the same numbers as texts, by column."""
-    claim = claims[0]
-    needed = f" ({claim.seeds_claimed} needed)" if claim.seeds_claimed else ""
+def _printed(gains: Sequence[PrintedGain]) -> dict[str, str]:
+    """Gains of the same numbers as texts, by column."""
+    first = gains[0]
     return {
-        "A, print": score_text(claim.printed_a),
-        "B, print": score_text(claim.printed_b),
-        "A - B, print": difference_text(claim.claimed) + needed,
-        "Part": with_interval(claim.part, claim.part_low, claim.part_high),
-        "Source": "; ".join(f"{claim.source}, {claim.table}" for claim in claims),
+        "A, print": score_text(first.printed_a),
+        "B, print": score_text(first.printed_b),
+        "A - B, print": difference_text(first.gain),
+        "Part": with_interval(first.part, first.part_low, first.part_high),
+        "Source": "; ".join(f"{gain.source}, {gain.table}" for gain in gains),
     }
+
+
+def _reasons(pairs: Iterable[PairRow]) -> list[str]:
+    """The sentence of each comparison with a verdict, after its place."""
+    shown = [pair for pair in pairs if pair.verdict]
+    return [f"{pair.name}, {pair.backbone}, {pair.task}: {pair.reason}" for pair in shown]
 
 
 def p_text(value: float | None) -> str:
@@ -144,9 +156,9 @@ def render_versus(
 
         stem, numbers = board_stem(board, "compare"), pairs_frame(pairs)
         numbers = numbers[numbers["board"] == board]
-        write_table(out, suite.suite, stem, numbers, table, text)
-        if any(pair.claims for pair in decisive):
-            write_text(out / f"{stem}_printed.csv", csv(claims_frame(rows)))
+        write_table(out, suite.suite, stem, numbers, table, text, reasons=_reasons(decisive))
+        if any(pair.printed for pair in decisive):
+            write_text(out / f"{stem}_printed.csv", csv(printed_frame(rows)))
         with drawing():
             save(compared.versus_figure(suite, decisive), figures or out, stem, numbers)
     return "\n\n".join(texts)

@@ -26,6 +26,7 @@ from bench.judged.rows import NO_BACKBONE, PairRow, grouped
 from bench.judged.words import (
     COMPARISON_SYMBOLS,
     FEWEST_SEEDS,
+    ITEMS_LEVEL,
     LEVEL,
     VERDICT_MEANINGS,
     VERDICT_SYMBOLS,
@@ -41,6 +42,8 @@ TEMPLATES = Path(__file__).parent / "templates"
 UPRIGHT, TURNED = (75, 30), (118, 16)
 # Letters in a line of running text in the terminal, and of the name of a method in its tables.
 WIDTH, METHOD_WIDTH = 100, 36
+# Of shown intervals: at the level of one look; over test items.
+CONFIDENCE, ITEMS_CONFIDENCE = (f"{100 * (1 - level):.0f} %" for level in (LEVEL, ITEMS_LEVEL))
 
 
 def board_stem(board: str, name: str = "leaderboard") -> str:
@@ -53,17 +56,13 @@ def backbone_text(name: str) -> str:
 
 
 def score_text(
-    mean: float | None,
-    spread: float | None = None,
-    digits: int = 2,
-    sign: str = "",
-    mark: str = "",
+    mean: float | None, spread: float | None = None, digits: int = 2, sign: str = ""
 ) -> str:
     """`75.11 ± 0.84`; without a spread `75.11`, without a mean a dash. With the sign "+" numbers
-    above zero have it; a mark stands behind the mean."""
+    above zero have it."""
     if mean is None:
         return "–"
-    text = f"{mean:{sign}.{digits}f}{mark}"
+    text = f"{mean:{sign}.{digits}f}"
     return text if spread is None else f"{text} ± {spread:.{digits}f}"
 
 
@@ -216,8 +215,8 @@ _LATEX = {
     "<": "\\textless{}", ">": "\\textgreater{}", "|": "\\textbar{}",
     "`": "\\`{}", '"': "\\char34{}",
     "±": "$\\pm$", "≈": "$\\approx$", "≠": "$\\neq$", "↓": "$\\downarrow$", "↑": "$\\uparrow$",
-    "△": "$\\triangle$", "▽": "$\\bigtriangledown$",
-    "×": "$\\times$", "–": "\\textendash{}", "†": "$^\\dagger$",
+    "⇓": "$\\Downarrow$", "⇑": "$\\Uparrow$", "△": "$\\triangle$", "▽": "$\\bigtriangledown$",
+    "×": "$\\times$", "–": "\\textendash{}",
 }  # fmt: skip
 
 
@@ -247,9 +246,12 @@ _LINES = re.compile(
 )
 
 
-def latex(table: TextTable, caption: str, label: str, note: str = "") -> str:
+def latex(
+    table: TextTable, caption: str, label: str, note: str = "", reasons: Iterable[str] = ()
+) -> str:
     """A table in LaTeX, as wide as the text and in `small` type. The first sentence of the caption
-    stands above it, the others and the note below. Backbones become headings.
+    stands above it, the others and the note below. Backbones become headings. The reasons of
+    verdicts, which may fill pages, are paragraphs after it.
 
     Texts and numbers are broken into lines. With more columns than fit,
     the table is turned; with more rows, it is continued in further tables.
@@ -279,7 +281,7 @@ def latex(table: TextTable, caption: str, label: str, note: str = "") -> str:
         parts[-1].setdefault(group, []).append(cells)
     return rendered(
         "table.tex", title=title, label=label, notes=[more, note], is_right=is_right, parts=parts,
-        headings=[*map(lines_of, shown.columns, is_right)], is_turned=is_turned,
+        headings=[*map(lines_of, shown.columns, is_right)], is_turned=is_turned, reasons=reasons,
     )  # fmt: skip
 
 
@@ -298,6 +300,7 @@ def templates() -> jinja2.Environment:
     environment.globals |= {
         "score": score_text, "symbols": VERDICT_SYMBOLS, "meanings": VERDICT_MEANINGS,
         "words_of": words_of, "level": LEVEL, "fewest": FEWEST_SEEDS,
+        "confidence": CONFIDENCE, "items_confidence": ITEMS_CONFIDENCE,
         "aggregations": AGGREGATIONS, "listed": listed, "counted": counted,
         "running_text": running_text, "board_stem": board_stem, "backbone_text": backbone_text,
     }  # fmt: skip
@@ -307,8 +310,8 @@ def templates() -> jinja2.Environment:
 def words_of(found: Iterable[Word | None]) -> str:
     """The symbols of comparisons with their words, as far as there are any."""
     present = set(found)
-    shown = [word for word in COMPARISON_SYMBOLS if word in present or word == "undecided"]
-    text = ", ".join(f"{COMPARISON_SYMBOLS[word]} {word}" for word in shown)
+    shown = [f"{sign} {word}" for word, sign in COMPARISON_SYMBOLS.items() if word in present]
+    text = "; ".join(shown)
     if {"higher", "lower"} & present:
         text += " (△ and ▽: on other test items; nothing is said of other trainings)"
     return text
@@ -337,8 +340,11 @@ def write_table(
     shown: TextTable,
     caption: str,
     note: str = "",
+    reasons: Iterable[str] = (),
 ) -> None:
-    """Write `numbers` as CSV, and `shown` as Markdown and LaTeX."""
+    """Write `numbers` as CSV, and `shown` as Markdown and LaTeX, there with the `reasons` of
+    verdicts."""
     write_text(inside(out, f"{name}.csv"), csv(numbers))
     write_text(inside(out, f"{name}.md"), markdown(shown, caption, note))
-    write_text(inside(out, f"{name}.tex"), latex(shown, caption, stem(f"{suite}-{name}"), note))
+    source = latex(shown, caption, stem(f"{suite}-{name}"), note, reasons)
+    write_text(inside(out, f"{name}.tex"), source)

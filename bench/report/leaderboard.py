@@ -71,7 +71,9 @@ def _difference(row: SystemRow, has_words: bool) -> str:
     if not row.word:
         return text
     text += f" {COMPARISON_SYMBOLS[row.word]}"
-    return f"{text} {row.word}" if has_words else text
+    if has_words:
+        text += f" {row.word}"
+    return Bold(text) if row.word.startswith("better") else text
 
 
 def shown_leaderboard(
@@ -81,11 +83,10 @@ def shown_leaderboard(
     *,
     short: bool = False,
     has_words: bool = True,
-    best_mark: str = "",
 ) -> TextTable:
     """A leaderboard as texts. A short one has no spreads of single tasks, and short names. Without
-    words, differences have the symbols of their verdicts alone. The best of a column is bold, and
-    has a mark where type cannot be."""
+    words, differences have the symbols of their verdicts alone. The difference of a claim that is
+    better is bold."""
     title = difference_title(board)
     lines = []
     for row, name in zip(rows, _names(rows, short), strict=True):
@@ -95,16 +96,12 @@ def shown_leaderboard(
         line = {"Backbone": group, "Method": name, "n": str(row.n), "Remark": row.remark}
         in_dev = f"{row.in_dev:.1f} % ({score_text(row.on_rest)})" if row.in_dev else ""
         lines.append(line | {title: _difference(row, has_words), IN_DEV: in_dev})
-    marks = {"best": best_mark, "tied": "†", "open": ""}
     for task in board.columns:
         has_spread = task == "Avg" or not short or "Avg" not in board.columns
         for row, line in zip(rows, lines, strict=True):
             score = row.score(task)
-            standing = dict(row.standings).get(task, "open")
-            text = score_text(score.mean, score.sd if has_spread else None, mark=marks[standing])
+            text = score_text(score.mean, score.sd if has_spread else None)
             line[task] = text + seeds_text(score.n, row.n)
-            if standing == "best":
-                line[task] = Bold(line[task])
     columns = {"Backbone": False, "Method": False, "n": True} | dict.fromkeys(board.columns, True)
     if suite.is_compared:
         columns[title] = True
@@ -139,16 +136,14 @@ def frame(judged: Judged, name: str = "sts", rows: Sequence[SystemRow] | None = 
     Returns:
         A DataFrame with `backbone`, `label`, `method`, `setting`, `corpus`, `name` (label and
         setting), `labelled` (whether it is trained with labels), `n` (finished seeds), `remark`
-        (why others have no scores, how many test items have a sentence in the corpus, and how
-        scores vary over the seeds of the classifiers), `seen`
+        (why others have no scores, and how many test items have a sentence in the corpus), `seen`
         (that share in percent, of all tasks), `on_unseen` (the mean of `averages`, on the other
         items), `in_dev` (the percentage of test items that stand in the dev set), `on_rest` (the
         mean of `averages`, on the items neither there nor in the corpus), `averages` (tuple, one
         per seed: over the planned tasks); for each planned task, and `Avg` if all are planned,
         `<task>`, the mean in points, `<task> sd`, `<task> n`; and if the suite names a baseline,
-        `difference` from it, `half_width` of its 95 % interval, `verdict`, which are empty as long
-        as the baseline has no scores; and if classifiers had several seeds, `probe_sd`, the
-        standard deviation of the mean of `averages` over these seeds, and `probe_n`, their number.
+        `difference` from it, `half_width` of its interval (98 %, over test items 95 %), `verdict`
+        and its `reason`, a sentence, which are empty as long as the baseline has no scores.
 
     Raises:
         UserError: the suite has no such leaderboard.
@@ -161,14 +156,12 @@ def frame(judged: Judged, name: str = "sts", rows: Sequence[SystemRow] | None = 
         columns += [task, f"{task} sd"]
     columns += [f"{task} n" for task in tasks]
     if suite.baseline:
-        columns += ["difference", "half_width", "verdict"]
-    rows = judged.board_systems(name) if rows is None else rows
-    if any(row.probe_sd is not None for row in rows):
-        columns += ["probe_sd", "probe_n"]
+        columns += ["difference", "half_width", "verdict", "reason"]
     lines = []
-    for row in rows:
+    for row in judged.board_systems(name) if rows is None else rows:
         verdict = "baseline" if row.is_baseline else row.word or ""
-        line = dict(row, label=row.plain_label, averages=row.averages, verdict=verdict)
+        line = dict(row, label=row.plain_label, averages=row.averages)
+        line |= {"verdict": verdict, "reason": row.why}
         for score in row.scores:
             task = score.task
             line |= {task: score.mean, f"{task} sd": score.sd, f"{task} n": score.n}
@@ -185,16 +178,20 @@ def in_format(judged: Judged, board: BoardRow, rows: Sequence[SystemRow], form: 
     if form == "markdown":
         return markdown(shown_leaderboard(suite, board, rows), text)
     if form == "text":
-        shown = shown_leaderboard(suite, board, rows, short=True, best_mark="*")
+        shown = shown_leaderboard(suite, board, rows, short=True)
         if len({row.backbone for row in rows}) == 1:
             shown = shown.without("Backbone")
         return plain(shown, text)
     # The words of symbols stand in the caption.
     shown = shown_leaderboard(suite, board, rows, short=True, has_words=False)
     shown, label = shown.without(IN_DEV, "Remark"), stem(f"{suite.suite}-{board.name}")
-    text = text.replace(" (* in plain text)", "")
     notes = (f"{row.name}: {row.remark}." for row in rows if row.remark)
-    return latex(shown, text, label, " ".join(notes))
+    return latex(shown, text, label, " ".join(notes), reasons(rows))
+
+
+def reasons(rows: Iterable[SystemRow]) -> list[str]:
+    """The sentence of each system with a verdict, after its place."""
+    return [f"{row.name}, {row.board}, {row.backbone}: {row.why}" for row in rows if row.why]
 
 
 def show_leaderboards(judged: Judged, form: str, rows: Iterable[SystemRow]) -> str:

@@ -132,7 +132,8 @@ def _board(judged: Judged, board: BoardRow, add: Callable[..., int]) -> Json:
         scores = {name: texts[name] for name in columns if name in shown.columns}
         run = f"{row.method}@{row.setting}"
         runs = RunScores(name="Runs", runs=row.runs, scores=row.run_averages)
-        entry = add(f"{row.name}, {row.backbone}", [("Run", run), *scores.items()], [runs])
+        facts = [("Run", run), *scores.items(), *([("Reason", row.why)] if row.why else [])]
+        entry = add(f"{row.name}, {row.backbone}", facts, [runs])
         lines.append({"row": row, "scores": scores, "entry": entry})
     shown_columns = ("Method", "n", *columns, "Remark")
     return {

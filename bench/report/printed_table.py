@@ -2,7 +2,7 @@
 are made."""
 
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Literal
@@ -66,6 +66,11 @@ class ShownTable:
     def is_comparable(self) -> bool:
         """Whether ours can be compared with any of its numbers."""
         return any(number.is_comparable for number in self.numbers)
+
+    @property
+    def decisive(self) -> list[NumberRow]:
+        """The number of each row whose verdict is that of the row."""
+        return [row.decisive for row in self.rows]
 
 
 def printed_tables(numbers: Sequence[NumberRow]) -> dict[str, ShownTable]:
@@ -167,9 +172,8 @@ def _our_lines(table: ShownTable, row: ShownRow, printed: dict[str, str]) -> lis
     heading, decisive = _verdict_heading(table), row.decisive
     numbers = [shown.number for shown in row.cells.values()]
     verdict = decisive.ours.verdict
-    # Of these verdicts the word alone does not say what a reader can do.
     stated = _stated(verdict.kind)
-    if verdict.kind in ("not run", "inconclusive", "diverged"):
+    if verdict.kind == "not run":  # its row has nothing else
         stated += f": {verdict.reason}"
     if any(number.ours.verdict.kind != "not run" for number in numbers):
         lines.append(_line(row, "ours", in_sweep=table.is_sweep) | {heading: stated})
@@ -250,6 +254,17 @@ def captioned(heading: Heading, table: ShownTable, *, print_alone: bool = False)
         "printed.txt", suite=heading, numbers=table.numbers, elsewhere=elsewhere,
         print_alone=print_alone,
     )  # fmt: skip
+
+
+def reasons(numbers: Iterable[NumberRow]) -> list[str]:
+    """The sentence of each verdict on numbers that are compared with print, after its place."""
+    sentences = []
+    for number in numbers:
+        place = ", ".join(filter(None, [number.row, number.backbone, number.task, number.split]))
+        for side in number.sides:
+            if side.verdict.is_comparable:
+                sentences.append(f"{place}, {side.run}: {side.verdict.reason}")
+    return sentences
 
 
 # --- For the terminal ---

@@ -19,7 +19,7 @@ from bench.report.formats import (
     with_interval,
     write_table,
 )
-from bench.report.printed_table import captioned, in_lines, legend, printed_tables
+from bench.report.printed_table import captioned, in_lines, legend, printed_tables, reasons
 from bench.utils.files import write_text
 
 # --- In a line ---
@@ -63,8 +63,8 @@ _PLACES = {
     "checkpoint_mean": "checkpoint.mean", "tolerance": "ours.verdict.tolerance",
     "half_width": "ours.verdict.half_width", "mean_half_width": "ours.verdict.mean_half_width",
     "verdict": "ours.verdict.kind", "mark": "ours.verdict.mark", "reason": "ours.verdict.reason",
-    "seeds": "ours.verdict.seeds", "spread_known": "ours.verdict.spread_known",
-    "within": "ours.verdict.within", "p": "ours.verdict.p", "p_adjusted": "ours.verdict.p_adjusted",
+    "next_look": "ours.verdict.next_look", "within": "ours.verdict.within",
+    "p": "ours.verdict.p", "p_adjusted": "ours.verdict.p_adjusted",
     "other_verdict": "other.verdict.kind", "other_mark": "other.verdict.mark",
     "other_reason": "other.verdict.reason", "checkpoint_verdict": "checkpoint.verdict.kind",
     "checkpoint_mark": "checkpoint.verdict.mark", "checkpoint_reason": "checkpoint.verdict.reason",
@@ -91,7 +91,7 @@ def _row(number: NumberRow) -> dict[str, Any]:
 
 def number_frame(numbers: Iterable[NumberRow]) -> Frame:
     """The rows of cells.csv."""
-    return data_frame([_row(number) for number in numbers], whole=("seeds", "rank"))
+    return data_frame([_row(number) for number in numbers], whole=("next_look", "rank"))
 
 
 # --- Tables over all printed tables ---
@@ -116,7 +116,7 @@ ORDER_CAPTION = (
 AVERAGES_CAPTION = (
     "printed averages with ours (mean ± standard deviation over n seeds): rank of print among "
     "print and our seeds, 1 if no seed is higher; expected best of five seeds; CV* of print and "
-    f"our seeds in percent. ? inconclusive: {VERDICT_MEANINGS['inconclusive']}; ≈ consistent: "
+    f"our seeds in percent. ? open: {VERDICT_MEANINGS['open']}; ≈ consistent: "
     f"{VERDICT_MEANINGS['consistent']}"
 )
 QUOTED_CAPTION = (
@@ -249,6 +249,5 @@ def write_tables(judged: Judged, out: Path) -> None:
     for stem, table in printed_tables(judged.numbers).items():
         if table.is_comparable:
             caption, note = captioned(judged.suite, table), legend(table)
-            write_table(
-                out, name, stem, number_frame(table.numbers), in_lines(table), caption, note
-            )
+            numbers, why = number_frame(table.numbers), reasons(table.decisive)
+            write_table(out, name, stem, numbers, in_lines(table), caption, note, why)

@@ -20,9 +20,17 @@ from bench.judged.rows import (
     grouped,
     known,
 )
-from bench.judged.words import COMPARISON_SYMBOLS, UNDECIDED
+from bench.judged.words import COMPARISON_SYMBOLS
 from bench.report.figures import style
-from bench.report.formats import backbone_text, by_items, difference_text, names_of, score_text
+from bench.report.formats import (
+    CONFIDENCE,
+    ITEMS_CONFIDENCE,
+    backbone_text,
+    by_items,
+    difference_text,
+    names_of,
+    score_text,
+)
 from bench.utils.files import stem
 
 # --- Layout ---
@@ -111,10 +119,8 @@ BAND: style.Look = {"color": "#D5D8DD", "lw": 9, "solid_capstyle": "butt"}
 TOLERANCE = BAND | {"label": "printed ± tolerance"}
 MEAN = {"color": style.INK, "marker": "|", "ms": 9, "mew": 1.2, "ls": "", "label": "mean"}
 # The two questions of a verdict: is our mean within the tolerance, could one run have scored print?
-OUR_MEAN: style.Look = {
-    "lw": 2.4, "alpha": 0.5, "label": "our mean: 90 % interval if =, else 95 %; wider if grown"
-}  # fmt: skip
-ONE_RUN: style.Look = {"lw": 0.9, "label": "95 % of single runs of ours"}
+OUR_MEAN: style.Look = {"lw": 2.4, "alpha": 0.5, "label": f"our mean, {CONFIDENCE} interval"}
+ONE_RUN: style.Look = {"lw": 0.9, "label": f"{CONFIDENCE} of single runs of ours"}
 
 
 def _scored(number: NumberRow) -> list[SideRow]:
@@ -154,7 +160,7 @@ def _strip(number: NumberRow, panel: str) -> Strip:
 
 # What the numbers of verdicts mean, and why a line may not tell the verdict.
 NOTES = {
-    "? 8: 8 seeds decide if mean and spread stay as they are.": {"inconclusive"},
+    "? 10: the next look is at 10 seeds.": {"open"},
     "≈ 1/12: one run of ours in 12 reaches print.": {"consistent"},
     "↓ and ↑ hold after Holm's correction over the averages of the paper.": {
         "consistent", "lower", "higher",
@@ -222,14 +228,13 @@ def figure_stems(numbers: Iterable[NumberRow]) -> dict[str, list[NumberRow]]:
 
 
 _DIFFERENCE = style.OFFICIAL | {"alpha": 0.6, "label": "difference at one seed"}
-CLAIM = style.PRINTED_LOOK | {"color": style.ORANGE, "label": "printed difference"}
+PRINTED = style.PRINTED_LOOK | {"color": style.ORANGE, "label": "printed difference"}
 DIFFERENCES = MEAN | {
-    "ms": 7, "mew": 1.4, "lw": 1.2, "ls": "-",
-    "label": "mean difference, 95 % interval before Holm's correction",
+    "ms": 7, "mew": 1.4, "lw": 1.2, "ls": "-", "label": "mean difference with its interval"
 }  # fmt: skip
 CORRECTED = (
-    "Intervals are of single differences; verdicts hold after Holm's correction, so a row may be "
-    "undecided although its interval excludes 0."
+    f"Intervals ({CONFIDENCE}, over test items {ITEMS_CONFIDENCE}) are of single differences; "
+    "words hold after Holm's correction, so a claim may be open although its interval excludes 0."
 )
 
 
@@ -247,25 +252,30 @@ def versus_figure(heading: Heading, pairs: Sequence[PairRow]) -> Figure:
         pairs = trained or pairs
     strips = []
     for pair in sorted(pairs, key=lambda pair: pair.task != "Avg"):
-        claimed = known(claim.claimed for claim in pair.claims)
+        printed = known(gain.gain for gain in pair.printed)
         interval = _around(pair.difference, pair.half_width or 0.0)
-        marks: list[Mark] = [(claimed, 0, CLAIM), (interval, -0.1, DIFFERENCES)]
+        marks: list[Mark] = [(printed, 0, PRINTED), (interval, -0.1, DIFFERENCES)]
         if pair.kind != "items":
             marks.insert(1, (pair.differences, 0.16, _DIFFERENCE))
         texts = {"Method": pair.name, "Task": pair.task}
         name = ", ".join(texts[column] for column in names)
-        word = pair.verdict
-        text = f"{difference_text(pair.difference)} {COMPARISON_SYMBOLS[word]} {word}"
-        strips.append(Strip(pair.backbone, name, text, marks, word not in UNDECIDED))
-    notes = [FAR, heading.remark_on(pair.backbone for pair in pairs)]
-    if len(pairs) > 1:
-        notes.append(CORRECTED)
+        text, word = difference_text(pair.difference), pair.verdict
+        if word:
+            text += f" {COMPARISON_SYMBOLS[word]} {word}"
+        strips.append(Strip(pair.backbone, name, text, marks, word not in (None, "open")))
+    notes = [FAR, heading.remark_on(pair.backbone for pair in pairs), CORRECTED]
+    margins = {*known(pair.margin for pair in pairs)}
+    margin = margins.pop() if len(margins) == 1 else None
+    if margin:
+        notes.append(f"Dotted: the margin of the claims, {margin:.2f}.")
     over = "over the test items" if by_items(pairs) else "seed by seed"
     title = f"Suite {heading.suite}: {ours} minus {first.baseline_name}, {over}"
     scale = f"difference in points ({heading.board(first.board).planned.title})"
     figure = _cut(figure_of_rows(strips, title, notes, scale))
     for panel in figure.axes:
         panel.axvline(0, color=style.GREY, lw=1, zorder=1)
+        if margin:
+            panel.axvline(margin, color=style.GREY, lw=0.7, ls=":", zorder=1)
     return figure
 
 
