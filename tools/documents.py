@@ -211,7 +211,13 @@ def answers_figure() -> Figure:
     for word, (mean, half_width) in EXAMPLES.items():
         interval = [mean - half_width, mean, mean + half_width]
         strips.append(
-            Strip("one claim a row", "", word, [(interval, 0, DIFFERENCES)], word != "open")
+            Strip(
+                "98 % intervals of five claims",
+                "",
+                word,
+                [(interval, 0, DIFFERENCES)],
+                word != "open",
+            )
         )
     note = "Solid: no gain. Dotted: the margin, one point."
     figure = figure_of_rows(strips, "The words of a claim", [note], "gain in points")
