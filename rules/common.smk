@@ -203,8 +203,7 @@ def what_to_do(stage, ids):
     todo = {"train": "", "score": "tasks", "analyse": "analyses"}[stage]
     done = {run: getattr(RUNS[run], todo) for run in ids if todo}
     # As text: Snakemake compares no nested parameters.
-    how = [SUITE.mode, *SUITE.probe_seeds] if stage == "score" else [""]
-    return json.dumps([how[0], done, *how[1:]])
+    return json.dumps([SUITE.mode if stage == "score" else "", done])
 
 
 def suite_folder(wildcards):

@@ -28,7 +28,7 @@ def show(
         list[str] | None, opt("Methods or labels of leaderboards; by default all.", "NAME ...")
     ] = None,
     why: Annotated[
-        str | None, opt("The reasons of its verdicts alone, as sentences; needs --suite.", "ROW")
+        str | None, opt("A row or method; shows what its verdicts rest on.", "ROW")
     ] = None,
 ) -> None:
     """Show the leaderboards of a suite, or a printed table.
@@ -38,35 +38,29 @@ def show(
     With a paper alone, its tables. As CSV, the leaderboards are one table.
     """
     from bench.judge.stage import judge_plans, planned_names, read_suite
+    from bench.reported.address import address, find_paper, find_rows, find_table, tables_of
 
-    if paper and table and form == "text" and not rows and (suite or not why):
-        from bench.report.printed_table import printed_table, reasons
-        from bench.reported.address import address, find_paper, find_rows, find_table
+    if paper and table and form == "text" and not rows:
+        from bench.report.printed_table import printed_table
 
         source = find_paper(paper)
         name = find_table(source, table)
         judged = read_suite(suite) if suite else judge_plans([])
-        if why:
-            asked = {*map(address, find_rows(source, name, why))}
-            print("\n".join(reasons(row for row in judged.numbers if row.address in asked)))
-        else:
-            print(printed_table(judged, source, name, print_alone=suite is None))
+        asked = {*map(address, find_rows(source, name, why))} if why else ()
+        print(printed_table(judged, source, name, asked, print_alone=not suite))
     elif paper and not table:
-        from bench.reported.address import find_paper, tables_of
-
         print("\n".join(tables_of(find_paper(paper))))
     elif suite and not paper:
-        from bench.report import leaderboard
+        from bench.report.leaderboard import show_leaderboards
 
         judged = read_suite(suite)
         chosen = []
-        for text in [why] if why else rows or []:
+        if why:
+            rows, form = [why], "why"
+        for text in rows or []:
             names = planned_names(suite, text)
             chosen += [row for row in judged.systems if (row.method, row.setting) in names]
-        if why:
-            print("\n".join(leaderboard.reasons(chosen)) or "nothing is claimed of it")
-        else:
-            print(leaderboard.show_leaderboards(judged, form, chosen if rows else judged.systems))
+        print(show_leaderboards(judged, form, chosen if rows else judged.systems))
     else:
         raise UserError(
             "nothing to show: name a suite's folder, as in --suite results/smoke, which --format, "
@@ -132,8 +126,7 @@ def reproduce(
     status = run_workflow(file, options)
     if status:
         return status
-    addresses = {address(number) for number in rows}
-    print(printed_table(read_suite(suite), source, name, addresses))
+    print(printed_table(read_suite(suite), source, name, {*map(address, rows)}))
     print(f"\nPage: {suite}/report/index.html\nShow the table again: {show_again}")
     return 0
 

@@ -65,17 +65,20 @@ def plan(
         from bench.report.formats import rendered
         from bench.stages.cost import ASSUMED, NOT_COUNTED, Measured, disk, predict, work_of
 
-        prediction = predict(
-            work_of(planned.runs), content.mode, device, Measured(Path("results"), device)
-        )
-        values = {"prediction": prediction, "disk": disk(planned)}
-        print(rendered("cost.txt", **values, assumed=ASSUMED, not_counted=NOT_COUNTED))
+        measured = Measured(Path("results"), device)
+        text = rendered(
+            "cost.txt", assumed=ASSUMED, not_counted=NOT_COUNTED, disk=disk(planned),
+            prediction=predict(work_of(planned.runs), content.mode, device, measured),
+        )  # fmt: skip
+        print(text)
     if contamination:
         from bench.stages.contamination import report as report_contamination
 
         print(report_contamination(planned))
     if not (out or device or contamination):  # it was only to be checked
         print(f"{content.suite}: {counted(len(planned.runs), 'run')}; the configuration is valid")
+    if planned.claims:
+        print(planned.claims_in_short)
 
 
 @command(context_settings={"ignore_unknown_options": True})
@@ -186,8 +189,9 @@ def job(
             )
         work = {"tasks": parse_tasks(tasks), "analyses": analyses}
         runs = [PlannedRun.model_validate(dict(resolved) | work)]
-        common = {"suite": suite.name, "data": data, "corpus": corpus, "mode": mode, "runs": runs}
-        plan = Plan.model_validate(common)
+        plan = Plan.model_validate(
+            {"suite": suite.name, "data": data, "corpus": corpus, "mode": mode, "runs": runs}
+        )
     # The workflow has looked for changed inputs before it started a job.
     changed = compare(runs, suite)[0] if runs and not ids else []
     if attempt > 1 and len(runs) == 1:  # before it waits for a device

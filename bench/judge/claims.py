@@ -72,7 +72,7 @@ def explained(sample: Sample, tests: Sequence[str], family: str, noun: str = "se
         parts += [*tests, f"level {100 * LEVEL:.0f} %, {family}"]
     for draws, fate in (
         (sample.left_out, "diverged with the baseline and left the pairs"),
-        (sample.lowest, "diverged and counts as the lowest difference"),
+        (sample.diverged, "diverged, so that it cannot be better"),
     ):
         if draws:
             parts.append(f"{counted(len(draws), noun)} {fate}")

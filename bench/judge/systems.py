@@ -3,10 +3,11 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from math import inf
 from statistics import fmean
 
-from bench.datasets.metrics import REST, UNSEEN, probe_seed
+from bench.datasets.metrics import REST, UNSEEN
 from bench.datasets.tasks import Board, boards_of, expand_tasks
 from bench.judged.rows import (
     NO_BACKBONE,
@@ -14,7 +15,6 @@ from bench.judged.rows import (
     BoardRow,
     PairRow,
     Score,
-    ScoreColumns,
     SystemRow,
     grouped,
     known,
@@ -104,9 +104,7 @@ def _system(
     unfinished = Counter(result.fate for result in results if result.status != "finished")
     scored = _first_scored(results)
     remarks = _remarks(board, results, scored, unfinished)
-    probed = _over_probe_seeds(results, board.planned, scored.provenance.probe_seeds)
-    if probed.n > 1:
-        remarks.append(f"sd {probed.sd:.2f} over {probed.n} classifier seeds")
+    drawn = [tuple(result.draws(*board.planned.keys("Avg")).values()) for result in results]
     return SystemRow(
         board=board.name,
         backbone=first.backbone,
@@ -118,7 +116,7 @@ def _system(
         labelled=first.labelled,
         outside=first.outside,
         own=is_own(first),
-        n=len(results) - unfinished.total(),
+        n=len(results) - unfinished.total() + sum(len(points) - 1 for points in drawn if points),
         over_templates=bool(first.template),
         diverged=bool(diverged(results)),
         remark="; ".join(remarks),
@@ -126,10 +124,9 @@ def _system(
         on_unseen=_mean_points(results, board.planned, board.planned.overall, UNSEEN),
         in_dev=100 * scored.share("in_dev", board.planned.tasks),
         on_rest=_mean_points(results, board.planned, board.planned.overall, REST),
-        probe_sd=probed.sd,
-        probe_n=probed.n,
         runs=tuple(result.run.id for result in results),
         run_averages=tuple(result.points(board.planned, "Avg") for result in results),
+        averages=tuple(chain(*drawn)),
         scores=tuple(task_scores(results, board.whole)),
         is_baseline=first.id in baseline,
         difference=pair.difference if pair else None,
@@ -161,24 +158,12 @@ def _remarks(
 
 
 def task_scores(results: Sequence[RunResults], board: Board) -> list[Score]:
-    """The points of runs on each task of a board, and their average."""
+    """The points of runs by draw on each task of a board, and their average."""
     scores = []
     for task in (*board.tasks, "Avg"):
-        points = known(result.points(board, task) for result in results)
-        scores.append(Score(task=task, scores=points))
+        draws = (result.draws(*board.keys(task)).values() for result in results)
+        scores.append(Score(task=task, scores=tuple(chain(*draws))))
     return scores
-
-
-def _over_probe_seeds(
-    results: Iterable[RunResults], board: Board, seeds: Sequence[int]
-) -> ScoreColumns:
-    """The means over runs of what sums up a board, by seed of the classifiers; runs that were
-    scored with other seeds are left out."""
-    same = [result for result in results if result.provenance.probe_seeds == seeds]
-    points = known(
-        _mean_points(same, board, board.overall, name) for name in ("all", *map(probe_seed, seeds))
-    )
-    return ScoreColumns(scores=points)
 
 
 def _mean_points(

@@ -196,7 +196,8 @@ class OrderRow(StrictModel):
 
 
 class Score(ScoreColumns):
-    """The points of a system on a task, or their average: one per run that has all scores."""
+    """The points of a system on a task, or their average: one per draw that has all scores
+    (`RunResults.draws`)."""
 
     task: str
 
@@ -244,7 +245,7 @@ class SystemRow(StrictModel):
     labelled: bool  # whether it is trained with labels
     outside: bool  # whether the suite has not trained it
     own: bool  # whether it is a user's own method, which has no setting
-    n: int  # finished seeds, or templates
+    n: int  # finished seeds, or templates; without either, seeds of the classifiers
     over_templates: bool  # whether it is a mean over templates
     diverged: bool  # whether a seed diverged
     remark: str  # why runs have no scores, and what share of test items has sentences in the corpus
@@ -252,10 +253,9 @@ class SystemRow(StrictModel):
     on_unseen: Known  # mean of the averages on the other items
     in_dev: Known  # percent of the test items of all tasks in the dev set
     on_rest: Known  # mean of the averages on items neither there nor in the corpus
-    probe_sd: Known = None  # of the mean average, over the seeds of the classifiers
-    probe_n: int = 0  # these seeds, SentEval's among them
     runs: tuple[str, ...]  # ids
     run_averages: tuple[float | None, ...]  # of each, over the planned tasks; None without them
+    averages: tuple[float, ...]  # over the planned tasks, by draw
     scores: tuple[Score, ...]  # of each task of the board, and their average
     is_baseline: bool = False
     difference: float | None = None
@@ -267,11 +267,6 @@ class SystemRow(StrictModel):
     def plain_label(self) -> str:
         """The label as tables show it where no setting stands beside it."""
         return f"{self.label}{OUTSIDE}" if self.outside else self.label
-
-    @property
-    def averages(self) -> tuple[float, ...]:
-        """The averages of the runs that have one."""
-        return known(self.run_averages)
 
     def score(self, task: str) -> Score:
         return next(score for score in self.scores if score.task == task)

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from bench.judged.rows import Heading, PairRow, PrintedGain, grouped
-from bench.judged.words import COMPARISON_SYMBOLS
 from bench.report.formats import (
     Frame,
     TextTable,
@@ -15,18 +14,18 @@ from bench.report.formats import (
     difference_text,
     names_of,
     plain,
+    reasons,
     running_text,
     score_text,
     text_table,
     with_interval,
+    word_text,
     write_table,
 )
 from bench.utils.files import write_text
 
 IDENTITY = ["board", "backbone", "method", "setting", "task"]  # of a comparison
-# Columns of numbers, and those of claims alone.
-RIGHT = {"n", "A", "B", "A - B", "p", "Margin", "p, margin", "A, print", "B, print"}
-CLAIMED = {"Margin", "p, margin"}
+RIGHT = {"n", "A", "B", "A - B", "p", "p, margin", "A, print", "B, print"}  # columns of numbers
 
 
 def pairs_frame(pairs: Sequence[PairRow]) -> Frame:
@@ -62,16 +61,13 @@ def _shown(pairs: Sequence[PairRow]) -> TextTable:
         own[0] = line_of(pair) | own[0]
         lines += own
     unused = {"Method", "Task"}.difference(names_of(pairs))
-    if not any(pair.margin for pair in pairs):
-        unused |= CLAIMED
     if not any(pair.verdict for pair in pairs):
-        unused |= {"p", "Verdict"}
+        unused |= {"p", "p, margin", "Verdict"}
     return text_table(lines, RIGHT).without(*unused)
 
 
 def line_of(pair: PairRow) -> dict[str, str]:
     """A comparison as texts, by column."""
-    verdict = f"{COMPARISON_SYMBOLS[pair.verdict]} {pair.verdict}" if pair.verdict else ""
     return {
         "Backbone": pair.backbone,
         "Method": pair.name,
@@ -81,9 +77,8 @@ def line_of(pair: PairRow) -> dict[str, str]:
         "B": score_text(pair.mean_b, pair.sd_b),
         "A - B": difference_text(pair.difference, pair.half_width),
         "p": p_text(pair.p_adjusted),
-        "Margin": score_text(pair.margin),
         "p, margin": p_text(pair.p_below),
-        "Verdict": verdict,
+        "Verdict": word_text(pair.verdict),
     }
 
 
@@ -97,12 +92,6 @@ def _printed(gains: Sequence[PrintedGain]) -> dict[str, str]:
         "Part": with_interval(first.part, first.part_low, first.part_high),
         "Source": "; ".join(f"{gain.source}, {gain.table}" for gain in gains),
     }
-
-
-def _reasons(pairs: Iterable[PairRow]) -> list[str]:
-    """The sentence of each comparison with a verdict, after its place."""
-    shown = [pair for pair in pairs if pair.verdict]
-    return [f"{pair.name}, {pair.backbone}, {pair.task}: {pair.reason}" for pair in shown]
 
 
 def p_text(value: float | None) -> str:
@@ -156,7 +145,7 @@ def render_versus(
 
         stem, numbers = board_stem(board, "compare"), pairs_frame(pairs)
         numbers = numbers[numbers["board"] == board]
-        write_table(out, suite.suite, stem, numbers, table, text, reasons=_reasons(decisive))
+        write_table(out, suite.suite, stem, numbers, table, text, "", reasons(pairs=decisive))
         if any(pair.printed for pair in decisive):
             write_text(out / f"{stem}_printed.csv", csv(printed_frame(rows)))
         with drawing():

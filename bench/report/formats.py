@@ -26,8 +26,6 @@ from bench.judged.rows import NO_BACKBONE, PairRow, grouped
 from bench.judged.words import (
     COMPARISON_SYMBOLS,
     FEWEST_SEEDS,
-    ITEMS_LEVEL,
-    LEVEL,
     VERDICT_MEANINGS,
     VERDICT_SYMBOLS,
     Word,
@@ -42,8 +40,6 @@ TEMPLATES = Path(__file__).parent / "templates"
 UPRIGHT, TURNED = (75, 30), (118, 16)
 # Letters in a line of running text in the terminal, and of the name of a method in its tables.
 WIDTH, METHOD_WIDTH = 100, 36
-# Of shown intervals: at the level of one look; over test items.
-CONFIDENCE, ITEMS_CONFIDENCE = (f"{100 * (1 - level):.0f} %" for level in (LEVEL, ITEMS_LEVEL))
 
 
 def board_stem(board: str, name: str = "leaderboard") -> str:
@@ -67,6 +63,11 @@ def score_text(
 
 
 difference_text = partial(score_text, sign="+")
+
+
+def word_text(word: Word | None) -> str:
+    """The word of a comparison after its symbol; empty without one."""
+    return f"{COMPARISON_SYMBOLS[word]} {word}" if word else ""
 
 
 def with_interval(value: float | None, low: float | None, high: float | None) -> str:
@@ -247,7 +248,7 @@ _LINES = re.compile(
 
 
 def latex(
-    table: TextTable, caption: str, label: str, note: str = "", reasons: Iterable[str] = ()
+    table: TextTable, caption: str, label: str, note: str = "", why: Iterable[str] = ()
 ) -> str:
     """A table in LaTeX, as wide as the text and in `small` type. The first sentence of the caption
     stands above it, the others and the note below. Backbones become headings. The reasons of
@@ -281,7 +282,7 @@ def latex(
         parts[-1].setdefault(group, []).append(cells)
     return rendered(
         "table.tex", title=title, label=label, notes=[more, note], is_right=is_right, parts=parts,
-        headings=[*map(lines_of, shown.columns, is_right)], is_turned=is_turned, reasons=reasons,
+        headings=[*map(lines_of, shown.columns, is_right)], is_turned=is_turned, why=why,
     )  # fmt: skip
 
 
@@ -299,9 +300,8 @@ def templates() -> jinja2.Environment:
     environment.filters |= {"tex": latex_text, "by": _by, "quote": shlex.quote}
     environment.globals |= {
         "score": score_text, "symbols": VERDICT_SYMBOLS, "meanings": VERDICT_MEANINGS,
-        "words_of": words_of, "level": LEVEL, "fewest": FEWEST_SEEDS,
-        "confidence": CONFIDENCE, "items_confidence": ITEMS_CONFIDENCE,
-        "aggregations": AGGREGATIONS, "listed": listed, "counted": counted,
+        "words_of": words_of, "fewest": FEWEST_SEEDS, "aggregations": AGGREGATIONS,
+        "listed": listed, "counted": counted,
         "running_text": running_text, "board_stem": board_stem, "backbone_text": backbone_text,
     }  # fmt: skip
     return environment
@@ -310,10 +310,9 @@ def templates() -> jinja2.Environment:
 def words_of(found: Iterable[Word | None]) -> str:
     """The symbols of comparisons with their words, as far as there are any."""
     present = set(found)
-    shown = [f"{sign} {word}" for word, sign in COMPARISON_SYMBOLS.items() if word in present]
-    text = "; ".join(shown)
+    text = "; ".join(word_text(word) for word in COMPARISON_SYMBOLS if word in present)
     if {"higher", "lower"} & present:
-        text += " (△ and ▽: on other test items; nothing is said of other trainings)"
+        text += " (△ and ▽: on other test items, at 5 %; nothing is said of other trainings)"
     return text
 
 
@@ -332,6 +331,12 @@ def running_text(template: str, **values: Any) -> str:
     return " ".join(rendered(template, **values).split())
 
 
+def reasons(**rows: Any) -> list[str]:
+    """The verdicts on `systems`, `pairs`, printed `numbers` or `rows`, each with its reason in a
+    line."""
+    return rendered("reasons.txt", **rows).splitlines()
+
+
 def write_table(
     out: Path,
     suite: str,
@@ -340,11 +345,11 @@ def write_table(
     shown: TextTable,
     caption: str,
     note: str = "",
-    reasons: Iterable[str] = (),
+    why: Iterable[str] = (),
 ) -> None:
-    """Write `numbers` as CSV, and `shown` as Markdown and LaTeX, there with the `reasons` of
+    """Write `numbers` as CSV, and `shown` as Markdown and LaTeX, there with the reasons of
     verdicts."""
     write_text(inside(out, f"{name}.csv"), csv(numbers))
     write_text(inside(out, f"{name}.md"), markdown(shown, caption, note))
-    source = latex(shown, caption, stem(f"{suite}-{name}"), note, reasons)
+    source = latex(shown, caption, stem(f"{suite}-{name}"), note, why)
     write_text(inside(out, f"{name}.tex"), source)

@@ -18,9 +18,11 @@ from bench.report.formats import (
     latex,
     markdown,
     plain,
+    reasons,
     running_text,
     score_text,
     seeds_text,
+    word_text,
 )
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import inside, stem, write_text
@@ -70,9 +72,7 @@ def _difference(row: SystemRow, has_words: bool) -> str:
     text = difference_text(row.difference, row.half_width)
     if not row.word:
         return text
-    text += f" {COMPARISON_SYMBOLS[row.word]}"
-    if has_words:
-        text += f" {row.word}"
+    text += f" {word_text(row.word) if has_words else COMPARISON_SYMBOLS[row.word]}"
     return Bold(text) if row.word.startswith("better") else text
 
 
@@ -117,10 +117,10 @@ def about(
 ) -> str:
     """The content of a leaderboard, in sentences; a caption names the suite and says what is
     special about its scores."""
-    has_mode = METRICS[board.whole.metric].kind == SHARE and suite.mode != "test"
+    of_classifiers = METRICS[board.whole.metric].kind == SHARE
     return running_text(
         "leaderboard.txt", suite=suite, board=board, title=difference_title(board), rows=rows,
-        has_mode=has_mode, is_caption=is_caption,
+        of_classifiers=of_classifiers, is_caption=is_caption,
     )  # fmt: skip
 
 
@@ -135,15 +135,16 @@ def frame(judged: Judged, name: str = "sts", rows: Sequence[SystemRow] | None = 
 
     Returns:
         A DataFrame with `backbone`, `label`, `method`, `setting`, `corpus`, `name` (label and
-        setting), `labelled` (whether it is trained with labels), `n` (finished seeds), `remark`
-        (why others have no scores, and how many test items have a sentence in the corpus), `seen`
-        (that share in percent, of all tasks), `on_unseen` (the mean of `averages`, on the other
-        items), `in_dev` (the percentage of test items that stand in the dev set), `on_rest` (the
-        mean of `averages`, on the items neither there nor in the corpus), `averages` (tuple, one
-        per seed: over the planned tasks); for each planned task, and `Avg` if all are planned,
-        `<task>`, the mean in points, `<task> sd`, `<task> n`; and if the suite names a baseline,
-        `difference` from it, `half_width` of its interval (98 %, over test items 95 %), `verdict`
-        and its `reason`, a sentence, which are empty as long as the baseline has no scores.
+        setting), `labelled` (whether it is trained with labels), `n` (finished seeds or templates;
+        without either, seeds of the classifiers), `remark` (why others have no scores, and how many
+        test items have a sentence in the corpus), `seen` (that share in percent, of all tasks),
+        `on_unseen` (the mean of `averages`, on the other items), `in_dev` (the percentage of test
+        items that stand in the dev set), `on_rest` (the mean of `averages`, on the items neither
+        there nor in the corpus), `averages` (tuple, n of them: over the planned tasks); for each
+        planned task, and `Avg` if all are planned, `<task>`, the mean in points, `<task> sd`,
+        `<task> n`; and if the suite names a baseline, `difference` from it, `half_width` of its
+        interval (98 %, over test items 95 %), `verdict` and its `reason`, a sentence, which are
+        empty as long as the baseline has no scores.
 
     Raises:
         UserError: the suite has no such leaderboard.
@@ -160,8 +161,7 @@ def frame(judged: Judged, name: str = "sts", rows: Sequence[SystemRow] | None = 
     lines = []
     for row in judged.board_systems(name) if rows is None else rows:
         verdict = "baseline" if row.is_baseline else row.word or ""
-        line = dict(row, label=row.plain_label, averages=row.averages)
-        line |= {"verdict": verdict, "reason": row.why}
+        line = dict(row, label=row.plain_label, verdict=verdict, reason=row.why)
         for score in row.scores:
             task = score.task
             line |= {task: score.mean, f"{task} sd": score.sd, f"{task} n": score.n}
@@ -170,7 +170,10 @@ def frame(judged: Judged, name: str = "sts", rows: Sequence[SystemRow] | None = 
 
 
 def in_format(judged: Judged, board: BoardRow, rows: Sequence[SystemRow], form: str) -> str:
-    """A leaderboard in one of `LEADERBOARD_FORMATS`; as text and in LaTeX a short one."""
+    """A leaderboard in one of `LEADERBOARD_FORMATS`, as text and in LaTeX a short one; or, of the
+    form "why", the reasons of its verdicts."""
+    if form == "why":
+        return "\n".join(reasons(systems=rows)) or f"{board.name}: nothing is claimed"
     if form == "csv":
         return csv(frame(judged, board.name, rows))
     suite = judged.suite
@@ -186,12 +189,7 @@ def in_format(judged: Judged, board: BoardRow, rows: Sequence[SystemRow], form: 
     shown = shown_leaderboard(suite, board, rows, short=True, has_words=False)
     shown, label = shown.without(IN_DEV, "Remark"), stem(f"{suite.suite}-{board.name}")
     notes = (f"{row.name}: {row.remark}." for row in rows if row.remark)
-    return latex(shown, text, label, " ".join(notes), reasons(rows))
-
-
-def reasons(rows: Iterable[SystemRow]) -> list[str]:
-    """The sentence of each system with a verdict, after its place."""
-    return [f"{row.name}, {row.board}, {row.backbone}: {row.why}" for row in rows if row.why]
+    return latex(shown, text, label, " ".join(notes), reasons(systems=rows))
 
 
 def show_leaderboards(judged: Judged, form: str, rows: Iterable[SystemRow]) -> str:

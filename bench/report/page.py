@@ -132,7 +132,7 @@ def _board(judged: Judged, board: BoardRow, add: Callable[..., int]) -> Json:
         scores = {name: texts[name] for name in columns if name in shown.columns}
         run = f"{row.method}@{row.setting}"
         runs = RunScores(name="Runs", runs=row.runs, scores=row.run_averages)
-        facts = [("Run", run), *scores.items(), *([("Reason", row.why)] if row.why else [])]
+        facts = [("Run", run), *scores.items(), ("Verdict", row.why)]
         entry = add(f"{row.name}, {row.backbone}", facts, [runs])
         lines.append({"row": row, "scores": scores, "entry": entry})
     shown_columns = ("Method", "n", *columns, "Remark")

@@ -2,7 +2,7 @@
 are made."""
 
 import shlex
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Literal
@@ -14,6 +14,7 @@ from bench.report.formats import (
     TextTable,
     best_of,
     plain,
+    reasons,
     running_text,
     score_text,
     seeds_text,
@@ -66,11 +67,6 @@ class ShownTable:
     def is_comparable(self) -> bool:
         """Whether ours can be compared with any of its numbers."""
         return any(number.is_comparable for number in self.numbers)
-
-    @property
-    def decisive(self) -> list[NumberRow]:
-        """The number of each row whose verdict is that of the row."""
-        return [row.decisive for row in self.rows]
 
 
 def printed_tables(numbers: Sequence[NumberRow]) -> dict[str, ShownTable]:
@@ -173,7 +169,7 @@ def _our_lines(table: ShownTable, row: ShownRow, printed: dict[str, str]) -> lis
     numbers = [shown.number for shown in row.cells.values()]
     verdict = decisive.ours.verdict
     stated = _stated(verdict.kind)
-    if verdict.kind == "not run":  # its row has nothing else
+    if verdict.kind in ("not run", "diverged"):  # the scores beside it do not say more
         stated += f": {verdict.reason}"
     if any(number.ours.verdict.kind != "not run" for number in numbers):
         lines.append(_line(row, "ours", in_sweep=table.is_sweep) | {heading: stated})
@@ -256,17 +252,6 @@ def captioned(heading: Heading, table: ShownTable, *, print_alone: bool = False)
     )  # fmt: skip
 
 
-def reasons(numbers: Iterable[NumberRow]) -> list[str]:
-    """The sentence of each verdict on numbers that are compared with print, after its place."""
-    sentences = []
-    for number in numbers:
-        place = ", ".join(filter(None, [number.row, number.backbone, number.task, number.split]))
-        for side in number.sides:
-            if side.verdict.is_comparable:
-                sentences.append(f"{place}, {side.run}: {side.verdict.reason}")
-    return sentences
-
-
 # --- For the terminal ---
 
 
@@ -281,7 +266,8 @@ def printed_table(
     """A printed table as text: below each row our scores and their verdicts, or print alone.
 
     Args:
-        addresses: of the numbers that are shown; by default all.
+        addresses: of the numbers that are shown, with the reasons of verdicts; by default all,
+            without.
     """
     numbers = []
     for number in judged.numbers:
@@ -294,7 +280,9 @@ def printed_table(
     below = "" if print_alone else legend(table, has_bold=False)
     caption = captioned(judged.suite, table, print_alone=print_alone)
     text = plain(in_lines(table, print_alone=print_alone), caption, below)
-    if not addresses and any(number.run for number in numbers):
+    if addresses:
+        text = "\n\n".join([text, *reasons(numbers=numbers)])
+    elif any(number.run for number in numbers):
         words = shlex.join([source, name])
         text += f"\n\nRun a row yourself: python -m bench reproduce {words} --row ROW"
     return text

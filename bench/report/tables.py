@@ -13,13 +13,14 @@ from bench.report.formats import (
     TextTable,
     csv,
     data_frame,
+    reasons,
     running_text,
     score_text,
     text_table,
     with_interval,
     write_table,
 )
-from bench.report.printed_table import captioned, in_lines, legend, printed_tables, reasons
+from bench.report.printed_table import captioned, in_lines, legend, printed_tables
 from bench.utils.files import write_text
 
 # --- In a line ---
@@ -249,5 +250,5 @@ def write_tables(judged: Judged, out: Path) -> None:
     for stem, table in printed_tables(judged.numbers).items():
         if table.is_comparable:
             caption, note = captioned(judged.suite, table), legend(table)
-            numbers, why = number_frame(table.numbers), reasons(table.decisive)
+            numbers, why = number_frame(table.numbers), reasons(rows=table.rows)
             write_table(out, name, stem, numbers, in_lines(table), caption, note, why)

@@ -21,7 +21,6 @@ from pydantic import (
 from bench.datasets.corpora import check_name, check_structure
 from bench.datasets.labelled import check_dev, read_scored
 from bench.datasets.manifest import listed_task
-from bench.datasets.metrics import check_probe_seeds
 from bench.datasets.tasks import GROUPS, OWN_PROBING, OWN_STS, expand_tasks
 from bench.registry.backbones import BACKBONE_KINDS, NO_BACKBONE, backbone
 from bench.registry.methods import add_method_paths, method_class, method_classes, python_files
@@ -237,8 +236,6 @@ class Suite(StrictModel):
     mode: Literal["test", "dev"] = "test"
     """how classifiers are trained: `test` (10 folds, what papers report) or `dev` (5 folds,
     faster)"""
-    probe_seeds: Annotated[list[Seed], AfterValidator(check_probe_seeds)] = []
-    """further seeds of the classifiers, beside SentEval's 1111 (docs/protocol.md#further-seeds)"""
     seeds: Distinct[Seed] = []
     """needed by methods: distinct whole numbers from 0 to below `2**63`"""
     backbones: Annotated[
@@ -419,12 +416,14 @@ def _claims(compare: Compare, runs: Sequence[PlannedRun]) -> list[Claim]:
         with errors_of("'compare.claims'"):
             method = named_row(entry.method, runs)
         listed = [backbone(name).name for name in entry.backbones if name != "all"]
-        shared = dict.fromkeys(run.backbone for run in runs if run.text == method.text)
+        shared = {run.backbone: run for run in runs if run.text == method.text}
         for name in listed or shared:
             if name in shared and (name in places or NO_BACKBONE.name in places):
                 found[method.text, name] = Claim(
                     method=method.text,
                     backbone=name,
+                    corpus=shared[name].corpus,
+                    recipe_changes=shared[name].recipe_changes,
                     baseline=baseline.text,
                     margin=entry.margin or compare.margin,
                 )
@@ -547,7 +546,6 @@ def plan(suite: Suite) -> Plan:
         corpus=suite.corpus,
         tasks=suite.tasks,
         mode=suite.mode,
-        probe_seeds=suite.probe_seeds,
         stand_ins={printed: backbone(name).name for printed, name in suite.printed_backbones},
         baseline=suite.compare.baseline if suite.compare else "",
         keep_encoders=suite.keep_encoders,

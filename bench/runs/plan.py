@@ -1,21 +1,23 @@
 """The plan of a suite, `plan.json`: its runs and what they have in common; the runs of a text."""
 
 import shlex
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import count
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
 from bench.datasets.tasks import expand_tasks
 from bench.runs.resolve import parse, resolve, suite_recipe
 from bench.runs.run import PlannedRun, Run
-from bench.utils.errors import UserError, did_you_mean, suggestion
+from bench.utils.errors import UserError, counted, did_you_mean, listed, suggestion
 from bench.utils.files import write_json
 from bench.utils.validation import Document, StrictModel, read_document
+
+USUAL_SEEDS = 5  # with 3, two degrees of freedom estimate the spread
 
 
 def in_order(runs: Iterable[Run]) -> list[Run]:
@@ -33,6 +35,9 @@ class Claim(StrictModel):
 
     method: str  # text with the setting, as of the baseline
     backbone: str
+    # Of the method's training. A method that is tuned further is another claim.
+    corpus: str = ""
+    recipe_changes: dict[str, Any] = {}
     baseline: str
     margin: float  # points; a gain may be shown to be below it
     # Claims that are corrected together. Those that are added after a score are one of their own.
@@ -40,8 +45,9 @@ class Claim(StrictModel):
     dropped: bool = False  # it keeps counting in its family
 
     @property
-    def key(self) -> tuple[str, str, str, float]:
-        return self.method, self.backbone, self.baseline, self.margin
+    def key(self) -> str:
+        """What makes it the same claim in a later plan."""
+        return self.model_dump_json(exclude={"family", "dropped"})
 
 
 class Plan(Document):
@@ -55,7 +61,6 @@ class Plan(Document):
     corpus: str = ""  # training corpus of the methods that have none of their own
     tasks: list[str] = []  # tasks and groups of the suite
     mode: Literal["test", "dev"] = "test"  # of the classifiers
-    probe_seeds: list[int] = []  # their further seeds
     stand_ins: dict[str, str] = {}  # the suite's backbones by the printed ones that they stand for
     baseline: str = ""  # the method that others are compared with; empty if they are not
     keep_encoders: bool = True
@@ -106,6 +111,18 @@ class Plan(Document):
         content = self.after(path, lost).model_dump(mode="json")
         for file in (path, _copy(path)):
             write_json(file, content)
+
+    @property
+    def claims_in_short(self) -> str:
+        """How many gains are claimed, and with how many seeds."""
+        rows = Counter((run.text, run.backbone) for run in self.runs)
+        claims = [claim for claim in self.claims if not claim.dropped]
+        counts = {rows[claim.method, claim.backbone] for claim in claims}
+        seeds = listed(map(str, sorted(counts)))
+        text = f"{counted(len(claims), 'claim')}, planned with {seeds} seeds"
+        if min(counts, default=USUAL_SEEDS) < USUAL_SEEDS:
+            text += f"; with fewer than {USUAL_SEEDS} a look decides next to nothing"
+        return text
 
     def chosen(self, ids: Sequence[str] = ()) -> list[PlannedRun]:
         """The runs with these ids, by default all.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
@@ -23,7 +23,8 @@ from pydantic import (
     model_validator,
 )
 
-from bench.datasets.tasks import TASKS, expand_tasks, is_task, task_of
+from bench.datasets.metrics import FURTHER_SEEDS
+from bench.datasets.tasks import PAIRS, TASKS, expand_tasks, is_task, task_of
 from bench.download.sums import file_sum
 from bench.models.packed_forward import POSITIONS
 from bench.registry.backbones import (
@@ -228,6 +229,11 @@ class Run(Document):
     def draw(self) -> int | str | None:
         """What sets it apart in its row: its seed, or its template; None if it is alone."""
         return self.template or self.seed
+
+    def further_seeds(self, tasks: Iterable[str]) -> Sequence[int]:
+        """The further seeds of its classifiers on tasks and groups, if it has no other draw."""
+        has_classifiers = any(task_of(task).protocol != PAIRS for task in expand_tasks([*tasks]))
+        return FURTHER_SEEDS if has_classifiers and self.draw is None else ()
 
     @property
     def pretrained(self) -> Backbone:

@@ -65,7 +65,7 @@ NOT_COUNTED = (
 
 class Measured:
     """Mean seconds on one device in earlier results: of a training step by backbone, batch size and
-    precision, and of a scoring by backbone and tasks."""
+    precision, and of a scoring by backbone, tasks and number of further classifier seeds."""
 
     def __init__(self, results: Path, device: str) -> None:
         """Read the scores of all suites in a folder on a device; "" is none."""
@@ -80,8 +80,10 @@ class Measured:
                 origin = read_scores(path).provenance
                 run, outcome = origin.run, origin.outcome
                 if origin.seconds and name.lower() in origin.device.name.lower():
-                    scored = "score", run.backbone, frozenset(origin.tasks)
-                    self.times[scored].append(origin.seconds / origin.runs_per_gpu)
+                    work = frozenset(origin.tasks), len(origin.probe_seeds)
+                    self.times["score", run.backbone, work].append(
+                        origin.seconds / origin.runs_per_gpu
+                    )
                     if outcome.seconds and outcome.steps:
                         recipe = run.recipe.get("batch_size"), run.recipe.get("precision")
                         step = outcome.seconds / outcome.runs_per_gpu / outcome.steps
@@ -89,7 +91,7 @@ class Measured:
 
     def seconds(self, run: PlannedRun, stage: str) -> float:
         """Seconds of a run at a stage, or 0 if nothing similar was measured."""
-        work: object = frozenset(expand_tasks(run.tasks))
+        work: object = frozenset(expand_tasks(run.tasks)), len(run.further_seeds(run.tasks))
         count = 1
         if stage == "train":
             work, count = (run.recipe.batch_size, run.recipe.precision), steps(run)
@@ -153,6 +155,7 @@ def estimate(run: Run, stage: str, tasks: Sequence[str], mode: str, device: str)
     positions = POSITIONS.get(recipe.pooler)
     if stage == "score":
         sentences, classifier_steps = scoring_work(tasks, mode, device)
+        classifier_steps *= 1 + len(run.further_seeds(tasks))
         encoding = flop * sentences * (positions or TASK_TOKENS) / float32
         return [encoding + classifier_steps * classifier_step] * 2
     rate = tf32 if recipe.precision == "float32" else half

@@ -6,6 +6,7 @@ read. Where test sets have changed, runs are scored again. Where anything else h
 refused before a run is trained.
 """
 
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
@@ -83,12 +84,18 @@ class Inputs:
         return {}
 
 
+def lacks_seeds(run: Run, origin: Provenance) -> bool:
+    """Whether scores of a run are of fewer seeds of its classifiers than a suite has now."""
+    return not {*run.further_seeds(origin.tasks)} <= {*origin.probe_seeds}
+
+
 def compare(
     runs: Sequence[Run], suite: Path, write: bool = True
 ) -> tuple[list[str], dict[str, bool]]:
     """Compare results with their inputs for the workflow, which compares times of files alone.
 
-    The stamp of the data is written again if the data have changed, unless not to `write`.
+    Unless not to `write`, the stamp of the data is written again if the data have changed, and
+    scores that lack seeds become older than it.
 
     Returns:
         The files of sets that have changed since runs were scored or analysed; and of each result
@@ -122,8 +129,12 @@ def compare(
             inputs.check_made(run, origin)
             sets = inputs.changed_sets(origin)
             changed |= {*sets.values()}
+            is_lacking = lacks_seeds(run, origin)
+            if is_lacking and write:
+                os.utime(file, (1, 1))
             if file.stat().st_mtime < max(before, default=0):
                 has_sets = bool(folder and origin.tasks)
                 is_same = has_sets or data == {"kind": "data", **origin.data.as_written()}
-                older[str(file)] = is_same and not sets and outcome in (None, origin.outcome)
+                is_whole = not (sets or is_lacking)
+                older[str(file)] = is_same and is_whole and outcome in (None, origin.outcome)
     return sorted(changed), older

@@ -36,7 +36,7 @@ from bench.runs import STAGES, paths
 from bench.runs.plan import Plan, in_order, plan_command
 from bench.runs.run import PlannedRun, Run, identity_of
 from bench.stages.activity import check_retry, is_transient, working
-from bench.stages.inputs import Inputs
+from bench.stages.inputs import Inputs, lacks_seeds
 from bench.training.checkpoint import trained_encoder
 from bench.training.context import RunContext
 from bench.utils.errors import TransientError, UserError, warn
@@ -83,17 +83,11 @@ def _after_needs(run: Run, suite: Path) -> Run:
 
 
 def score_run(
-    run: Run,
-    suite: Path,
-    tasks: Sequence[str],
-    mode: str,
-    out: Path,
-    device: str,
-    probe_seeds: Sequence[int] = (),
+    run: Run, suite: Path, tasks: Sequence[str], mode: str, out: Path, device: str
 ) -> None:
     """Score a run on tasks and groups and write the records to `out` with their provenance; no
     records of a run that was skipped or diverged. `mode` is one of
-    `bench.evaluation.classifier.MODES`, and `probe_seeds` are further seeds of the classifiers.
+    `bench.evaluation.classifier.MODES`.
 
     `UserError`: the run is not trained yet, or its encoder, a task or a data file is invalid.
     """
@@ -107,7 +101,8 @@ def score_run(
     read = read_tasks(tasks, paths.data_folder(run.data))
     known = known_items(run, suite, read)
     work, tokens = paths.run_folder(suite, run.id) / "scoring", paths.tokens_folder(suite)
-    records, items = score_encoder(encoder, read, mode, device, work, probe_seeds, tokens, known)
+    further = run.further_seeds(tasks)
+    records, items = score_encoder(encoder, read, mode, device, work, further, tokens, known)
     described |= _commits(run) | {
         "encoder": encoder.identity,
         "loaded": getattr(encoder, "loaded", {}),  # pooler and maximum length
@@ -118,8 +113,8 @@ def score_run(
         },
         **timing(round(time.monotonic() - started, 2), device),
     }
-    if probe_seeds:
-        described["probe_seeds"] = probe_seeds
+    if further:
+        described["probe_seeds"] = further
     common: Record = {
         "source": "sentbench", "method": run.method, "backbone": run.backbone,
         "setting": run.setting, "seed": run.seed,
@@ -280,7 +275,12 @@ def _run_stages(
         )
     for stage in run.stages:
         out = paths.result_file(suite, run.id, stage)
-        if stage not in stages or (is_complete(out) and (stage == "train" or not again)):
+        if stage not in stages:
+            continue
+        is_done = is_complete(out) and (stage == "train" or not again)
+        if is_done and stage == "score":
+            is_done = not lacks_seeds(run, read_scores(out).provenance)
+        if is_done:
             continue
         # Of a scored run, whose encoder was dropped, or whose results alone were shared. A job that
         # only trains is one of the workflow, which knows why.
@@ -291,7 +291,7 @@ def _run_stages(
                 write_json(out, train_run(run, suite, device))
                 again = True  # results are all of one training
             elif stage == "score":
-                score_run(run, suite, run.tasks, plan.mode, out, device, plan.probe_seeds)
+                score_run(run, suite, run.tasks, plan.mode, out, device)
             else:
                 analyse_run(run, suite, run.analyses, plan.corpus, out, device)
 

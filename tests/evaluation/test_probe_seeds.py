@@ -3,13 +3,14 @@ seed, interrupted scorings, and a suite from its configuration to its table."""
 
 from collections import defaultdict
 from dataclasses import replace
-from statistics import fmean, stdev
+from statistics import fmean
 
 import pytest
 
 import sentbench
 from bench.checks.verify import verify
 from bench.cli.evaluate import score_tables
+from bench.datasets.metrics import probe_seed
 from bench.datasets.tasks import TRANSFER_TASKS
 from bench.evaluation.scoring import read_tasks, score_vectors
 from bench.judge.stage import read_suite
@@ -125,50 +126,65 @@ def test_the_table_has_mean_spread_and_range():
     ]  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def suite(tmp_path_factory):
-    """A suite of the embedded world, scored with three seeds of the classifiers."""
-    path = tmp_path_factory.mktemp("world") / "suite"
-    content = {
-        "suite": "probed", "data": "world", "tasks": ["STS-B", "TREC", "MRPC"], "mode": "dev",
-        "probe_seeds": [1, 2], "encoders": [{"model": "toy-bert", "pooler": "avg"}],
-    }  # fmt: skip
+# Suites
+
+
+def planned(path, tasks, data="world"):
+    """The plan of an untrained encoder, written."""
+    content = {"suite": "probed", "data": str(data), "tasks": tasks, "mode": "dev"}
+    content |= {"encoders": [{"model": "toy-bert", "pooler": "avg"}]}
     plan = config.plan(config.validate(content))
     plan.write(path / "plan.json")
-    plan = read_plan(path / "plan.json")
+    return read_plan(path / "plan.json")
+
+
+@pytest.fixture(scope="module")
+def suite(tmp_path_factory):
+    """A suite of the embedded world."""
+    path = tmp_path_factory.mktemp("world") / "suite"
+    plan = planned(path, ["STS-B", "TREC", "MRPC"])
     assert list(run_plan(path, plan, plan.runs, "cpu")) == plan.runs
     return path
 
 
-def test_a_suite_has_the_spread_over_seeds_in_its_tables(suite):
+def test_an_untrained_row_has_five_seeds_on_tasks_with_classifiers(suite):
     (run,) = read_plan(suite / "plan.json").runs
     read = read_scores(result_file(suite, run.id, "score"))
-    assert read.provenance.probe_seeds == [1, 2]
+    assert read.provenance.probe_seeds == [1112, 1113, 1114, 1115]
     found = values(record.as_written() for record in read.records)
     averages = [
-        fmean(scores[name, "test", "accuracy"] for name in ("TREC", "MRPC"))
-        for name, scores in found.items()
-        if name == "all" or name.startswith("probe seed")
+        fmean(found[name][task, "test", "accuracy"] for task in ("TREC", "MRPC"))
+        for name in ("all", *map(probe_seed, read.provenance.probe_seeds))
     ]
     judged = read_suite(suite)
     (row,) = frame(judged, "transfer").to_dict("records")
-    assert row["probe_n"] == len(averages) == 3
-    assert row["probe_sd"] == pytest.approx(stdev(averages), abs=1e-9)
-    assert f"sd {stdev(averages):.2f} over 3 classifier seeds" in row["remark"]
-    assert "probe_sd" not in frame(judged, "sts")
+    assert row["averages"] == pytest.approx(averages, abs=1e-9)
+    assert (row["n"], row["TREC n"], row["MRPC n"]) == (5, 5, 5)
+    (row,) = frame(judged, "sts").to_dict("records")
+    assert (row["n"], row["STS-B n"]) == (1, 1)
 
 
 def test_a_result_with_several_seeds_is_verified(suite):
     (run,) = read_plan(suite / "plan.json").runs
     verified = verify(result_file(suite, run.id, "score"))
     assert verified.confirmed
-    assert sum("probe seed" in cell[3] for cell in verified.scores.index) == 2 * 3
+    assert sum("probe seed" in cell[3] for cell in verified.scores.index) == 4 * 3
 
 
-def test_seeds_of_classifiers_change_no_run():
-    content = {"suite": "s", "data": "world", "tasks": ["sts"]}
-    content |= {"encoders": [{"model": "toy-bert", "pooler": "avg"}]}
-    plain, more = (
-        config.plan(config.validate(content | seeds)) for seeds in ({}, {"probe_seeds": [3]})
-    )
-    assert plain.runs == more.runs
+@pytest.mark.usefixtures("quick")
+def test_scores_of_one_seed_are_made_again(data_folder, tmp_path, monkeypatch):
+    plan = planned(tmp_path, ["TREC"], data_folder)
+    (run,) = plan.runs
+    file = result_file(tmp_path, run.id, "score")
+
+    def made():
+        assert list(run_plan(tmp_path, plan, plan.runs, "cpu")) == [run]
+        return read_scores(file)
+
+    with monkeypatch.context() as then:
+        then.setattr("bench.runs.run.FURTHER_SEEDS", ())
+        first = made()
+    second = made()
+    assert [record for record in second.records if record.aggregation == "all"] == first.records
+    assert len(second.records) == len(first.records) + 4
+    assert made().provenance.date == second.provenance.date

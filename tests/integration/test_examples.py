@@ -78,7 +78,7 @@ def test_the_decoder_of_a_document_stands_beside_simcse(tmp_path):
     (content,) = re.findall(r"^```yaml\n(suite: .*?)^```$", text, re.DOTALL | re.MULTILINE)
     (tmp_path / "bench").symlink_to(ROOT / "bench")
     ended(sys.executable, "-c", code, cwd=tmp_path)
-    short = yaml.safe_load(content) | {"tasks": ["STS-B", "MRPC"], "seeds": [1], "probe_seeds": [1]}
+    short = yaml.safe_load(content) | {"tasks": ["STS-B", "MRPC"], "seeds": [1]}
     short["recipe"]["sentences"], short["runs_per_job"] = 640, 10
     (tmp_path / "short.yaml").write_text(json.dumps(short), encoding="utf-8")
     snakemake("--cores", "2", "--configfile", "short.yaml", cwd=tmp_path)

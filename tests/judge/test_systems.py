@@ -2,10 +2,10 @@
 
 import pytest
 
+from bench.datasets.metrics import FURTHER_SEEDS
 from bench.datasets.tasks import STS_TASKS
 from bench.judge.heading import heading
 from bench.judge.judge import judge
-from bench.results.records import Provenance
 from bench.results.suite_results import read_results
 from bench.utils.files import write_json
 from tests.support.compared_runs import scored, suite
@@ -58,10 +58,21 @@ def test_what_was_read_before_is_known_of_any_finished_seed(tmp_path):
     assert names == {row.name for row in rows.systems}
 
 
-def test_the_spread_over_classifier_seeds_is_that_of_runs_with_the_same_seeds():
-    """Only the first run has a further seed."""
+def test_the_seeds_of_classifiers_are_those_of_a_row_without_another():
+    """The mean and the order are over them; the score of the run is that of the first."""
     of_mr = {"metric": "accuracy", "tasks": ("MR",)}
-    first = scored("simcse", 1, {"MR": 70.0}, provenance=Provenance(probe_seeds=[7]), **of_mr)
-    first.scores["MR", "test", "accuracy_probe seed 7"] = 72.0
-    (row,) = systems_of(suite(first, scored("simcse", 2, {"MR": 40.0}, **of_mr)), "transfer")
-    assert (row.probe_sd, row.probe_n) == (pytest.approx(2**0.5), 2)
+    untrained = scored("untrained", None, {"MR": 70.0}, **of_mr)
+    for seed, points in zip(FURTHER_SEEDS, (71.0, 72.0, 73.0, 74.0), strict=True):
+        untrained.scores["MR", "test", f"accuracy_probe seed {seed}"] = points
+    rows = systems_of(suite(scored("simcse", 1, {"MR": 71.0}, **of_mr), untrained), "transfer")
+    assert [(row.method, row.n) for row in rows] == [("untrained", 5), ("simcse", 1)]
+    score = rows[0].score("MR")
+    assert (score.mean, score.sd, score.n) == pytest.approx((72.0, 2.5**0.5, 5))
+    assert rows[0].averages == (70.0, 71.0, 72.0, 73.0, 74.0)
+    assert rows[0].run_averages == (70.0,)
+
+
+def test_a_row_that_was_scored_with_one_seed_of_the_classifiers_has_no_spread():
+    run = scored("untrained", None, {"MR": 70.0}, metric="accuracy", tasks=("MR",))
+    (row,) = systems_of(suite(run), "transfer")
+    assert (row.n, row.score("MR").sd) == (1, None)

@@ -1,5 +1,6 @@
 """Comparisons with a baseline: lines, order, captions, and files."""
 
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -7,16 +8,25 @@ import pytest
 
 from bench.judge.stage import compared, read_suite
 from bench.report.comparison_table import (
-    claims_frame,
     comparison_caption,
     line_of,
     pairs_frame,
+    printed_frame,
     render_versus,
 )
 from bench.report.page import page_content
-from tests.support.judged_rows import BASE, WITH_BASELINE, board, claim, heading, pair
+from tests.support.judged_rows import (
+    BASE,
+    WHY,
+    WITH_BASELINE,
+    board,
+    claim,
+    heading,
+    pair,
+    printed_gain,
+)
 from tests.support.synthetic_suite import seeds, write_suite
-from tests.support.table_suite import ENTRIES
+from tests.support.table_suite import CLAIMS, ENTRIES
 
 RENDERED = Path(__file__).with_name("rendered")
 SUITE = heading(**WITH_BASELINE)
@@ -25,7 +35,7 @@ SUITE = heading(**WITH_BASELINE)
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory):
     folder = tmp_path_factory.mktemp("suite")
-    suite = read_suite(write_suite(folder, ENTRIES))
+    suite = read_suite(write_suite(folder, ENTRIES, claims=CLAIMS))
     chosen = compared(suite, "simcse", ["gs-infonce"])
     texts = {
         "compare.txt": render_versus(suite.suite, compared(suite, "simcse"), folder),
@@ -54,6 +64,21 @@ def test_encoders_without_seeds_are_compared_over_items():
     )
 
 
+def test_what_is_not_claimed_has_no_word():
+    claimed = claim("sscl", [1.0], verdict="gain below the margin", p_adjusted=0.2, p_below=0.0004)
+    texts = {"p": "0.200", "p, margin": "< 0.001"}
+    assert line_of(claimed).items() >= (texts | {"Verdict": "< gain below the margin"}).items()
+    texts = dict.fromkeys(texts, "–") | {"Verdict": ""}
+    assert line_of(pair("sscl", [1.0])).items() >= texts.items()
+
+
+@pytest.mark.parametrize("row", [claim("sscl", [1.0]), pair("sscl", [1.0])])
+def test_a_table_without_words_has_no_column_for_them(row):
+    headings = render_versus(SUITE, [row]).split("\n\n")[1].splitlines()[0]
+    words = ["p", "p, margin", "Verdict"] if row.verdict else []
+    assert re.split(r"  +", headings)[5:] == ["A - B", *words]
+
+
 # --- Order ---
 
 
@@ -77,31 +102,41 @@ def test_comparisons_are_ordered_by_their_difference(task):
 # --- Captions ---
 
 
-def test_a_caption_shows_each_prior_of_the_spreads_once():
-    prior = {"prior_sd": 0.345, "prior_df": 4.04}
-    pairs = [pair("sscl", [1.0], **prior), pair("is-cse", [1.0], **prior), pair("dclr", [1.0]),
-             pair("sscl", [1.0], backbone="roberta-base", **prior)]  # fmt: skip
-    assert (
-        "of the other methods, a prior of 0.34 points with 4.0 degrees of freedom "
-        f"({BASE}, Avg), 0.34 points with 4.0 degrees of freedom (roberta-base, Avg). "
-    ) in comparison_caption(SUITE, pairs)
-    assert "prior" not in comparison_caption(SUITE, pairs[2:3])
+ANSWERS = "They answer claims, which are of averages, at 2 % a look after Holm's correction over"
+
+
+@pytest.mark.parametrize(
+    ("row", "families", "text"),
+    [
+        (claim("sscl", [1.0]), 1, f"Words: ? open. {ANSWERS} the claims (docs/statistics.md)."),
+        (claim("sscl", [1.0], verdict="worse"), 2, "Words: ⇓ worse. "
+         f"{ANSWERS} the claims of a family, of which there are 2 (docs/statistics.md)."),
+        (pair("sscl", [1.0], verdict="lower"), 0, "Words: ▽ lower (△ and ▽: on other test items, "
+         "at 5 %; nothing is said of other trainings)."),
+        (pair("sscl", [1.0]), 1, "98 % t interval."),
+    ],
+)  # fmt: skip
+def test_a_caption_says_what_its_words_answer(row, families, text):
+    suite = SUITE.changed(families=families)
+    assert comparison_caption(suite, [row]).endswith(text)
 
 
 # --- Files ---
 
 
 def test_files_have_every_task_and_printed_numbers_single_tasks_first(tmp_path):
-    own = {"claims": [claim(77.9, 76.25)]}
-    pairs = [pair("sscl", [1.0, 2.0], task="STS12", prior_sd=0.5, prior_df=4.5),
-             pair("sscl", [1.0], **own), pair("is-cse", [0.5], task="STS12", **own),
-             pair("is-cse", [0.5], outside=True),
-             pair("sscl", [3.0], board="transfer", seeds=None)]  # fmt: skip
+    own = {"printed": [printed_gain(77.9, 76.25)]}
+    pairs = [pair("sscl", [1.0, 2.0], task="STS12"), claim("sscl", [1.0], **own),
+             pair("is-cse", [0.5], task="STS12", **own), pair("is-cse", [0.5], outside=True),
+             pair("sscl", [3.0], board="transfer")]  # fmt: skip
     suite = heading(board(), board("transfer"), **WITH_BASELINE)
     render_versus(suite, pairs, tmp_path / "tables", tmp_path / "figures")
     read = pd.read_csv(tmp_path / "tables" / "compare.csv")
     assert read["task"].tolist() == ["STS12", "Avg", "STS12", "Avg"]
-    assert read.loc[0, ["differences", "prior_df"]].tolist() == ["1.0 2.0", 4.5]
+    assert read.loc[0, "differences"] == "1.0 2.0"
+    assert read["reason"].dropna().tolist() == [WHY]
+    source = (tmp_path / "tables" / "compare.tex").read_text()
+    assert f"sscl, official, {BASE}, Avg: open; {WHY}" in source
     assert read["label"].tolist()[3] == "is-cse (outside encoder)"
     assert (tmp_path / "figures" / "compare_transfer.csv").is_file()
     printed = pd.read_csv(tmp_path / "tables" / "compare_printed.csv")
@@ -109,10 +144,9 @@ def test_files_have_every_task_and_printed_numbers_single_tasks_first(tmp_path):
 
 
 def test_frames_have_whole_numbers_and_columns_without_rows():
-    pairs = [pair("sscl", [1.0]), pair("is-cse", [1.0], seeds=None)]
-    assert pairs_frame(pairs)["seeds"].tolist() == [8, pd.NA]
-    assert pairs_frame(pairs)["prior_df"].dtype == int  # nothing has a prior
-    assert claims_frame(pairs).columns.tolist()[5:8] == ["source", "table", "printed_on"]
+    pairs = [claim("sscl", [1.0]), pair("is-cse", [1.0])]
+    assert pairs_frame(pairs)["next_look"].tolist() == [2, pd.NA]
+    assert printed_frame(pairs).columns.tolist()[5:8] == ["source", "table", "printed_on"]
 
 
 # --- Tasks of a user ---

@@ -26,6 +26,7 @@ from tests.support.judged_rows import (
     measured,
     number,
     pair,
+    printed_gain,
     system,
 )
 from tools.documents import gains_frame, wiki_mini
@@ -78,10 +79,10 @@ def notes_of(figure):
 
 
 def test_seeds_stand_around_the_printed_stroke():
-    other = measured(ROWS[:3], setting="paper", seeds=8)
+    other = measured(ROWS[:3], setting="paper")
     lower = measured([56.7], "lower", setting="paper", deterministic=True)
     averages = [
-        number(76.25, measured(ROWS, seeds=8), other=other),
+        number(76.25, measured(ROWS, next_look=10), other=other),
         number(56.8, lower, label="BERT (first-last avg)"),
     ]
     figure = comparison(SUITE, averages)
@@ -92,7 +93,7 @@ def test_seeds_stand_around_the_printed_stroke():
     assert points(panel, 0, "o") == list(ROWS)
     assert points(panel, 0, "s") == [75.0, 75.5, 76.0]
     assert points(panel, 1, "D") == [56.7]
-    assert texts(panel.texts) == ["? 8 inconclusive", "↓ lower"]
+    assert texts(panel.texts) == ["? 10 open", "↓ lower"]
     assert [text.get_weight() for text in panel.texts] == ["normal", "bold"]
     settings = ["a seed, official settings", "a seed, paper settings"]
     assert legend_of(figure) == ["printed", *settings, "without a seed"]
@@ -107,7 +108,7 @@ MEAN, ONE_RUN = {2.4: [75.25, 75.5, 75.75]}, {0.9: [74.0, 75.5, 77.0]}
     ("kind", "within", "expected", "notes"),
     [
         ("reproduced", True, MEAN, []),
-        ("inconclusive", None, MEAN, ["? 8"]),
+        ("open", None, MEAN, ["? 10"]),
         ("consistent", False, MEAN | ONE_RUN, ["≈ 1/12", "Holm"]),
         ("lower", False, MEAN | ONE_RUN, ["Holm"]),
     ],
@@ -116,7 +117,7 @@ def test_bars_are_the_intervals_of_the_verdict_and_notes_explain_it(kind, within
     of_verdict = {"within": within, "tolerance": 1.0, "half_width": 1.5, "mean_half_width": 0.25}
     figure = comparison(SUITE, [number(76.25, measured([75.0, 76.0], kind, **of_verdict))])
     assert bars(figure.axes[0]) == TOLERANCE | expected
-    assert [note for note in ("? 8", "≈ 1/12", "Holm") if note in notes_of(figure)] == notes
+    assert [note for note in ("? 10", "≈ 1/12", "Holm") if note in notes_of(figure)] == notes
 
 
 def test_not_comparable_is_hollow_and_named():
@@ -191,12 +192,12 @@ def test_leaderboard_draws_every_seed():
 
 def test_the_figure_of_a_comparison_shows_its_numbers():
     values = {BASE: (1.0, 2.0, 4.0), "roberta-base": (-1.0, 0.0, 0.5)}
-    claims = [claim(77.5, 76.25), claim(78.0, 76.5), claim(78.0, None)]
-    pairs = [
-        pair("is-cse", differences, backbone=backbone, task=task, half_width=1.5, claims=claims)
-        for backbone, differences in values.items()
-        for task in (*STS_TASKS, "Avg")
-    ]
+    gains = [printed_gain(77.5, 76.25), printed_gain(78.0, 76.5), printed_gain(78.0, None)]
+    pairs = []
+    for backbone, differences in values.items():
+        of_all = {"backbone": backbone, "half_width": 1.5, "printed": gains}
+        pairs += [pair("is-cse", differences, task=task, **of_all) for task in STS_TASKS]
+        pairs.append(claim("is-cse", differences, **of_all))
     figure = versus_figure(SUITE, pairs)
     assert [panel.get_title(loc="left") for panel in figure.axes] == list(values)
     for panel, differences in zip(figure.axes, values.values(), strict=True):
@@ -205,12 +206,12 @@ def test_the_figure_of_a_comparison_shows_its_numbers():
         for line in panel.lines:
             lines.setdefault(line.get_color(), []).append(list(line.get_xdata()))
         mean = np.mean(differences)
-        assert lines[GREY] == [[0, 0]]
+        assert lines[GREY] == [[1], [0, 0]]  # the margin of the claim, and no difference
         assert lines[BLUE] == [list(differences)] * 8
         assert lines[INK] == [pytest.approx([mean - 1.5, mean, mean + 1.5])] * 8
         assert lines[ORANGE] == [[1.25, 1.5]] * 8
-        assert texts(panel.texts) == [f"{mean:+.2f} ? undecided"] * 8
-    assert "verdicts hold after Holm's correction" in notes_of(figure)
+        assert texts(panel.texts) == [f"{mean:+.2f} ? open", *[f"{mean:+.2f}"] * 7]
+    assert "words hold after Holm's correction" in notes_of(figure)
 
 
 UNTRAINED = pair("untrained", [-20.0, -21.0], kind="one-sample")
@@ -250,8 +251,8 @@ def test_a_comparison_without_a_pair_has_a_row():
     """Of a training that diverged."""
     nothing = {"differences": (), "difference": None, "half_width": None}
     diverged = pair("sscl", [1.0]).model_copy(update=nothing)
-    (panel,) = versus_figure(SUITE, [pair("is-cse", [1.0], verdict="better"), diverged]).axes
-    assert texts(panel.texts) == ["+1.00 ↑ better", "– ? undecided"]
+    (panel,) = versus_figure(SUITE, [claim("is-cse", [1.0], verdict="better"), diverged]).axes
+    assert texts(panel.texts) == ["+1.00 ⇑ better", "–"]
     assert [text.get_weight() for text in panel.texts] == ["bold", "normal"]
 
 

@@ -24,7 +24,16 @@ from bench.stages.status import OpenRun, SuiteStatus
 from bench.utils.errors import UserError, printable
 from bench.utils.progress import Progress
 from tests.support.foreign_text import LABELS
-from tests.support.judged_rows import heading, judged, measured, number, pair, run, setting, system
+from tests.support.judged_rows import (
+    claim,
+    heading,
+    judged,
+    measured,
+    number,
+    run,
+    setting,
+    system,
+)
 
 RECORD = {"task": "STS-B", "split": "test", "metric": "spearman", "aggregation": "all", "value": 70}
 
@@ -36,7 +45,7 @@ def suite_of(text):
         system("simcse", [75.0, 76.0], label="SimCSE", is_baseline=True),
         system("is-cse", [-7.0, -8.0], remark=text, corpus=text, **is_cse),
     ]
-    pairs = [pair("is-cse", [-2.0, -3.0], reason=text, **is_cse)]
+    pairs = [claim("is-cse", [-2.0, -3.0], reason=text, **is_cse)]
     ours = measured([75.0, 76.0], reason=text)
     numbers = [number(75.0, ours, label=text, row=text, method=text, note=text)]
     numbers.append(number(76.0, label=text, run="", reason="no recipe"))

@@ -22,13 +22,25 @@ from bench.report.leaderboard import (
     shown_leaderboard,
     write_leaderboards,
 )
+from bench.reported.address import address, find_rows
 from bench.results.suite_results import read_results
 from bench.runs.resolve import resolve
 from bench.utils.errors import UserError
 from tests.support.compared_runs import scored, suite
-from tests.support.judged_rows import BASE, WITH_BASELINE, board, heading, judged, pair, system
-from tests.support.synthetic_suite import seeds, write_suite
-from tests.support.table_suite import ENTRIES, TOY, TOY_ENTRIES
+from tests.support.judged_rows import (
+    BASE,
+    WHY,
+    WITH_BASELINE,
+    board,
+    heading,
+    judged,
+    measured,
+    number,
+    pair,
+    system,
+)
+from tests.support.synthetic_suite import claims, seeds, write_suite
+from tests.support.table_suite import CLAIMS, ENTRIES, TOY, TOY_ENTRIES
 from tools.documents import wiki_mini
 
 RENDERED = Path(__file__).with_name("rendered")
@@ -37,7 +49,7 @@ BASELINE = [75.0, 76.0, 77.0]
 
 SIMCSE = system("simcse", BASELINE, label="SimCSE", is_baseline=True)
 ISCSE = system("is-cse", [77.0, 78.1, 79.0], label="IS-CSE", difference=2.0333, half_width=0.143,
-               word="better")  # fmt: skip
+               word="better", why=WHY)  # fmt: skip
 SSCL = system("sscl", [73.0, 74.1, 75.0], label="SSCL", difference=-1.9667, half_width=0.143,
               word="worse")  # fmt: skip
 CONTROL = system("sup-simcse", [80.0, 81.0, 82.0], label="With labels", labelled=True)
@@ -48,7 +60,7 @@ ROWS = [ISCSE, SIMCSE, SSCL, CONTROL]
 def tables(tmp_path_factory):
     """Leaderboards of the suite and of the toy suite whose files are in `rendered/`."""
     folder = tmp_path_factory.mktemp("suite")
-    suite = read_suite(write_suite(folder / "own", ENTRIES, baseline="simcse"))
+    suite = read_suite(write_suite(folder / "own", ENTRIES, baseline="simcse", claims=CLAIMS))
     write_leaderboards(suite, folder)
     text = show_leaderboards(suite, "text", suite.systems)
     (folder / "sts.txt").write_text(text, encoding="utf-8")
@@ -73,45 +85,18 @@ def cells(heading, column, rows, **more):
     return {line["Method"]: line[column] for line in table.rows}
 
 
-def marked(method, *tasks_and_standings, **more):
-    return system(method, [80.0, 81.0, 82.0], standings=tasks_and_standings, **more)
-
-
-MARKED = [
-    marked("simcse", ("STS12", "best"), ("STS13", "tied"), ("STS14", "open")),
-    marked("sscl", ("STS12", "tied"), ("STS13", "best"), ("STS14", "open")),
-    marked("is-cse", ("STS13", "tied"), ("STS14", "open"), backbone="roberta-base"),
-]
-
-
-def test_the_best_is_bold_and_has_a_sign_in_plain_text_and_ties_have_a_dagger():
-    shown = cells(heading(), "STS12", MARKED)
-    assert [*shown.values()] == ["81.00 ± 1.00", "81.00† ± 1.00", "81.00 ± 1.00"]
-    assert [isinstance(text, Bold) for text in shown.values()] == [True, False, False]
-    assert not any(isinstance(text, Bold) for text in cells(heading(), "STS14", MARKED).values())
-    lines = in_format(judged(MARKED), STS, MARKED, "text").splitlines()
-    assert [line.split()[3:6] for line in lines[-3:]] == [
-        ["81.00*", "81.00†", "81.00"], ["81.00†", "81.00*", "81.00"], ["81.00", "81.00†", "81.00"]
-    ]  # fmt: skip
-
-
-EVERY = [(task, "open") for task in STS.columns]
-
-
 @pytest.mark.parametrize(
-    ("rows", "has_marks", "unmarked"),
-    [
-        (MARKED, True, [f"STS14 on {BASE}", "STS14 on roberta-base"]),
-        (MARKED[:2], True, ["STS14"]),
-        ([marked("sscl", ("Avg", "open"), ("STS12", "open"))], False, ["STS12, Avg"]),
-        ([marked("sscl", *EVERY)], False, ["every column"]),
-        ([SIMCSE], False, []),
-    ],
-)
-def test_a_caption_explains_the_marks_that_are_there(rows, has_marks, unmarked):
-    text = about(heading(), STS, rows, is_caption=True)
-    assert ("Bold (* in plain text): the best mean" in text) == has_marks
-    assert re.findall(r"In (\S.*?) more than half", text) == unmarked
+    ("word", "sign", "is_bold"),
+    [("better", "⇑", True), ("better, gain below the margin", "⇑<", True), ("worse", "⇓", False),
+     ("gain below the margin", "<", False), ("open", "?", False), ("higher", "△", False)],
+)  # fmt: skip
+def test_a_claim_that_is_better_alone_is_bold(word, sign, is_bold):
+    rows = [ISCSE.changed(word=word), SIMCSE, ISCSE.changed(name="sscl", word=None)]
+    shown = [*cells(COMPARED, "Minus baseline", rows).values()]
+    assert shown == [f"+2.03 ± 0.14 {sign} {word}", "baseline", "+2.03 ± 0.14"]
+    table = shown_leaderboard(COMPARED, STS, rows)
+    bold = [text for line in table.texts for text in line if isinstance(text, Bold)]
+    assert bold == [shown[0]] * is_bold
 
 
 # --- Names ---
@@ -157,6 +142,7 @@ def test_only_planned_tasks_are_columns():
     [
         (heading(mode="dev"), "sts", [SIMCSE], "over n seeds."),
         (heading(mode="dev"), "transfer", [SIMCSE], "over n seeds, classifiers of mode dev."),
+        (COMPARED, "sts", ROWS[:3], "98 % interval. Words: ⇑ better; ⇓ worse. They answer claims"),
         (heading(), "sts", [CONTROL], "Systems that are trained with labels are controls."),
     ],
 )  # fmt: skip
@@ -183,6 +169,7 @@ def test_the_frame_has_points_by_task():
     expected = {
         "label": ["IS-CSE", "SimCSE", "a (outside encoder)"],
         "verdict": ["better", "baseline", ""],
+        "reason": [WHY, "", ""],
         "averages": [(77.0, 78.1, 79.0), (75.0, 76.0, 77.0), ()],
         "STS12 n": [3, 3, 0],
         "Avg n": [3, 3, 0],
@@ -261,7 +248,7 @@ def test_columns_are_of_planned_tasks_and_of_a_named_baseline():
     of_two = heading(part, baseline="simcse", uncompared="no scores")
     columns = [*frame(judged([SIMCSE], of_two)).columns]
     assert [name for name in columns if name.endswith(" sd")] == ["STS12 sd", "STS-B sd"]
-    assert columns[-3:] == ["difference", "half_width", "verdict"]
+    assert columns[-4:] == ["difference", "half_width", "verdict", "reason"]
 
 
 @pytest.mark.parametrize("text", ["MixCSE", "MIXCSE", "mixcse@official"])
@@ -285,7 +272,7 @@ MINE = seeds("mine", BASELINE, setting="paper", label="Mine",
 def folder(tmp_path):
     runs = [*seeds("simcse", BASELINE, label="SimCSE"), *MINE]
     runs += seeds("sscl", [73.0, 74.1, 75.0], label="SSCL")
-    return write_suite(tmp_path, runs, baseline="simcse")
+    return write_suite(tmp_path, runs, baseline="simcse", claims=claims("sscl"))
 
 
 def said(capsys, *words):
@@ -302,6 +289,30 @@ def test_chosen_rows_are_in_the_order_in_which_they_are_named(folder, capsys):
     assert table["verdict"].tolist()[:2] == ["worse", "baseline"]
     assert main(["show", "--suite", str(folder), "--rows", "simcs"]) == 2
     assert "did you mean 'simcse'?" in capsys.readouterr().err
+
+
+def test_why_says_the_sentence_of_a_row_on_each_board(folder, capsys, monkeypatch):
+    rows = [SSCL.changed(why=WHY), SIMCSE, SSCL.changed(board="transfer", why="other")]
+    suite = heading(board(), board("transfer"))
+    monkeypatch.setattr("bench.judge.stage.read_suite", lambda folder: judged(rows, suite))
+    assert said(capsys, "--suite", folder, "--why", "SSCL").splitlines() == [
+        f"SSCL, official, sts, {BASE}: worse; {WHY}", "",
+        f"SSCL, official, transfer, {BASE}: worse; other",
+    ]  # fmt: skip
+    assert said(capsys, "--suite", folder, "--why", "simcse") == "sts: nothing is claimed\n"
+
+
+def test_why_says_the_sentences_of_a_printed_row(folder, capsys, monkeypatch):
+    printed = find_rows("sscl", "Table 2", "SSCL-SimCSE")
+    addresses = {number.task: address(number) for number in printed}
+    sides = {"ours": measured([77.0], reason=WHY), "other": measured([70.0], "lower", reason="far")}
+    rows = [number(77.9, address=addresses["Avg"], **sides), number(68.4),
+            number(70.0, task="STS12", address=addresses["STS12"])]  # fmt: skip
+    monkeypatch.setattr("bench.judge.stage.read_suite", lambda folder: judged(numbers=rows))
+    lines = said(capsys, "sscl", "2", "--suite", folder, "--why", "SSCL-SimCSE").split("\n\n")
+    place = f"SimCSE, {BASE}, Avg, test, simcse@official"
+    assert lines[-2:] == [f"{place}: open; {WHY}", f"{place}: lower; far\n"]
+    assert not re.search("68.4|reproduce", "".join(lines))  # another row, and how to run one
 
 
 @pytest.mark.parametrize("words", [[], ["sscl", "Table 2", "--format", "csv"]])

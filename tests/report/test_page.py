@@ -99,6 +99,8 @@ def test_foreign_text_is_text(html, outline):
     places += ["Reason", "Points", "version", "sha256"]
     assert [place for place in places if f"{place} {NASTY}" not in text] == []
     assert [run["reason"] for run in outline.data["runs"] if run.get("seed") == 7] == [NASTY]
+    facts = [dict(entry["facts"]) for entry in outline.data["entries"]]
+    assert facts[0]["Verdict"] == f"better: look {NASTY}"
 
 
 def test_every_link_leads_somewhere(project, outline):
@@ -153,7 +155,7 @@ def test_a_curve_keeps_its_ends_and_no_point_is_made_up(length):
 @pytest.mark.parametrize(("kind", "line", "is_open"), [
     ("not comparable", "2 numbers of 1 papers, none of which is comparable (toy-bert stands in)",
      False),
-    ("inconclusive", "2 numbers of 1 papers: 1 inconclusive, 1 not run", True),
+    ("open", "2 numbers of 1 papers: 1 open; 1 not run", True),
 ])  # fmt: skip
 def test_papers_fold_to_a_line_where_nothing_of_them_can_be_compared(tmp_path, kind, line, is_open):
     ours = measured([75.0], kind=kind, reason="toy-bert stands in; its settings differ")

@@ -36,8 +36,8 @@ from bench.report.tables import (
 from bench.reported import FOLDER, SOURCES
 from bench.utils.errors import UserError
 from tests.support.judged_rows import BASE, judged, measured, number, row
-from tests.support.synthetic_suite import seeds, write_suite
-from tests.support.table_suite import ENTRIES, TOY, TOY_ENTRIES
+from tests.support.synthetic_suite import write_suite
+from tests.support.table_suite import CLAIMS, ENTRIES, TOY, TOY_ENTRIES
 
 RENDERED = Path(__file__).with_name("rendered")
 
@@ -49,7 +49,7 @@ def print_alone():
 
 @pytest.fixture(scope="module")
 def suite(tmp_path_factory):
-    return read_suite(write_suite(tmp_path_factory.mktemp("suite"), ENTRIES))
+    return read_suite(write_suite(tmp_path_factory.mktemp("suite"), ENTRIES, claims=CLAIMS))
 
 
 @pytest.fixture(scope="module")
@@ -82,12 +82,6 @@ def out(suite, print_alone, tmp_path_factory):
 def test_a_table_is_what_was_read(out, name):
     expected = (RENDERED / name).read_text(encoding="utf-8")
     assert (out / name).read_text(encoding="utf-8") == expected, f"written to {out / name}"
-
-
-def test_the_caption_of_a_grown_suite_says_so(tmp_path):
-    grown = read_suite(write_suite(tmp_path, seeds("simcse", [75.0], added=["sts"])))
-    table = printed_tables(grown.numbers)["is-cse_table-1"]
-    assert "Seeds were added or left out after a look" in captioned(grown.suite, table)
 
 
 # --- As in print ---
@@ -243,7 +237,7 @@ def test_the_line_of_a_suite_names_the_reason_where_nothing_is_comparable():
     short = "3 numbers of 1 papers, none of which is comparable (scored on the world)"
     assert in_short(rows) == short
     rows.append(number(79.0, measured([79.0], "reproduced"), source="is-cse"))
-    expected = "4 numbers of 2 papers: 1 reproduced, 2 not comparable, 1 not run"
+    expected = "4 numbers of 2 papers: 1 reproduced; 2 not comparable; 1 not run"
     assert in_short(rows) == expected
 
 

@@ -20,7 +20,7 @@ from tests.support.judged_rows import (
     judged,
     measured,
     number,
-    pair,
+    printed_gain,
     run,
     system,
 )
@@ -35,12 +35,12 @@ def of_rows(**more):
     points = [76.1, 76.2, 76.35]
     systems = [
         system("simcse", points, is_baseline=True),
-        system("is-cse", points[::-1], difference=0.0, half_width=0.5, word="undecided"),
+        system("is-cse", points[::-1], difference=0.0, half_width=0.5, word="open"),
         system("sscl", n=0, run_averages=[None], runs=["sscl-0"], remark="1 missing"),
     ]
     runs = [run(method, seed) for method in ("simcse", "is-cse") for seed in SEEDS]
     runs.append(run("sscl", status="missing"))
-    pairs = [pair("is-cse", [0.25, 0.0, -0.25], claims=[claim(78.0, 76.25)])]
+    pairs = [claim("is-cse", [0.25, 0.0, -0.25], printed=[printed_gain(78.0, 76.25)])]
     suite = heading(**WITH_BASELINE | {"partial": PARTIAL} | more)
     return judged(systems, suite, runs=runs, pairs=pairs, numbers=[number(76.25, measured(points))])
 

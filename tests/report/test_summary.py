@@ -18,7 +18,7 @@ from tests.support.judged_rows import (
     run,
 )
 from tests.support.synthetic_suite import write_suite
-from tests.support.table_suite import ENTRIES
+from tests.support.table_suite import CLAIMS, ENTRIES
 
 
 def lines(suite):
@@ -26,7 +26,7 @@ def lines(suite):
 
 
 def test_a_summary_is_what_was_read(tmp_path):
-    suite = read_suite(write_suite(tmp_path, ENTRIES, baseline="simcse"))
+    suite = read_suite(write_suite(tmp_path, ENTRIES, baseline="simcse", claims=CLAIMS))
     found = "\n".join(lines(suite.model_copy(update={"numbers": ()}))) + "\n"
     (tmp_path / "summary.txt").write_text(found, encoding="utf-8")
     expected = Path(__file__).with_name("rendered") / "suite" / "summary.txt"
@@ -43,16 +43,17 @@ def test_the_first_line_counts_systems_seeds_trainings_and_minutes():
         "s: 4 systems, 3 seeds, 9 trainings, 9.0 minutes of computing. "
         "Partial: 9 of 10 runs have been made.",
         "1 scores of the embedded world: 1 as on the reference machine",
-        "2 numbers of 1 papers: 1 inconclusive, 1 not run",
+        "2 numbers of 1 papers: 1 open; 1 not run",
     ]
 
 
 @pytest.mark.parametrize(
     ("more", "how", "line"),
     [
-        ({}, "paired by seed", "bert-base-uncased, undecided: SSCL -10.00 ± 0.50"),
-        ({"outside": True, "kind": "items"}, "over the test items",
-         "bert-base-uncased, undecided: SSCL (outside encoder) -10.00 ± 0.50"),
+        ({}, "paired by seed; words answer claims, at 2 % a look:", "not claimed: SSCL"),
+        ({"verdict": "worse"}, "paired by seed; words", "worse: SSCL"),
+        ({"outside": True, "kind": "items", "verdict": "lower"}, "over the test items:",
+         "lower: SSCL (outside encoder)"),
     ],
 )  # fmt: skip
 def test_a_suite_without_an_average_is_compared_on_its_first_task(more, how, line):
@@ -61,5 +62,5 @@ def test_a_suite_without_an_average_is_compared_on_its_first_task(more, how, lin
     pairs = [pair("sscl", [-10.0], task="STS-B", label="SSCL", **more)]
     pairs.append(pair("sscl", [5.0], task="SICK-R"))
     found = lines(judged((), part, pairs=pairs))
-    assert found[1].startswith(f"against SimCSE, official, Spearman x 100 on STS-B, {how},")
-    assert found[2] == f"  {line}"
+    assert found[1].startswith(f"against SimCSE, official, Spearman x 100 on STS-B, {how}")
+    assert found[2] == f"  bert-base-uncased, {line} -10.00 ± 0.50"

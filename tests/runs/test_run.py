@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.datasets.metrics import FURTHER_SEEDS
 from bench.registry import backbones
 from bench.registry.methods import method_classes
 from bench.runs.resolve import suite_recipe
@@ -345,3 +346,18 @@ def test_methods_as_published_and_as_released(text, names, rows):
 def test_other_backbones_use_the_values_of_bert_base(text):
     toy, base = run(text, "toy-roberta"), run(text, "bert-base-uncased")
     assert (toy.recipe, toy.parts) == (base.recipe, base.parts)
+
+
+@pytest.mark.parametrize(
+    ("more", "tasks", "further"),
+    [
+        ({}, ["sts", "transfer"], FURTHER_SEEDS),
+        ({}, ["STS-B", "probing:mine"], FURTHER_SEEDS),
+        ({}, ["sts", "sts:mine"], ()),
+        ({"template": "in a word"}, ["MR"], ()),
+        ({"seed": 0}, ["MR"], ()),
+    ],
+)
+def test_classifiers_have_further_seeds_where_nothing_else_is_drawn(more, tasks, further):
+    untrained = run("untrained").model_copy(update=more)
+    assert untrained.further_seeds(tasks) == further

@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from bench.datasets.metrics import FURTHER_SEEDS
 from bench.runs import paths
 from bench.stages.inputs import compare
 from bench.utils.files import read_json, write_json
@@ -39,3 +40,26 @@ def test_results_of_others_are_not(copy, changed):
     write_json(scores, stored)
     os.utime(scores, (1, 1))
     assert compare([run], suite) == ([], {str(scores): False})
+
+
+@pytest.mark.parametrize(
+    ("task", "seeds", "is_current"),
+    [
+        ("MR", [], False),
+        ("MR", [1, 2, 3, 4], False),  # which a user chose
+        ("MR", [*FURTHER_SEEDS], True),
+        ("STS-B", [], True),
+    ],
+)
+def test_scores_of_too_few_seeds_of_classifiers_are_not(
+    task, seeds, is_current, tiny_bert, tiny_data, tiny_corpus, tmp_path
+):
+    """They are older than their inputs from then on, unless nothing is to be written."""
+    run = tiny_run("untrained", tiny_bert, tiny_data, tiny_corpus)
+    data = paths.describe_data(tiny_data)
+    write_json(tmp_path / "inputs" / "data.json", {"kind": "data", **data})
+    described = {"data": data, "tasks": {task: {}}, "probe_seeds": seeds}
+    scores = paths.result_file(tmp_path, run.id, "score")
+    write_json(scores, {"provenance": described, "records": []})
+    assert compare([run], tmp_path, write=False) == ([], {})
+    assert compare([run], tmp_path) == ([], {} if is_current else {str(scores): False})

@@ -78,6 +78,10 @@ def test_each_task_is_encoded_once():
     flop = 2 * 12 * 12 * 768**2 * 16 * 3000
     seconds = flop / PEAKS["a100"][2] / cost.UTILISATION
     assert estimate(run_of(), "score", ["STS13"], "test", "a100") == pytest.approx([seconds] * 2)
+    further = run_of("untrained"), run_of()
+    times = [estimate(run, "score", ["MR"], "test", "a100")[0] for run in further]
+    classifiers = scoring_work(["MR"], "test", "a100")[1] * cost.GPU_CLASSIFIER_STEP
+    assert times[0] - times[1] == pytest.approx(4 * classifiers)
     words = run_of("glove", "glove.6B.300d")
     assert estimate(words, "score", ["sts"], "test", "a100") == [0, 0]
 

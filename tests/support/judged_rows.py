@@ -20,6 +20,7 @@ from bench.judged.rows import (
     SideRow,
     SystemRow,
     Verdict,
+    known,
 )
 from bench.utils.errors import listed
 from bench.utils.validation import StrictModel
@@ -52,8 +53,8 @@ def heading(*boards: BoardRow, **more: Any) -> Heading:
     return row(Heading, **values | {"boards": boards or (board(),)} | more)
 
 
-WITH_BASELINE = {"baseline": "simcse", "baseline_name": "SimCSE, official"}
-WHY = "open at the first look, 3 seeds"
+WITH_BASELINE = {"baseline": "simcse", "baseline_name": "SimCSE, official", "families": 1}
+WHY = "look at 3 seeds (N = 3)"
 
 
 def system(
@@ -69,6 +70,7 @@ def system(
     values: dict[str, Any] = {"board": "sts", "backbone": BASE, "label": method, "method": method}
     values |= {"setting": "official", "corpus": "wiki1m", "n": longest}
     values |= {"run_averages": by_task.get("Avg", ())} | more
+    values["averages"] = known(values["run_averages"])
     values.setdefault("name", f"{values['label']}, {values['setting']}")
     values.setdefault("runs", [f"{method}-{seed}" for seed in range(longest)])
     scores = [Score(task=task, scores=by_task.get(task, ())) for task in (*tasks, "Avg")]

@@ -18,6 +18,7 @@ def write_suite(
     data: str = "senteval",
     stand_ins: Mapping[str, str] | None = None,
     baseline: str = "",
+    claims: Iterable[Mapping[str, Any]] = (),
 ) -> Path:
     """Write plan.json and scores/ under `folder`.
 
@@ -39,7 +40,7 @@ def write_suite(
         values = {
             "id": f"run{number:03d}", "method": "", "setting": "official", "seed": None,
             "label": entry["method"], "backbone": "bert-base-uncased", "corpus": "wiki1m",
-            "recipe_changes": {}, "parts": (), "trained": trained, "identity": {}, "added": (),
+            "recipe_changes": {}, "parts": (), "trained": trained, "identity": {}, "added": {},
             "tasks": ["sts", *more_tasks],
         }  # fmt: skip
         values |= {name: entry[name] for name in values.keys() & entry}
@@ -67,8 +68,14 @@ def write_suite(
             content = {"provenance": {}, "analyses": entry["analyses"]}
             write_json(folder / "analyses" / f"{run['id']}.json", content)
     content = {"suite": name, "data": data, "stand_ins": dict(stand_ins or {}), "runs": plan}
-    write_json(folder / "plan.json", content | {"baseline": baseline})
+    write_json(folder / "plan.json", content | {"baseline": baseline, "claims": [*claims]})
     return folder
+
+
+def claims(*methods: str, backbone: str = "bert-base-uncased", **more: Any) -> list[dict[str, Any]]:
+    """Claims of a gain over SimCSE of a point each."""
+    claim = {"backbone": backbone, "baseline": "simcse@official", "margin": 1.0, **more}
+    return [claim | {"method": f"{method}@official"} for method in methods]
 
 
 def seeds(method: str, rows: Iterable[Any], **more: Any) -> list[dict[str, Any]]:

@@ -2,7 +2,7 @@
 `tests/report/rendered`."""
 
 from bench.datasets.tasks import STS_TASKS
-from tests.support.synthetic_suite import seeds
+from tests.support.synthetic_suite import claims, seeds
 
 BASE = "bert-base-uncased"
 NASTY = "<script>alert(1)</script> & 50% of_it | {\\x}"
@@ -31,6 +31,10 @@ ENTRIES = [
     {"method": "word-overlap", "setting": "paper", "backbone": "none", "label": NASTY,
      "scores": 40.0},
 ]  # fmt: skip
+CLAIMS = [
+    *claims("gs-infonce", "gs-infonce[multiple=8]", "sscl"),
+    *claims("is-cse", backbone="roberta-base", family=2),
+]
 TOY = {"name": "smoke", "data": "world", "stand_ins": {BASE: "toy-bert"}}
 
 _TOY = {"backbone": "toy-bert", "corpus": "world"}

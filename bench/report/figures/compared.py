@@ -20,16 +20,14 @@ from bench.judged.rows import (
     grouped,
     known,
 )
-from bench.judged.words import COMPARISON_SYMBOLS
 from bench.report.figures import style
 from bench.report.formats import (
-    CONFIDENCE,
-    ITEMS_CONFIDENCE,
     backbone_text,
     by_items,
     difference_text,
     names_of,
     score_text,
+    word_text,
 )
 from bench.utils.files import stem
 
@@ -119,8 +117,8 @@ BAND: style.Look = {"color": "#D5D8DD", "lw": 9, "solid_capstyle": "butt"}
 TOLERANCE = BAND | {"label": "printed ± tolerance"}
 MEAN = {"color": style.INK, "marker": "|", "ms": 9, "mew": 1.2, "ls": "", "label": "mean"}
 # The two questions of a verdict: is our mean within the tolerance, could one run have scored print?
-OUR_MEAN: style.Look = {"lw": 2.4, "alpha": 0.5, "label": f"our mean, {CONFIDENCE} interval"}
-ONE_RUN: style.Look = {"lw": 0.9, "label": f"{CONFIDENCE} of single runs of ours"}
+OUR_MEAN: style.Look = {"lw": 2.4, "alpha": 0.5, "label": "our mean, 98 % interval"}
+ONE_RUN: style.Look = {"lw": 0.9, "label": "98 % of single runs of ours"}
 
 
 def _scored(number: NumberRow) -> list[SideRow]:
@@ -229,12 +227,13 @@ def figure_stems(numbers: Iterable[NumberRow]) -> dict[str, list[NumberRow]]:
 
 _DIFFERENCE = style.OFFICIAL | {"alpha": 0.6, "label": "difference at one seed"}
 PRINTED = style.PRINTED_LOOK | {"color": style.ORANGE, "label": "printed difference"}
+MARGIN = style.PRINTED_LOOK | {"color": style.GREY, "mew": 0.7, "label": "margin of a claim"}
 DIFFERENCES = MEAN | {
     "ms": 7, "mew": 1.4, "lw": 1.2, "ls": "-", "label": "mean difference with its interval"
 }  # fmt: skip
 CORRECTED = (
-    f"Intervals ({CONFIDENCE}, over test items {ITEMS_CONFIDENCE}) are of single differences; "
-    "words hold after Holm's correction, so a claim may be open although its interval excludes 0."
+    "Intervals (98 %, over test items 95 %) are of single differences; words hold after Holm's "
+    "correction, so a claim may be open although its interval excludes 0."
 )
 
 
@@ -254,28 +253,22 @@ def versus_figure(heading: Heading, pairs: Sequence[PairRow]) -> Figure:
     for pair in sorted(pairs, key=lambda pair: pair.task != "Avg"):
         printed = known(gain.gain for gain in pair.printed)
         interval = _around(pair.difference, pair.half_width or 0.0)
-        marks: list[Mark] = [(printed, 0, PRINTED), (interval, -0.1, DIFFERENCES)]
+        marks: list[Mark] = [(known([pair.margin]), 0, MARGIN), (printed, 0, PRINTED)]
         if pair.kind != "items":
-            marks.insert(1, (pair.differences, 0.16, _DIFFERENCE))
+            marks.append((pair.differences, 0.16, _DIFFERENCE))
+        marks.append((interval, -0.1, DIFFERENCES))
         texts = {"Method": pair.name, "Task": pair.task}
         name = ", ".join(texts[column] for column in names)
-        text, word = difference_text(pair.difference), pair.verdict
-        if word:
-            text += f" {COMPARISON_SYMBOLS[word]} {word}"
-        strips.append(Strip(pair.backbone, name, text, marks, word not in (None, "open")))
+        text = f"{difference_text(pair.difference)} {word_text(pair.verdict)}"
+        is_decided = pair.verdict not in (None, "open")
+        strips.append(Strip(pair.backbone, name, text.rstrip(), marks, is_decided))
     notes = [FAR, heading.remark_on(pair.backbone for pair in pairs), CORRECTED]
-    margins = {*known(pair.margin for pair in pairs)}
-    margin = margins.pop() if len(margins) == 1 else None
-    if margin:
-        notes.append(f"Dotted: the margin of the claims, {margin:.2f}.")
     over = "over the test items" if by_items(pairs) else "seed by seed"
     title = f"Suite {heading.suite}: {ours} minus {first.baseline_name}, {over}"
     scale = f"difference in points ({heading.board(first.board).planned.title})"
     figure = _cut(figure_of_rows(strips, title, notes, scale))
     for panel in figure.axes:
         panel.axvline(0, color=style.GREY, lw=1, zorder=1)
-        if margin:
-            panel.axvline(margin, color=style.GREY, lw=0.7, ls=":", zorder=1)
     return figure
 
 

@@ -82,7 +82,7 @@
 
   function facts(pairs) {
     const list = element("dl");
-    for (const [title, text] of pairs) list.append(element("dt", {}, title), element("dd", {}, text));
+    for (const [title, text] of pairs.filter(([, text]) => text)) list.append(element("dt", {}, title), element("dd", {}, text));
     return list;
   }
 
