@@ -70,9 +70,11 @@ def explained(sample: Sample, tests: Sequence[str], family: str, noun: str = "se
         parts.append(f"mean {estimate.mean:.2f} of n = {estimate.n}, {interval}")
     if sample.tested:
         parts += [*tests, f"level {100 * LEVEL:.0f} %, {family}"]
+    looked = {*sample.planned[: sample.look or None]}
+    left = looked & {*sample.left_out}
     for draws, fate in (
-        (sample.left_out, "diverged with the baseline and left the pairs"),
-        (sample.diverged, "diverged, so that it cannot be better"),
+        (left, "diverged with the baseline and left the pairs"),
+        (looked & {*sample.diverged} - left, "diverged, so that it cannot be better"),
     ):
         if draws:
             parts.append(f"{counted(len(draws), noun)} {fate}")

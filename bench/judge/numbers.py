@@ -10,6 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from bench.datasets.metrics import SHARE, Tolerance, metric_of
+from bench.judge.printed_gains import printed_gains
 from bench.judge.sample import Sample, differences_of, planned_scores, scores_of
 from bench.judge.statistics import coefficient_of_variation, expected_best
 from bench.judge.systems import board_rows, task_scores
@@ -34,6 +35,7 @@ from bench.results.suite_results import (
     SuiteResults,
     deviations,
     diverged,
+    draws_of,
 )
 
 
@@ -138,10 +140,11 @@ class Side:
 
     @property
     def is_pending(self) -> bool:
-        """Whether a verdict that is settled without a test was planned to have one: runs with seeds
-        that can be compared, and that have no score yet or diverged."""
+        """Whether a verdict that is settled without a test was planned to have one: runs that can
+        be compared, with seeds or those of classifiers, that have no score yet or diverged."""
         number = self.number
-        if number.reason or number.deviation or self.deterministic:
+        drawn = {draw for result in self.results for draw in draws_of(result.run, [number.key])}
+        if number.reason or number.deviation or drawn <= {None}:
             return False
         for runs in self.operands:
             if not any(number.key in planned_scores(result.run) for result in runs):
@@ -213,7 +216,7 @@ def judge_numbers(suite: SuiteResults, pairs: Sequence[PairRow] = ()) -> list[Si
         for name, side in sides.items():
             if asked.setdefault(side.question, side) is side:
                 families[side.number.source, name].append(side)
-    claimed = {_place(pair, suite): pair for pair in pairs if pair.family is not None}
+    claimed = _claims_of_print(pairs, suite)
     for family in families.values():
         tested = [side for side in family if not side.verdict_without_test]
         settled = [side for side in family if side.verdict_without_test]
@@ -235,11 +238,19 @@ def judge_numbers(suite: SuiteResults, pairs: Sequence[PairRow] = ()) -> list[Si
     return compared
 
 
-def _place(pair: PairRow, suite: SuiteResults) -> tuple[Any, ...]:
-    """What a claim has in common with a printed difference."""
-    board = next(row.whole for row in board_rows(suite) if row.name == pair.board)
-    key = pair.task, "test", board.metric
-    return f"{pair.method}@{pair.setting}", pair.baseline, pair.backbone, key
+def _claims_of_print(pairs: Iterable[PairRow], suite: SuiteResults) -> dict[Any, PairRow]:
+    """The claims of gains that a table prints, by what they have in common with a printed
+    difference. With another margin a claim says nothing of print."""
+    boards = {row.name: row.whole for row in board_rows(suite)}
+    found = {}
+    for pair in (pair for pair in pairs if pair.margin):
+        board = boards[pair.board]
+        methods = pair.method, pair.baseline.partition("@")[0]
+        gains = printed_gains(methods, board, pair.task, pair.backbone, None)
+        if any(gain.gain and round(gain.gain, 2) == pair.margin for gain in gains):
+            key = pair.task, "test", board.metric
+            found[f"{pair.method}@{pair.setting}", pair.baseline, pair.backbone, key] = pair
+    return found
 
 
 def _sides(number: Number, results_of: Callable[[str, str], list[RunResults]]) -> Sides:

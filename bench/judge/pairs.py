@@ -133,9 +133,9 @@ class _Comparison:
 
     def _side(self, results: Sequence[RunResults]) -> ScoreColumns:
         """The scores of one side that the differences are of."""
-        values, sample = self.values(results), self.sample
-        if len(values) > 1 and not sample.beside:
-            values = {draw: values[draw] for draw in sample.draws if draw in values}
+        values = self.values(results)
+        if results[0].run.seed is not None:
+            values = {draw: values[draw] for draw in self.sample.draws if draw in values}
         return ScoreColumns(scores=tuple(values.values()))
 
 

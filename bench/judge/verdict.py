@@ -13,6 +13,7 @@ from bench.judge.sample import Sample
 from bench.judge.statistics import ROUNDING, Estimate, holm
 from bench.judged.rows import Verdict
 from bench.judged.words import LEVEL, Kind
+from bench.utils.errors import counted
 
 # The tolerances of scores, by how the run was made; other metrics have their own.
 TOLERANCES = {
@@ -142,8 +143,8 @@ def verdicts_of(family: Sequence[VerdictInput], pending: Sequence[bool] = ()) ->
                 p_values[place] = family[index].p_value(estimate)
         corrected = correct(p_values)[: len(of_kind)]
         adjusted |= zip(of_kind, map(float, corrected), strict=True)
-        name, noun = ("Holm", "averages") if average else ("Benjamini and Hochberg", "tasks")
-        families[average] = f"{name} over the {len(p_values)} {noun} of the paper"
+        name, noun = ("Holm", "average") if average else ("Benjamini and Hochberg", "task")
+        families[average] = f"{name} over the {counted(len(p_values), noun)} of the paper"
     return [
         _judge(given, adjusted.get(index, 1.0), families[given.average])
         for index, given in enumerate(family)

@@ -415,23 +415,27 @@ def _claims(compare: Compare, runs: Sequence[PlannedRun]) -> list[Claim]:
     for entry in entries:
         with errors_of("'compare.claims'"):
             method = named_row(entry.method, runs)
+        if method.text == baseline.text:
+            raise UserError(f"'compare.claims' has the baseline, '{entry.method}'; leave it out")
         listed = [backbone(name).name for name in entry.backbones if name != "all"]
-        shared = {run.backbone: run for run in runs if run.text == method.text}
-        for name in listed or shared:
-            if name in shared and (name in places or NO_BACKBONE.name in places):
-                found[method.text, name] = Claim(
-                    method=method.text,
-                    backbone=name,
-                    corpus=shared[name].corpus,
-                    recipe_changes=shared[name].recipe_changes,
-                    baseline=baseline.text,
-                    margin=entry.margin or compare.margin,
-                )
-            elif listed:
-                raise UserError(
-                    f"'compare.claims' has '{entry.method}' on {name}, where it or the baseline is "
-                    "not planned; leave it out"
-                )
+        shared = {run.backbone: run for run in runs if run.text == method.text and not run.skip}
+        asked = listed or shared
+        both = [name for name in asked if name in shared and {name, NO_BACKBONE.name} & places]
+        if compare.claims and len(both) < max(len(listed), 1):
+            name = next((name for name in asked if name not in both), "any backbone")
+            raise UserError(
+                f"'compare.claims' has '{entry.method}' on {name}, where it or the baseline is "
+                "not planned; leave it out"
+            )
+        for name in both:
+            found[method.text, name] = Claim(
+                method=method.text,
+                backbone=name,
+                corpus=shared[name].corpus,
+                recipe_changes=shared[name].recipe_changes,
+                baseline=baseline.text,
+                margin=entry.margin or compare.margin,
+            )
     return [*found.values()]
 
 

@@ -15,6 +15,7 @@ import yaml
 from scipy import stats
 
 from bench.judge.pairs import against
+from bench.judge.stage import compared, read_suite
 from bench.results.suite_results import read_results
 from bench.runs import config
 from tests.support.no_fsync import no_fsync
@@ -172,17 +173,57 @@ def tries_baselines(desk):
         desk.plan(range(N), baseline=baseline).run()
 
 
-ATTEMPTS = [
-    grows, adds_seed_by_seed, drops_the_worst, replaces_the_worst, orders_seeds, loses_the_plan,
-    claims_the_best_late, drops_the_other_claims, tries_margins, tries_baselines,
+CHEAP = [drops_the_worst, replaces_the_worst, tries_baselines, tries_margins]
+SLOW = [
+    grows, adds_seed_by_seed, orders_seeds, loses_the_plan, claims_the_best_late,
+    drops_the_other_claims,
 ]  # fmt: skip
 
 
 def false_words(attempt, folder, draws, gain=0.0):
-    """The share of draws with a false word, and the number of families."""
-    found = []
+    """How many draws have a false word, and the number of families."""
+    found = 0
     for draw in range(draws):
         desk = Desk(folder, draw, gain)
         attempt(desk)
-        found.append(desk.has_false_word)
-    return np.mean(found), desk.families
+        found += desk.has_false_word
+    return found, desk.families
+
+
+def check(attempt, folder, draws, gain):
+    found, families = false_words(attempt, folder, draws, gain)
+    assert found <= stats.binom.isf(1e-3, draws, min(1, 0.06 * families))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("attempt", CHEAP)
+def test_an_attempt_is_no_better_than_three_looks(attempt, tmp_path):
+    check(attempt, tmp_path, 40, 0.0)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("attempt", CHEAP + SLOW)
+def test_attempts_are_no_better_than_three_looks(attempt, tmp_path):
+    check(attempt, tmp_path, 300, 0.0)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("attempt", [grows, loses_the_plan, claims_the_best_late, tries_margins])
+def test_attempts_at_a_gain_below_the_margin_are_no_better(attempt, tmp_path):
+    check(attempt, tmp_path, 300, MARGIN)
+
+
+def test_what_is_renamed_or_shown_alone_keeps_its_family(tmp_path):
+    desk = Desk(tmp_path, 0).plan(range(N)).run()
+    words = {name: (row.family, row.p_adjusted) for name, row in desk.rows.items()}
+    desk.plan(range(N), claims=["is-cse[neighbours=16]@official", "sscl@official"]).look()
+    assert {name: (row.family, row.p_adjusted) for name, row in desk.rows.items()} == words
+    (row,) = compared(read_suite(tmp_path / "s"), "simcse", ["is-cse"])
+    assert (row.family, row.p_adjusted) == words["is-cse"]
+
+
+def test_a_baseline_that_is_not_planned_has_no_word(tmp_path):
+    Desk(tmp_path, 0).plan(range(N)).run()
+    rows = compared(read_suite(tmp_path / "s"), "sscl")
+    assert rows
+    assert {row.verdict for row in rows} == {None}

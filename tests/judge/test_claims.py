@@ -37,7 +37,8 @@ def test_each_question_is_a_t_test_corrected_by_itself_for_all_claims_of_the_fam
     found = decide([claimed(*first), claimed(*second)], 3)
     p = [stats.ttest_1samp(x, 0).pvalue for x in (first, second)]
     below = [stats.ttest_1samp(x, 1.0, alternative="less").pvalue for x in (first, second)]
-    assert p[0] < p[1] and below[1] < below[0]
+    assert p[0] < p[1]
+    assert below[1] < below[0]
     assert [x.p for x in found] == pytest.approx([3 * p[0], min(1, 2 * p[1])])
     assert [x.p_below for x in found] == pytest.approx([2 * below[0], 3 * below[1]])
 
@@ -82,7 +83,9 @@ def test_a_sentence_has_all_that_an_answer_rests_on():
 
 
 def test_a_sentence_counts_the_seeds_that_diverged():
-    left = Sample({0: 1.0, 1: 2.0, 2: 3.0}, range(5), 5, left_out={3}, diverged={4})
+    """Each once, and of those of the look."""
+    values = {0: 1.0, 1: 2.0, 2: 3.0}
+    left = Sample(values, range(6), 5, left_out={3}, diverged={3, 4, 5})
     text = explained(left, [], "Holm")
     assert "1 seed diverged with the baseline and left the pairs" in text
     assert "1 seed diverged, so that it cannot be better" in text

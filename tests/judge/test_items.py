@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 from statsmodels.stats.contingency_tables import mcnemar
 
+from bench.datasets.tasks import STS_TASKS
 from bench.evaluation.scoring import read_tasks, with_keys
 from bench.judge import items
 from bench.judge.items import _ranks, compare_items
@@ -141,22 +142,38 @@ def test_accuracies_have_mcnemars_exact_test(only_a, only_b):
 
 
 def test_encoders_without_seeds_are_compared_by_items():
-    """`a` is clearly higher than the baseline, `b` equals it but for chance."""
-    gold, *columns = pairs(800, [0.8, 0.9, 0.8]).T
+    """`a` is clearly higher than the baseline, `b` equals it but for chance, `c` is lower."""
+    gold, *columns = pairs(800, [0.8, 0.9, 0.8, 0.7]).T
     runs = []
-    for name, column in zip(("base", "a", "b"), columns, strict=True):
+    for name, column in zip(("base", "a", "b", "c"), columns, strict=True):
         pairs_of = items_of(gold, column)
-        run = scored(name, None, {"STS-B": spearman(pairs_of)})
+        run = scored(name, None, {"STS-B": spearman(pairs_of)}, tasks=("STS-B",))
         run.items["STS-B"] = pairs_of
         runs.append(run)
     rows = against(suite(*runs), "base@official")
-    a, b = (row_of(rows, "STS-B", method=name) for name in "ab")
-    assert (a.kind, a.verdict, a.items) == ("items", "higher", 800)
+    a, b, c = (row_of(rows, "STS-B", method=name) for name in "abc")
+    assert [(x.kind, x.verdict) for x in (a, b, c)] == [
+        ("items", "higher"), ("items", "open"), ("items", "lower"),
+    ]  # fmt: skip
     error = compare_items(runs[1].items, runs[0].items, ["STS-B"], 0.0).error
     assert a.half_width == pytest.approx(stats.norm.ppf(0.975) * error)
-    assert (b.verdict, b.reason) == ("undecided", "800 test items do not decide")
-    # Holm: of two comparisons.
-    assert a.p_adjusted == pytest.approx(2 * a.p)
+    assert b.reason.startswith("800 test items; difference ")
+    # Holm: of three comparisons, of which `b` is the last.
+    assert b.p_adjusted == b.p
+    assert min(a.p_adjusted, c.p_adjusted) == pytest.approx(3 * min(a.p, c.p))
+
+
+def test_items_have_a_word_on_what_sums_up_the_board_alone():
+    gold, *columns = pairs(400, [0.8, 0.9]).T
+    runs = []
+    for name, column in zip(("base", "a"), columns, strict=True):
+        run = scored(name, None, spearman(items_of(gold, column)))
+        for number, task in enumerate(STS_TASKS):
+            run.items[task] = items_of(gold, column, np.arange(400) + 400 * number)
+        runs.append(run)
+    rows = against(suite(*runs), "base@official")
+    words = {row.task: (row.kind, row.verdict) for row in rows}
+    assert words == dict.fromkeys(STS_TASKS, ("items", None)) | {"Avg": ("items", "higher")}
 
 
 def test_items_of_logistic_regression_say_nothing_of_the_network():

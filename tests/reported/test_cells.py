@@ -4,10 +4,12 @@
 
 The suite is the folder in SENTBENCH_RESULTS; results/paper if that is not set or empty. A test
 passes for `reproduced` and fails for `lower`, `higher` and `diverged`. `consistent` is an expected
-failure; with `--fail-consistent` it fails. What says nothing either way is skipped with its reason.
-A number that is quoted from a published checkpoint has a second test: the checkpoint itself must
-score it. A suite of the embedded world has a test for each of the world's own numbers. The last
-lines count the verdicts.
+failure; with `--fail-consistent` it fails. A printed gain that the suite claims passes if it is
+`better`; better, and smaller than printed, is an expected failure; `worse`, or smaller than printed
+alone, fails. What is open is skipped with its next look, and what says nothing either way with its
+reason. A number that is quoted from a published checkpoint has a second test: the checkpoint itself
+must score it. A suite of the embedded world has a test for each of the world's own numbers. The
+last lines count the verdicts.
 """
 
 import os
@@ -46,12 +48,13 @@ def _parameters(rows, name):
 
 def _end(verdict, scores, *, strict=False):
     """End a test as its verdict says, with the expected score and ours."""
-    if verdict.kind in ("inconclusive", "not comparable", "not run"):
+    if verdict.kind in ("open", "not comparable", "not run"):
         pytest.skip(f"{verdict.kind}: {verdict.reason}")
     sentence = f"{verdict.kind}: {scores} ({verdict.reason})"
-    if verdict.kind == "consistent" and not strict:
+    expected = {"better, gain below the margin", *(() if strict else ("consistent",))}
+    if verdict.kind in expected:
         pytest.xfail(sentence)
-    if verdict.kind != "reproduced":
+    if verdict.kind not in ("reproduced", "better"):
         pytest.fail(sentence, pytrace=False)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.registry.methods import method_classes
+from bench.reported.number import numbers
 from bench.runs import config as suites
 from bench.runs.plan import Plan
 from bench.utils.errors import UserError
@@ -185,6 +186,59 @@ def test_the_baseline_may_be_written_as_the_methods_are():
         assert runs(methods=methods, compare={"baseline": baseline})
 
 
+# The last but one has no eleventh layer to take on these backbones.
+METHODS = ["simcse", "sscl", "sup-simcse[corpus=world-nli]", "sscl[layer=11]", "untrained"]
+TWO = {"toy-bert": 1.0, "toy-roberta": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("compare", "expected"),
+    [
+        ({}, {"sscl@official": TWO}),  # trained without labels
+        ({"margin": 2.0}, {"sscl@official": {"toy-bert": 2.0, "toy-roberta": 2.0}}),
+        ({"claims": ["untrained", "SSCL"]}, {"untrained@paper": TWO, "sscl@official": TWO}),
+        (
+            {"claims": [{"method": "sscl", "backbones": "toy-bert", "margin": 0.3},
+                        {"method": "sscl@official", "backbones": ["toy-roberta"]}]},
+            {"sscl@official": {"toy-bert": 0.3, "toy-roberta": 1.0}},
+        ),
+        ({"baseline": "sscl"}, {"simcse@official": TWO}),
+    ],
+)  # fmt: skip
+def test_claims_of_a_comparison(compare, expected):
+    made = suites.plan(suite(methods=METHODS, compare={"baseline": "simcse", **compare}))
+    found = {}
+    for claim in made.claims:
+        found.setdefault(claim.method, {})[claim.backbone] = claim.margin
+        assert (claim.family, claim.dropped) == (1, False)
+    assert found == expected
+    assert {claim.baseline for claim in made.claims}.isdisjoint(found)
+
+
+@pytest.mark.parametrize(
+    ("claims", "message"),
+    [
+        (["dclr"], "'compare.claims': 'dclr' is not planned; did you mean 'sscl'"),
+        (
+            [{"method": "sscl", "backbones": "toy-bart"}],
+            "'toy-bart' of 'sscl' is not in 'backbones'",
+        ),
+        ([{"method": "sscl", "margin": 0}], "margin. should be greater than 0, not 0"),
+        (
+            [{"method": "word-overlap", "backbones": "toy-bert"}],
+            "'word-overlap' on toy-bert, where",
+        ),
+        (["word-overlap"], "'word-overlap' on none, where it or the baseline is not planned"),
+        (["sscl", "sscl"], "claims: .* is listed twice; keep one"),
+        (["simcse"], "'compare.claims' has the baseline, 'simcse'; leave it out"),
+    ],
+)
+def test_mistakes_in_claims_name_the_key(claims, message):
+    compare = {"baseline": "simcse", "claims": claims}
+    with pytest.raises(UserError, match=message):
+        suites.plan(suite(methods=["simcse", "sscl", "word-overlap"], compare=compare))
+
+
 def test_reseeded_runs_have_only_the_new_seeds():
     made = suite(methods=["simcse", {"method": "is-cse", "seeds": [9]}])
     reseeded = suites.planned(suites.reseeded(made, range(1, 4)))
@@ -223,6 +277,29 @@ def test_the_paper_suite_covers_the_papers(paper_runs):
     for text in ("simcse", "gs-infonce", "is-cse", "sscl", "sscl[positive=self]"):
         judged = [name for name in SEEDS if text[:4] != "sscl" or name.startswith("bert")]
         assert all(seeds[f"{text}@official", name] >= SEEDS[name] for name in judged)
+
+
+def test_the_paper_suite_claims_the_printed_gains():
+    """In the STS averages of GS-InfoNCE v2 Table 2, IS-CSE Table 1 and SSCL Table 2."""
+    expected = {}
+    for source, table, method in (
+        ("gs-infonce-v2", "Table 2", "gs-infonce@official"),
+        ("is-cse", "Table 1", "is-cse@official"),
+        ("sscl", "Table 2", "sscl@official"),
+    ):
+        values = {
+            (number.run, number.our_backbone): number.value
+            for number in numbers()
+            if (number.source, number.table, number.task) == (source, table, "Avg")
+        }
+        for run, name in values:
+            if run == method:
+                expected[run, name] = values[run, name] - values["simcse@official", name]
+    claims = suites.plan(suites.load(suites.SUITES / "paper.yaml")).claims
+    found = {(claim.method, claim.backbone): claim.margin for claim in claims}
+    assert found == pytest.approx(expected)
+    assert len(claims) == 10
+    assert {claim.baseline for claim in claims} == {"simcse@official"}
 
 
 @pytest.mark.parametrize("name", ["smoke", "all-methods"])

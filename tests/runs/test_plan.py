@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,9 @@ def test_without_the_plan_of_its_scores_a_suite_is_not_planned_unasked(written, 
         file.unlink()
     more.write(path, lost=True)
     assert first(read_plan(path), "simcse") == {}
+    assert [run.added for run in read_plan(path).runs if run.method == "simcse"] == [
+        {"STS-B": 1}, {"STS-B": None}, {"STS-B": 3},  # the second is scored
+    ]  # fmt: skip
     assert first(read_plan(path), "sscl") == {"STS-B": {1, 2, 3}}
     assert path.read_text() == copy.read_text()
     with pytest.raises(UserError, match="can be read, so it is not lost"):
@@ -79,9 +83,12 @@ def written(tmp_path):
 
 def first(plan, method):
     """The seeds with a task that were planned before a score, by task."""
-    runs = [run for run in (*plan.runs, *plan.dropped) if run.method == method]
-    tasks = {task for run in runs for task in run.first_tasks}
-    return {task: {run.seed for run in runs if task in run.first_tasks} for task in tasks}
+    found = defaultdict(set)
+    for run in (*plan.runs, *plan.dropped):
+        for task, number in run.additions.items():
+            if (run.method, number) == (method, 0):
+                found[task].add(run.seed)
+    return found
 
 
 STS_B = {"STS-B": {1, 2}}
@@ -89,9 +96,20 @@ STS_B = {"STS-B": {1, 2}}
 
 def test_seeds_that_are_planned_after_a_score_are_added_to_its_row_alone(written):
     grown = written(planned(tasks=["STS-B"]), planned(tasks=["STS-B"], seeds=[3, 2, 1]))
-    assert [run.added for run in grown.runs if run.method == "simcse"] == [("STS-B",), (), ()]
+    assert [run.added for run in grown.runs if run.method == "simcse"] == [{"STS-B": 1}, {}, {}]
     assert first(grown, "simcse") == STS_B
     assert first(grown, "sscl") == {"STS-B": {1, 2, 3}}
+
+
+def test_additions_are_numbered_in_the_order_in_which_they_are_made(written):
+    """Not in that of the seeds, nor of the configuration."""
+    each = [
+        planned(tasks=["STS-B"], seeds=seeds) for seeds in ([2, 1], [2, 1, 9, 8], [0, 9, 8, 1, 2])
+    ]
+    runs = [run for run in written(*each).runs if run.method == "simcse"]
+    numbers = {run.seed: run.additions["STS-B"] for run in runs}
+    assert sorted(numbers, key=lambda seed: (numbers[seed], seed)) == [1, 2, 9, 8, 0]
+    assert [seed for seed, number in numbers.items() if number] == [0, 9, 8]
 
 
 def test_seeds_that_are_left_out_stay_planned_until_they_are_back(written):
@@ -116,3 +134,57 @@ def test_a_task_that_nobody_has_scored_is_not_added(written):
 def test_what_an_entry_calls_added_was_not_planned_first():
     entry = {"method": "simcse", "seeds": [3], "added": True}
     assert first(planned(tasks=["STS-B"], methods=["simcse", entry]), "simcse") == STS_B
+
+
+# --- Claims ---
+
+
+def claiming(*claims, baseline="simcse", margin=1.0):
+    compare = {"baseline": baseline, "claims": [*claims], "margin": margin}
+    return planned(methods=["simcse", "sscl", "is-cse", "dclr"], compare=compare)
+
+
+def recorded(plan):
+    """Method, margin, family and whether it was dropped, of each claim."""
+    return [
+        (claim.method.partition("@")[0], claim.margin, claim.family, claim.dropped)
+        for claim in plan.claims
+    ]
+
+
+def test_claims_are_free_before_the_first_score_and_kept_after_it(tmp_path, written):
+    path = tmp_path / "plan.json"
+    claiming("sscl", "dclr").write(path)
+    before = written(claiming("sscl", "is-cse"))
+    assert recorded(before) == [("sscl", 1.0, 1, False), ("is-cse", 1.0, 1, False)]
+    assert recorded(written(claiming("sscl"))) == [
+        ("sscl", 1.0, 1, False),
+        ("is-cse", 1.0, 1, True),
+    ]
+    back = written(claiming("is-cse", "sscl"))
+    assert back.claims == before.claims
+
+
+def test_a_plan_says_with_how_many_seeds_gains_are_claimed():
+    assert claiming("sscl", "dclr").claims_in_short == (
+        "2 claims, planned with 2 seeds; with fewer than 5 a look decides next to nothing"
+    )
+
+
+@pytest.mark.parametrize(
+    ("later", "new"),
+    [
+        (claiming("sscl", "is-cse", "dclr"), [("is-cse", 1.0), ("dclr", 1.0)]),
+        (claiming("sscl", margin=2.0), [("sscl", 2.0)]),
+        (claiming("sscl", baseline="dclr"), [("sscl", 1.0)]),
+    ],
+    ids=["methods", "margin", "baseline"],
+)
+def test_claims_that_come_after_a_score_are_a_family_of_their_own(written, later, new):
+    """And one after them a further one."""
+    found = written(claiming("sscl"), later)
+    assert [claim[:2] for claim in recorded(found) if claim[2] == 2] == new
+    assert recorded(found)[0] == ("sscl", 1.0, 1, later.claims[0].key != found.claims[0].key)
+    last = recorded(written(claiming("sscl", margin=3.0)))
+    assert last[-1] == ("sscl", 3.0, 3, False)
+    assert {claim[3] for claim in last[:-1]} == {True}

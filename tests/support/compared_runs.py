@@ -1,13 +1,13 @@
 """Runs in memory with chosen points, for comparisons with a baseline."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench.datasets.tasks import STS_TASKS
 from bench.results.records import Provenance
 from bench.results.suite_results import RunResults, SuiteResults
-from bench.runs.plan import Plan
+from bench.runs.plan import Claim, Plan
 from bench.runs.run import PlannedRun
 
 BASE = "bert-base-uncased"
@@ -27,6 +27,14 @@ def scored(
     return RunResults(PlannedRun(**plan | more), status, "", scores, made)
 
 
-def suite(*runs: RunResults, stand_ins: dict[str, str] | None = None) -> SuiteResults:
-    plan = Plan(suite="paper", data="senteval", stand_ins=stand_ins or {}, runs=[])
+def claim(method: str, **more: Any) -> Claim:
+    """That a method gains a point over SimCSE on BERT."""
+    values: dict[str, Any] = {"backbone": BASE, "baseline": "simcse@official", "margin": 1.0}
+    return Claim(method=f"{method}@official", **values | more)
+
+
+def suite(
+    *runs: RunResults, claims: Sequence[Claim] = (), stand_ins: dict[str, str] | None = None
+) -> SuiteResults:
+    plan = Plan(suite="paper", data="senteval", stand_ins=stand_ins or {}, runs=[], claims=claims)
     return SuiteResults(plan, list(runs))

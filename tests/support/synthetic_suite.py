@@ -46,6 +46,7 @@ def write_suite(
         values |= {name: entry[name] for name in values.keys() & entry}
         if not trained:
             values["corpus"] = ""
+        values["analyses"] = tuple(entry.get("analyses", ()))
         run = PlannedRun(**values).model_dump(mode="json")
         plan.append(run)
         if scores is None and status == "finished":
