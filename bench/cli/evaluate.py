@@ -40,6 +40,7 @@ TABLES = [
     for name, tasks in GROUPS.items()
     if name != "all"
 ]
+KEYS = ["model", "task", "split", "metric", "aggregation"]  # of a score
 # A long name in the terminal. A path is not broken.
 _NAMES = TextWrapper(60, break_on_hyphens=False, break_long_words=False)
 # Of the table, and what tabulate calls them.
@@ -63,11 +64,11 @@ def score_tables(
 
     from bench.report.formats import csv, latex, markdown_text, text_table
 
-    lines = [{"model": label} | record for label, records in by_label.items() for record in records]
-    scores = pd.DataFrame(lines)
+    scores = pd.DataFrame(
+        {"model": label} | record for label, records in by_label.items() for record in records
+    )
     if form == "csv":
-        columns = ["model", "task", "split", "metric", "aggregation", "value"]
-        return csv(scores[columns]).strip()
+        return csv(scores[[*KEYS, "value"]]).strip()
     scores = pd.concat([scores, _statistics(scores, sets)])
     scores = scores[~scores["aggregation"].str.contains(PROBE_SEED)]
     titles = scores["metric"] + " " + scores["split"] + " " + scores["aggregation"]
@@ -90,17 +91,17 @@ def score_tables(
             if form == "latex":
                 rows = table.rename_axis("").reset_index().to_dict("records")
                 label = stem(f"{title}-{tasks[0]}")
-                shown = text_table(rows, tasks)
-                tables.append(latex(shown, f"Scores in points: {title}", label))
+                tables.append(latex(text_table(rows, tasks), f"Scores in points: {title}", label))
                 continue
             written = markdown_text if form == "markdown" else _NAMES.fill
             table.index = table.index.map(written)
-            text = table.rename_axis(written(title)).to_markdown(
-                tablefmt=FORMATS[form],
-                disable_numparse=True,
-                colalign=["left", *["right"] * len(table.columns)],
+            tables.append(
+                table.rename_axis(written(title)).to_markdown(
+                    tablefmt=FORMATS[form],
+                    disable_numparse=True,
+                    colalign=["left", *["right"] * len(table.columns)],
+                )
             )
-            tables.append(text)
     return "\n\n".join(tables)
 
 
@@ -118,8 +119,7 @@ def _statistics(scores: Any, sets: Mapping[str, Sequence[str]]) -> Any:
         if {*scores["model"]} >= {*members}:
             set_of |= dict.fromkeys(members, label)
     prompted = scores.assign(model=scores["model"].map(set_of))
-    keys = ["model", "task", "split", "metric", "aggregation"]
-    cells = pd.concat([probed, prompted]).groupby(keys, sort=False)["value"]
+    cells = pd.concat([probed, prompted]).groupby(KEYS, sort=False)["value"]
     statistics = cells.agg(["mean", "std", "min", "max"])[cells.size() > 1]
     lines = statistics.rename_axis(columns="statistic").stack().reset_index(name="value")
     lines["model"] += ", " + lines["statistic"]

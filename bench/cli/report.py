@@ -40,7 +40,9 @@ def show(
     from bench.judge.stage import judge_plans, planned_names, read_suite
     from bench.reported.address import address, find_paper, find_rows, find_table, tables_of
 
-    if paper and table and form == "text" and not rows:
+    if paper and not table:
+        print("\n".join(tables_of(find_paper(paper))))
+    elif paper and table and form == "text" and not rows:
         from bench.report.printed_table import printed_table
 
         source = find_paper(paper)
@@ -48,8 +50,6 @@ def show(
         judged = read_suite(suite) if suite else judge_plans([])
         asked = {*map(address, find_rows(source, name, why))} if why else ()
         print(printed_table(judged, source, name, asked, print_alone=not suite))
-    elif paper and not table:
-        print("\n".join(tables_of(find_paper(paper))))
     elif suite and not paper:
         from bench.report.leaderboard import show_leaderboards
 
@@ -63,8 +63,8 @@ def show(
         print(show_leaderboards(judged, form, chosen if rows else judged.systems))
     else:
         raise UserError(
-            "nothing to show: name a suite's folder, as in --suite results/smoke, which --format, "
-            "--rows and --why need; or a paper and its table, as in gs-infonce-v2 'Table 2'"
+            "nothing to show: name a suite's folder, as in --suite results/smoke, which --format "
+            "and --rows need; or a paper and its table, as in gs-infonce-v2 'Table 2'"
         )
 
 

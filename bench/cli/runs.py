@@ -65,12 +65,13 @@ def plan(
         from bench.report.formats import rendered
         from bench.stages.cost import ASSUMED, NOT_COUNTED, Measured, disk, predict, work_of
 
-        measured = Measured(Path("results"), device)
-        text = rendered(
-            "cost.txt", assumed=ASSUMED, not_counted=NOT_COUNTED, disk=disk(planned),
-            prediction=predict(work_of(planned.runs), content.mode, device, measured),
-        )  # fmt: skip
-        print(text)
+        prediction = predict(
+            work_of(planned.runs), content.mode, device, Measured(Path("results"), device)
+        )
+        print(rendered(
+            "cost.txt", prediction=prediction, disk=disk(planned), assumed=ASSUMED,
+            not_counted=NOT_COUNTED,
+        ))  # fmt: skip
     if contamination:
         from bench.stages.contamination import report as report_contamination
 

@@ -252,7 +252,7 @@ def latex(
 ) -> str:
     """A table in LaTeX, as wide as the text and in `small` type. The first sentence of the caption
     stands above it, the others and the note below. Backbones become headings. The reasons of
-    verdicts, which may fill pages, are paragraphs after it.
+    verdicts (`why`) are further tables, of a cell each.
 
     Texts and numbers are broken into lines. With more columns than fit,
     the table is turned; with more rows, it is continued in further tables.

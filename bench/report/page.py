@@ -130,9 +130,8 @@ def _board(judged: Judged, board: BoardRow, add: Callable[..., int]) -> Json:
     lines = []
     for row, texts in zip(rows, shown.rows, strict=True):
         scores = {name: texts[name] for name in columns if name in shown.columns}
-        run = f"{row.method}@{row.setting}"
         runs = RunScores(name="Runs", runs=row.runs, scores=row.run_averages)
-        facts = [("Run", run), *scores.items(), ("Verdict", row.why)]
+        facts = [("Run", f"{row.method}@{row.setting}"), *scores.items(), ("Verdict", row.why)]
         entry = add(f"{row.name}, {row.backbone}", facts, [runs])
         lines.append({"row": row, "scores": scores, "entry": entry})
     shown_columns = ("Method", "n", *columns, "Remark")

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from bench.judge.stage import compared, read_suite
+from bench.judged.words import ITEMS_LEVEL, LEVEL
 from bench.report.comparison_table import (
     comparison_caption,
     line_of,
@@ -102,7 +103,10 @@ def test_comparisons_are_ordered_by_their_difference(task):
 # --- Captions ---
 
 
-ANSWERS = "They answer claims, which are of averages, at 2 % a look after Holm's correction over"
+SHARE = f"{100 * LEVEL:.0f} %"
+ANSWERS = (
+    f"They answer claims, which are of averages, at {SHARE} a look after Holm's correction over"
+)
 
 
 @pytest.mark.parametrize(
@@ -112,8 +116,8 @@ ANSWERS = "They answer claims, which are of averages, at 2 % a look after Holm's
         (claim("sscl", [1.0], verdict="worse"), 2, "Words: ⇓ worse. "
          f"{ANSWERS} the claims of a family, of which there are 2 (docs/statistics.md)."),
         (pair("sscl", [1.0], verdict="lower"), 0, "Words: ▽ lower (△ and ▽: on other test items, "
-         "at 5 %; nothing is said of other trainings)."),
-        (pair("sscl", [1.0]), 1, "98 % t interval."),
+         f"at {100 * ITEMS_LEVEL:.0f} %; nothing is said of other trainings)."),
+        (pair("sscl", [1.0]), 1, f"{100 * (1 - LEVEL):.0f} % t interval."),
     ],
 )  # fmt: skip
 def test_a_caption_says_what_its_words_answer(row, families, text):

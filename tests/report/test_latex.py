@@ -17,7 +17,7 @@ from bench.judge.judge import judge
 from bench.judge.numbers import planned_scores
 from bench.registry.templates import templates_of
 from bench.report.comparison_table import render_versus
-from bench.report.formats import TextTable, latex, latex_text, text_table
+from bench.report.formats import TextTable, latex, latex_text, reasons, text_table
 from bench.report.leaderboard import in_format, show_leaderboards, shown_boards
 from bench.report.printed_table import captioned, in_lines, legend, printed_tables
 from bench.report.tables import summaries
@@ -77,7 +77,9 @@ def of_papers():
         for board in shown_boards(judged)
     ]
     texts += [
-        latex(in_lines(table), captioned(suite, table), stem, legend(table))
+        latex(
+            in_lines(table), captioned(suite, table), stem, legend(table), reasons(rows=table.rows)
+        )
         for stem, table in printed_tables(judged.numbers).items()
     ]
     texts += [latex(table.shown, table.caption, table.stem) for table in summaries(judged)]
@@ -128,10 +130,10 @@ MEANINGS = {
     "textbackslash": "\\", "textasciitilde": "~", "textasciicircum": "^",
     "textless": "<", "textgreater": ">", "textbar": "|", "textendash": "–", "char34": '"', "`": "`",
     "pm": "±", "approx": "≈", "neq": "≠", "downarrow": "↓", "uparrow": "↑", "times": "×",
-    "dagger": "†",
+    "Downarrow": "⇓", "Uparrow": "⇑",
 }  # fmt: skip
 PIECE = re.compile(
-    r"""\\(?P<command>[a-z]+\d*|`)\{\} | \$\^?\\(?P<symbol>[a-z]+)\$ | \\(?P<escaped>[&%$\#_{}])
+    r"""\\(?P<command>[a-z]+\d*|`)\{\} | \$\\(?P<symbol>[A-Za-z]+)\$ | \\(?P<escaped>[&%$\#_{}])
     | \{(?P<braced>[\[\]*])\}
     | (?P<hyphen>-)\{\} | \$(?P<minus>-)\$ | (?P<nothing>\\hspace\{0pt\})
     | \{U\+(?P<code>[0-9A-F]{4,6})\} | (?P<plain>[^\\$&%\#_{}~^<>|"`\[\]*])""",
@@ -154,7 +156,7 @@ def read_back(text):
     return printed
 
 
-@given(st.text(max_size=30) | st.text(alphabet='\\{}[]*-<>|~^`"&%$#_ ±≈≠↓↑×–†ab1', max_size=30))
+@given(st.text(max_size=30) | st.text(alphabet='\\{}[]*-<>|~^`"&%$#_ ±≈≠↓↑⇓⇑×–†ab1', max_size=30))
 def test_texts_read_back(text):
     """An independent reader of the LaTeX subset recovers the text and finds no other command."""
     expected = "".join(sign for sign in " ".join(text.split()) if sign.isprintable())

@@ -141,7 +141,7 @@ def test_only_planned_tasks_are_columns():
     ("suite", "name", "rows", "words"),
     [
         (heading(mode="dev"), "sts", [SIMCSE], "over n seeds."),
-        (heading(mode="dev"), "transfer", [SIMCSE], "over n seeds, classifiers of mode dev."),
+        (heading(mode="dev"), "transfer", [SIMCSE], "of the classifiers, classifiers of mode dev."),
         (COMPARED, "sts", ROWS[:3], "98 % interval. Words: ⇑ better; ⇓ worse. They answer claims"),
         (heading(), "sts", [CONTROL], "Systems that are trained with labels are controls."),
     ],

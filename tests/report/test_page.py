@@ -100,7 +100,7 @@ def test_foreign_text_is_text(html, outline):
     assert [place for place in places if f"{place} {NASTY}" not in text] == []
     assert [run["reason"] for run in outline.data["runs"] if run.get("seed") == 7] == [NASTY]
     facts = [dict(entry["facts"]) for entry in outline.data["entries"]]
-    assert facts[0]["Verdict"] == f"better: look {NASTY}"
+    assert facts[0]["Verdict"] == f"look {NASTY}"
 
 
 def test_every_link_leads_somewhere(project, outline):

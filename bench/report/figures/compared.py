@@ -171,9 +171,7 @@ def comparison(heading: Heading, numbers: Sequence[NumberRow]) -> Figure:
     first = numbers[0]
     kinds = {number.ours.verdict.kind for number in numbers}
     notes = [heading.remark_on(number.ours.measured_on for number in numbers)]
-    for text, explained in NOTES.items():
-        if kinds & explained:
-            notes.append(text)
+    notes += [text for text, explained in NOTES.items() if kinds & explained]
     strips = []
     for rows in grouped(numbers, lambda number: number.backbone):
         measured_on = [number.ours.measured_on for number in rows]
@@ -259,9 +257,8 @@ def versus_figure(heading: Heading, pairs: Sequence[PairRow]) -> Figure:
         marks.append((interval, -0.1, DIFFERENCES))
         texts = {"Method": pair.name, "Task": pair.task}
         name = ", ".join(texts[column] for column in names)
-        text = f"{difference_text(pair.difference)} {word_text(pair.verdict)}"
-        is_decided = pair.verdict not in (None, "open")
-        strips.append(Strip(pair.backbone, name, text.rstrip(), marks, is_decided))
+        text = f"{difference_text(pair.difference)} {word_text(pair.verdict)}".rstrip()
+        strips.append(Strip(pair.backbone, name, text, marks, pair.verdict not in (None, "open")))
     notes = [FAR, heading.remark_on(pair.backbone for pair in pairs), CORRECTED]
     over = "over the test items" if by_items(pairs) else "seed by seed"
     title = f"Suite {heading.suite}: {ours} minus {first.baseline_name}, {over}"
