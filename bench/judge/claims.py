@@ -74,7 +74,7 @@ def explained(sample: Sample, tests: Sequence[str], family: str, noun: str = "se
     left = looked & {*sample.left_out}
     for draws, fate in (
         (left, "diverged with the baseline and left the pairs"),
-        (looked & {*sample.lowest} - left, "diverged and counts as the lowest difference"),
+        (looked & {*sample.diverged} - left, "diverged, so that it cannot be better"),
     ):
         if draws:
             parts.append(f"{counted(len(draws), noun)} {fate}")

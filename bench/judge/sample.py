@@ -27,10 +27,10 @@ class Sample:
     values: ByDraw
     planned: Sequence[Draw]  # in the order in which they were planned
     first: int  # N, how many were planned before the first score
-    # Draws whose training diverged. Those of the baseline leave all pairs: nothing is known of the
-    # method there. Those of the method count as its lowest difference.
+    # Draws whose training diverged, which leave the pairs: those of the baseline, and those of the
+    # method, whose other differences may be the lucky ones.
     left_out: Collection[Draw] = ()
-    lowest: Collection[Draw] = ()
+    diverged: Collection[Draw] = ()
     beside: Sequence[float] = ()  # classifier seeds of the other side, which are not paired
     looks: Sequence[int] = LOOKS
 
@@ -41,7 +41,7 @@ class Sample:
 
     def made(self, size: int) -> int:
         """How many of the first planned seeds have a result."""
-        ended = {*self.values, *self.left_out, *self.lowest}
+        ended = {*self.values, *self.left_out, *self.diverged}
         return sum(draw in ended for draw in self.planned[:size])
 
     @cached_property
@@ -63,14 +63,13 @@ class Sample:
     @property
     def missing(self) -> int:
         """How many trainings of the method diverged in the look, which hence cannot be better."""
-        diverged = {*self.lowest} - {*self.left_out}
+        diverged = {*self.diverged} - {*self.left_out}
         return sum(draw in diverged for draw in self.planned[: self.look])
 
     @cached_property
     def scores(self) -> tuple[float, ...]:
-        """The values of `draws`, and the lowest for each that is missing."""
-        known = [self.values[draw] for draw in self.draws]
-        return (*known, *(sorted(known)[:1] * self.missing))
+        """The values of `draws`."""
+        return tuple(self.values[draw] for draw in self.draws)
 
     @cached_property
     def estimate(self) -> Estimate | None:
@@ -176,8 +175,8 @@ def differences_of(
         numbers = {
             draw: max(numbers_a[draw], numbers_b[draw]) for draw in numbers_a if draw in numbers_b
         }
-        left_out, lowest = _diverged(results_b), _diverged(results_a)
-        return _sample(values, numbers, left_out=left_out, lowest=lowest)
+        left_out, own = _diverged(results_b), _diverged(results_a)
+        return _sample(values, numbers, left_out=left_out, diverged=own)
     if not (_has_seeds(results_a) or _has_seeds(results_b)):
         values = {None: fmean(a.values()) - fmean(b.values())} if a and b else {}
         return Sample(values, [], 0)
@@ -189,5 +188,5 @@ def differences_of(
         values = {draw: score - beside[0] for draw, score in values.items()}
         beside = []
     return _sample(
-        values, numbers, beside=beside, left_out=_diverged(results_b), lowest=_diverged(results_a)
+        values, numbers, beside=beside, left_out=_diverged(results_b), diverged=_diverged(results_a)
     )

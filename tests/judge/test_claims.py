@@ -53,11 +53,11 @@ def test_a_method_that_diverged_is_never_better():
     differences = (1.9, 2.0, 2.1, 2.0, 2.0)
     seeds = dict(enumerate(differences))
     assert decide([claimed(*differences)], 1)[0].answer == "better"
-    diverged = Sample(seeds, range(6), 6, lowest={5})
+    diverged = Sample(seeds, range(6), 6, diverged={5})
     assert diverged.tested.p_value() < 0.02
     assert decide([Claimed(diverged, 1.0)], 1)[0].answer == "open"
     assert decide([Claimed(diverged, 3.0)], 1)[0].answer == "gain below the margin"
-    worse = Sample({seed: -x for seed, x in seeds.items()}, range(6), 6, lowest={5})
+    worse = Sample({seed: -x for seed, x in seeds.items()}, range(6), 6, diverged={5})
     assert decide([Claimed(worse, 1.0)], 1)[0].answer == "worse"
 
 
@@ -85,7 +85,7 @@ def test_a_sentence_has_all_that_an_answer_rests_on():
 def test_a_sentence_counts_the_seeds_that_diverged():
     """Each once, and of those of the look."""
     values = {0: 1.0, 1: 2.0, 2: 3.0}
-    left = Sample(values, range(6), 5, left_out={3}, lowest={3, 4, 5})
+    left = Sample(values, range(6), 5, left_out={3}, diverged={3, 4, 5})
     text = explained(left, [], "Holm")
     assert "1 seed diverged with the baseline and left the pairs" in text
-    assert "1 seed diverged and counts as the lowest difference" in text
+    assert "1 seed diverged, so that it cannot be better" in text

@@ -92,15 +92,12 @@ def test_a_look_waits_for_its_own_seeds():
     assert (found.look, found.made(5), found.tested) == (0, 4, None)
 
 
-def test_the_lowest_difference_stands_for_a_training_of_the_method_that_diverged():
-    found = Sample({0: 5.0, 1: 3.0, 2: 4.0}, range(4), 4, lowest={3})
-    assert (found.look, sorted(found.scores), found.missing) == (4, [3, 3, 4, 5], 1)
-
-
-def test_a_training_of_the_baseline_that_diverged_leaves_the_pairs():
-    """Also where the method diverged at this seed."""
-    found = Sample({0: 5.0, 1: 3.0, 2: 4.0}, range(4), 4, left_out={3}, lowest={3})
-    assert (found.look, found.scores, found.missing) == (4, (5, 3, 4), 0)
+@pytest.mark.parametrize(
+    ("sides", "missing"), [({"diverged"}, 1), ({"left_out"}, 0), ({"left_out", "diverged"}, 0)]
+)
+def test_a_training_that_diverged_leaves_the_pairs(sides, missing):
+    found = Sample({0: 5.0, 1: 3.0, 2: 4.0}, range(4), 4, **{side: {3} for side in sides})
+    assert (found.look, found.scores, found.missing) == (4, (5, 3, 4), missing)
 
 
 def test_fewer_than_three_pairs_have_no_test():

@@ -1,17 +1,17 @@
 """How often the interval of Kendall's tau contains the tau of the true means, and how often tau is
 below the expected one although print is one more run of each row.
 
-python -m tests.oracles.order_coverage    # writes the tables of docs/error-rates.md
+python -m tests.oracles.order_coverage    # writes its sentence in docs/error-rates.md
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from itertools import product
 
 import numpy as np
-import pandas as pd
 from scipy.stats import kendalltau
 
 from bench.judge.orders import expected_tau, tau_interval
-from tests.oracles.verdict_rule import DOCUMENT, Array, replace_tables
+from tests.oracles.rule import DOCUMENT, Array, percent, replace_blocks
 
 SD = 0.84  # of the 50 public averages on bert-base-uncased
 TABLES = 1000
@@ -48,18 +48,20 @@ def below_expected(rows: int, gap: float, n: int, tables: int = TABLES) -> float
     return hits / tables
 
 
-def table(share: Callable[[int, float, int], float]) -> str:
-    """A share in percent by rows, points apart and seeds, as Markdown."""
-    lines = [
-        {"rows": rows, "points apart": f"{gap:g}"}
-        | {f"n = {n}": f"{100 * share(rows, gap, n):.1f}" for n in SEEDS}
-        for rows in ROWS
-        for gap in GAPS
-    ]
-    return pd.DataFrame(lines).to_markdown(index=False, disable_numparse=True)
+def sentence() -> str:
+    """The least and the greatest shares over rows, points apart and seeds."""
+    cases = list(product(ROWS, GAPS, SEEDS))
+    inside, below = (
+        sorted((share(*case), case) for case in cases) for share in (covered, below_expected)
+    )
+    rows, gap, n = inside[0][1]
+    return (
+        f"Of such tables {percent(inside[0][0])} % ({rows} rows, {gap:g} points apart, {n} seeds) "
+        f"to {percent(inside[-1][0])} % have the tau of the true means in the interval; "
+        f"{percent(below[0][0])} to {percent(below[-1][0])} % have a tau below the expected one."
+    )
 
 
 if __name__ == "__main__":
     text = DOCUMENT.read_text(encoding="utf-8")
-    new = {"order": table(covered), "expected": table(below_expected)}
-    DOCUMENT.write_text(replace_tables(text, new), encoding="utf-8")
+    DOCUMENT.write_text(replace_blocks(text, {"order": sentence()}), encoding="utf-8")

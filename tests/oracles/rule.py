@@ -1,0 +1,567 @@
+"""The rule of docs/statistics.md for many draws at once, restated in numpy: how often it errs, and
+what it finds.
+
+python -m tests.oracles.rule    # writes the rates, the tables and the figure of docs/error-rates.md
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import stdtr, stdtrit
+
+from bench.datasets.tasks import STS_TASKS
+from bench.judge.sample import values_of
+from bench.reported import FOLDER
+from bench.results.suite_results import read_results
+from bench.runs import config
+from bench.runs.plan import Claim, Plan
+from bench.runs.run import PlannedRun
+from bench.stages import cost
+
+Array = NDArray[Any]
+Generator = np.random.Generator
+LEVEL = 0.02  # of a question at a look
+LOOKS = (1, 2, 4)  # in planned seeds
+FEWEST = 3  # pairs that are tested
+BACKBONES = ("bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large")
+TASKS = (*STS_TASKS, "Avg")
+DOCUMENT = Path(__file__).parents[2] / "docs" / "error-rates.md"
+
+
+# --- The rule ---
+
+
+class Estimate(NamedTuple):
+    """A mean difference of each claim in points, its standard error and degrees of freedom."""
+
+    mean: Array
+    error: Array
+    df: Array
+
+
+def paired(differences: Array) -> Estimate:
+    """Of differences (..., seeds). NaN: the baseline diverged; -inf: the method did; either pair
+    leaves."""
+    there = np.isfinite(differences)
+    n = there.sum(-1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.where(there, differences, 0).sum(-1) / n
+        squares = (np.where(there, differences - mean[..., None], 0) ** 2).sum(-1)
+        # Too few pairs have no test.
+        error = np.where(n < FEWEST, np.nan, np.sqrt(squares / (n - 1) / n))
+    return Estimate(mean, error, n - 1.0)
+
+
+def welch(ours: Array, others: Array) -> Estimate:
+    """Of independent scores (..., seeds)."""
+    n, m = ours.shape[-1], others.shape[-1]
+    a, b = ours.var(-1, ddof=1) / n, others.var(-1, ddof=1) / m
+    df = (a + b) ** 2 / (a**2 / (n - 1) + b**2 / (m - 1))
+    return Estimate(ours.mean(-1) - others.mean(-1), np.sqrt(a + b), df)
+
+
+def holm(p: Array) -> Array:
+    """Which p values of a family (..., claims) are rejected; NaN counts and never is."""
+    p = np.where(np.isnan(p), 1.0, p)
+    order = np.argsort(p, -1)
+    steps = np.take_along_axis(p, order, -1) < LEVEL / np.arange(p.shape[-1], 0, -1)
+    out = np.empty_like(steps)
+    np.put_along_axis(out, order, np.logical_and.accumulate(steps, -1), -1)
+    return out
+
+
+class Looks(NamedTuple):
+    """What each look computes, (looks, families, claims): the mean, p against 0, p against the
+    margin from below, and whether no seed of the method diverged."""
+
+    mean: Array
+    differs: Array
+    below: Array
+    whole: Array
+
+
+class Words(NamedTuple):
+    """Which claims have a word, (families, claims)."""
+
+    better: Array
+    worse: Array
+    below: Array
+
+
+def looks_of(estimates: list[Estimate], margin: Any, whole: Any = True) -> Looks:
+    mean, error, df = map(np.stack, zip(*estimates, strict=True))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        differs = 2 * stdtr(df, -np.abs(mean) / error)
+        below = stdtr(df, (mean - margin) / error)
+    return Looks(mean, differs, below, np.broadcast_to(whole, mean.shape))
+
+
+def looks_at(differences: Array, planned: int, margin: Any) -> Looks:
+    """The three looks at differences (families, claims, 4 planned)."""
+    first = [differences[..., : look * planned] for look in LOOKS]
+    whole = np.stack([~np.isneginf(values).any(-1) for values in first])
+    return looks_of(list(map(paired, first)), margin, whole)
+
+
+def words(looks: Looks, at: Array) -> Words:
+    """The words of families whose claims stand at these looks, (families, claims)."""
+    mean, differs, below, whole = (np.take_along_axis(values, at[None], 0)[0] for values in looks)
+    rejected = holm(differs)
+    return Words(rejected & (mean > 0) & whole, rejected & (mean < 0), holm(below))
+
+
+def grown(looks: Looks, growth: str) -> Iterator[Words]:
+    """The words after each step: all claims grow `together`; every second one runs `ahead`; or
+    only `open` ones grow."""
+    at = np.zeros(looks.mean.shape[1:], dtype=int)
+    found = words(looks, at)
+    yield found
+    if growth == "open":
+        while (behind := ~np.logical_or.reduce(found) & (at < len(LOOKS) - 1)).any():
+            at = at + behind
+            found = words(looks, at)
+            yield found
+        return
+    steps = {"together": [(1, 1), (2, 2)], "ahead": [(1, 0), (2, 0), (2, 1), (2, 2)]}
+    even = np.arange(at.shape[1]) % 2 == 0
+    for step in steps[growth]:
+        yield words(looks, np.broadcast_to(np.where(even, *step), at.shape))
+
+
+# --- False words ---
+
+
+@cache
+def public_seeds(backbone: str) -> Array:
+    """Scores of 50 public seeds, (50, 8), with the tasks in the order of `TASKS`."""
+    seeds = pd.read_csv(FOLDER / "seeds.csv").query("split == 'test' and backbone == @backbone")
+    return seeds.pivot(index="run", columns="task", values="value")[list(TASKS)].to_numpy()
+
+
+def skewness(values: Array) -> float:
+    centred = values - values.mean()
+    return float((centred**3).mean() / (centred**2).mean() ** 1.5)
+
+
+def standardised(backbone: str) -> Array:
+    """Public averages with mean 0 and standard deviation 1."""
+    averages = public_seeds(backbone)[:, -1]
+    return (averages - averages.mean()) / averages.std()
+
+
+def mixed(rng: Generator, size: tuple[int, ...], share: float, distance: float) -> Array:
+    """Normal scores, of which a share is some standard deviations lower."""
+    scores = rng.normal(size=size) - distance * (rng.random(size) < share)
+    return (scores + share * distance) / (1 + share * (1 - share) * distance**2) ** 0.5
+
+
+# Scores with mean 0 and standard deviation 1.
+KINDS: Mapping[str, Callable[[Generator, tuple[int, ...]], Array]] = {
+    "normal": lambda rng, size: rng.normal(size=size),
+    "t3": lambda rng, size: rng.standard_t(3, size) / 3**0.5,
+    "skewed": lambda rng, size: 1 - rng.standard_exponential(size),
+    "bimodal": partial(mixed, share=0.2, distance=4.0),
+    "collapses": partial(mixed, share=0.1, distance=5.0),
+    "bert-large": lambda rng, size: rng.choice(standardised("bert-large-uncased"), size),
+}
+CLAIMS, PLANNED, GROWTHS = (1, 3, 10, 14), (3, 5, 8), ("together", "ahead", "open")
+MARGIN = 2.5  # in standard deviations of a difference
+
+
+class Rates(NamedTuple):
+    """Shares of families with a false word at any look: better or worse where the true difference
+    is 0; below where it is the margin; either, where every second claim is at the margin."""
+
+    differs: float
+    below: float
+    either: float
+
+
+def false_words(estimates: list[Looks], growth: str = "together") -> Rates:
+    """Of the looks where all true differences are 0, where all are the margin, and where every
+    second one is."""
+    found = []
+    for looks, at_margin in zip(estimates, TRUTHS, strict=True):
+        false = np.zeros(looks.mean.shape[1], dtype=bool)
+        margins = at_margin(looks.mean.shape[2]).astype(bool)
+        for better, worse, below in grown(looks, growth):
+            false |= np.where(margins, below, better | worse).any(-1)
+        found.append(float(false.mean()))
+    return Rates(*found)
+
+
+# Which of some claims have the margin as their true difference; those of the others are 0.
+TRUTHS = (np.zeros, np.ones, lambda claims: np.arange(claims) % 2)
+
+
+def scores_of(
+    kind: str, claims: int, seeds: int, draws: int, *, shared: float = 0.5, common: float = 0.0
+) -> Array:
+    """Differences (draws, claims, seeds) whose means are 0. A share of the variance is the
+    baseline's; of a method's own, a part is `common` to all its seeds."""
+    rng = np.random.default_rng([claims, seeds, list(KINDS).index(kind)])
+    own = KINDS[kind](rng, (draws, claims, seeds))
+    if common:
+        own = (1 - common) ** 0.5 * own + common**0.5 * rng.normal(size=(draws, claims, 1))
+    if not shared:
+        return own
+    return (1 - shared) ** 0.5 * own - shared**0.5 * KINDS[kind](rng, (draws, 1, seeds))
+
+
+def rates(
+    kind: str,
+    claims: int,
+    planned: int,
+    draws: int,
+    *,
+    growths: tuple[str, ...] = GROWTHS,
+    **given: float,
+) -> Rates:
+    """The highest rates of the ways to grow."""
+    drawn = scores_of(kind, claims, LOOKS[-1] * planned, draws, **given)
+    return most(drawn, planned, growths)
+
+
+def most(drawn: Array, planned: int, growths: tuple[str, ...] = GROWTHS) -> Rates:
+    """The highest rates of the ways to grow, of differences whose true means are 0."""
+    truths = [MARGIN * truth(drawn.shape[1]) for truth in TRUTHS]
+    looks = [looks_at(drawn + truth[:, None], planned, MARGIN) for truth in truths]
+    return Rates(*np.max([false_words(looks, growth) for growth in growths], 0).tolist())
+
+
+def diverging(side: str, claims: int, planned: int, draws: int, share: float = 0.1) -> Rates:
+    """Where a share of the seeds diverges by chance: of the baseline, or of the methods."""
+    drawn = scores_of("normal", claims, LOOKS[-1] * planned, draws)
+    rng = np.random.default_rng([claims, planned])
+    lost = rng.random((draws, claims if side == "method" else 1, drawn.shape[-1])) < share
+    return most(np.where(lost, -np.inf if side == "method" else np.nan, drawn), planned)
+
+
+def against_untrained(
+    claims: int, planned: int, draws: int, spread: float, kind: str = "normal"
+) -> Rates:
+    """Against a row with five classifier seeds, whose standard deviation is `spread` times that of
+    the trained rows, which share nothing with it."""
+    drawn = scores_of(kind, claims, LOOKS[-1] * planned, draws, shared=0)
+    rng = np.random.default_rng([claims, planned])
+    others = spread * rng.normal(size=(draws, 1, 5))
+    looks = []
+    for truth in TRUTHS:
+        ours = drawn + MARGIN * truth(claims)[:, None]
+        found = [welch(ours[..., : look * planned], others) for look in LOOKS]
+        looks.append(looks_of(found, MARGIN))
+    return Rates(*np.max([false_words(looks, growth) for growth in GROWTHS], 0).tolist())
+
+
+def chosen_late(rows: int, planned: int, draws: int) -> Rates:
+    """Where a claim is added, as a family of its own, when the first scores of some rows are known:
+    of the highest mean, which is to be better, and of the lowest, which is to be below."""
+    drawn = scores_of("normal", rows, LOOKS[-1] * planned, draws)
+    found = []
+    for sign, truth in zip((1, -1), TRUTHS, strict=False):
+        place = (sign * drawn[..., :planned].mean(-1)).argmax(1)
+        chosen = np.take_along_axis(drawn, place[:, None, None], 1) + MARGIN * truth(1)
+        looks = looks_at(chosen, planned, MARGIN)
+        found.append(false_words([looks] * 3))
+    return Rates(found[0].differs, found[1].below, np.nan)
+
+
+# --- Print ---
+
+
+class Answers(NamedTuple):
+    """Both answers on printed numbers, and p of the second."""
+
+    inside: Array
+    outside: Array
+    p: Array
+
+
+def answers(printed: Any, ours: Array, tolerance: float) -> Answers:
+    """Of seeds (..., n) at a look."""
+    n = ours.shape[-1]
+    distance, sd = np.abs(ours.mean(-1) - printed), ours.std(-1, ddof=1)
+    one, two = (stdtrit(n - 1, 1 - level) * sd / n**0.5 for level in (LEVEL, LEVEL / 2))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        p = 2 * stdtr(n - 1, -distance / (sd * (1 + 1 / n) ** 0.5))
+    return Answers(distance + one <= tolerance, distance - two > tolerance, p)
+
+
+def accused(found: Answers) -> Array:
+    """Which rows of papers (..., rows) are `lower` or `higher`."""
+    return found.outside & holm(found.p)
+
+
+ROWS, TOLERANCE = 8, 1.0
+
+
+def public_draws(backbone: str, size: tuple[int, ...]) -> Array:
+    """Public averages minus their mean, drawn with replacement."""
+    averages = public_seeds(backbone)[:, -1]
+    rng = np.random.default_rng([*size, BACKBONES.index(backbone)])
+    return rng.choice(averages - averages.mean(), size)
+
+
+def at_looks(printed: Any, ours: Array, planned: int) -> list[Answers]:
+    return [answers(printed, ours[..., : look * planned], TOLERANCE) for look in LOOKS]
+
+
+def print_rates(backbone: str, planned: int, draws: int) -> dict[str, Any]:
+    """Of averages whose runs are public ones, at three looks: how often one is `reproduced` whose
+    true mean is the tolerance below or above print; how often a paper of 8 rows that prints single
+    runs is accused; and how often a row whose true mean is printed is `reproduced` at each look."""
+    drawn = public_draws(backbone, (draws, LOOKS[-1] * planned))
+    false = {}
+    for name, printed in {"above": TOLERANCE, "below": -TOLERANCE}.items():
+        found = at_looks(printed, drawn, planned)
+        false[name] = float(np.logical_or.reduce([look.inside for look in found]).mean())
+    papers = public_draws(backbone, (draws, ROWS, 1 + LOOKS[-1] * planned))
+    found = at_looks(papers[..., 0], papers[..., 1:], planned)
+    wrong = np.logical_or.reduce([accused(look) for look in found])
+    right = [float(look.inside.mean()) for look in at_looks(0.0, drawn, planned)]
+    return false | {"accused": float(wrong.any(-1).mean()), "power": right}
+
+
+# --- Power and hours of a suite's claims ---
+
+NS = (5, 8, 10)
+MOST_PLANNED = 60
+PAPER, WIKI_MINI = (config.SUITES / f"{name}.yaml" for name in ("paper", "wiki-mini"))
+
+
+@cache
+def plan_of(path: Path) -> Plan:
+    return config.plan(config.load(path))
+
+
+def rows_of(plan: Plan, claim: Claim) -> list[list[PlannedRun]]:
+    """The runs of a claim's method and baseline."""
+    return [
+        [run for run in plan.runs if (run.text, run.backbone) == (text, claim.backbone)]
+        for text in (claim.method, claim.baseline)
+    ]
+
+
+@cache
+def spreads(path: Path) -> list[float]:
+    """The standard deviation of each claim's differences in the STS average: of stored results;
+    else of public runs, as if the seeds of method and baseline correlated with 0.5."""
+    claims, keys = plan_of(path).claims, [(task, "test", "spearman") for task in STS_TASKS]
+    suite = read_results(Path("results", path.stem)) if path == WIKI_MINI else None
+    found = []
+    for claim in claims:
+        if suite is None:
+            found.append(float(public_seeds(claim.backbone)[:, -1].std(ddof=1)))
+            continue
+        texts = claim.method, claim.baseline
+        ours, compared = (values_of(suite.results(x, claim.backbone), keys) for x in texts)
+        found.append(float(np.std([ours[x] - compared[x] for x in ours if x in compared], ddof=1)))
+    return found
+
+
+def power(path: Path, planned: int, draws: int, looks: tuple[int, ...] = LOOKS) -> Array:
+    """How often each claim is better if all are true, and below its margin if all gains are 0:
+    (looks, 2, claims). Differences are normal, and half of their variance is the baseline's."""
+    claims, sds = plan_of(path).claims, np.array(spreads(path))
+    margins, backbones = np.array([claim.margin for claim in claims]), {}
+    places = [backbones.setdefault(claim.backbone, len(backbones)) for claim in claims]
+    rng, seeds = np.random.default_rng(planned), planned * looks[-1]
+    baselines = rng.normal(size=(draws, len(backbones), seeds))[:, places]
+    drawn = sds[:, None] * (rng.normal(size=(draws, len(claims), seeds)) - baselines) / 2**0.5
+    found = []
+    for look in looks:
+        zero = paired(drawn[..., : look * planned])
+        gained = looks_of([zero._replace(mean=zero.mean + margins)], margins)
+        below = looks_of([zero], margins).below[0]
+        found.append((holm(gained.differs[0]).mean(0), holm(below).mean(0)))
+    return np.array(found)
+
+
+def needed(path: Path, draws: int, share: float = 0.8) -> list[int | None]:
+    """The fewest planned seeds with which the last look finds each claim's gain, and each 0 below
+    it, in that share of cases; None if more than `MOST_PLANNED`."""
+    fewest: list[int | None] = [None] * len(plan_of(path).claims)
+    for planned in range(FEWEST, MOST_PLANNED + 1):
+        if None in fewest:
+            for place, least in enumerate(power(path, planned, draws, LOOKS[-1:])[0].min(0)):
+                if fewest[place] is None and least >= share:
+                    fewest[place] = planned
+    return fewest
+
+
+def hours(path: Path, runs: Sequence[PlannedRun], device: str) -> float:
+    """The most hours of one of these runs on a device."""
+    found = cost.predict(cost.work_of(runs[:1]), plan_of(path).mode, device)
+    return float(found[cost.ALL][3])
+
+
+# --- The document ---
+
+DRAWS = 20_000
+MEASURED = ("normal", "t3", "skewed", "bimodal")  # which the bound holds for
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.1f}"
+
+
+def slashed(numbers: Any) -> str:
+    return "/".join(f"{number:.0f}" for number in numbers)
+
+
+@cache
+def measured(draws: int) -> pd.DataFrame:
+    """The rates of pairs by kind of scores, number of claims and planned seeds."""
+    cases = product(MEASURED, CLAIMS, PLANNED)
+    return pd.DataFrame(
+        {"kind": kind, "claims": claims, "planned": planned}
+        | rates(kind, claims, planned, draws)._asdict()
+        for kind, claims, planned in cases
+    )
+
+
+def claims_list(draws: int) -> str:
+    """The highest rates of each case, as a list in Markdown."""
+    many, sizes = (1, 10), list(product((1, 10), PLANNED))
+    from_five = [(claims, planned) for claims, planned in sizes if planned > FEWEST]
+    found = measured(draws)
+    highest = {kind: found[found["kind"] == kind][list(Rates._fields)].max() for kind in MEASURED}
+    cases: dict[str, list[Rates]] = {
+        "a tenth of the baseline's seeds diverging": [
+            diverging("baseline", *size, draws) for size in sizes
+        ],
+        "a tenth of the methods' seeds diverging": [
+            diverging("method", *size, draws) for size in sizes
+        ],
+        "seeds of a method sharing a tenth of its variance": [
+            rates("normal", *size, draws, common=0.1) for size in sizes
+        ],
+        "a claim of the best or worst of 13 rows, added when they were scored": [
+            chosen_late(13, planned, draws) for planned in PLANNED
+        ],
+        "beside one score": [rates("normal", *size, draws, shared=0) for size in sizes],
+        "one score, public seeds of bert-large": [
+            rates("bert-large", *size, draws, shared=0) for size in sizes
+        ],
+        "one score, one seed in ten 5 sd lower": [
+            rates("collapses", *size, draws, shared=0) for size in sizes
+        ],
+        "beside classifier seeds": [against_untrained(*size, draws, 1.0) for size in sizes],
+        "classifier seeds, a third of the spread, N = 3": [
+            against_untrained(claims, 3, draws, 1 / 3) for claims in many
+        ],
+        "the same, N of 5 and 8": [against_untrained(*size, draws, 1 / 3) for size in from_five],
+    }
+    highest |= {case: np.max(values, 0) for case, values in cases.items()}
+    return "\n".join(
+        f"* {case}: {', '.join(percent(x) for x in values if np.isfinite(x))}"
+        for case, values in highest.items()
+    )
+
+
+def print_table(draws: int) -> str:
+    rows = []
+    for backbone in BACKBONES:
+        averages = public_seeds(backbone)[:, -1]
+        row = {"backbone": backbone, "sd": f"{averages.std(ddof=1):.2f}"}
+        row["skewness"] = f"{skewness(averages):.1f}"
+        for planned in (3, 5, 8, 10):
+            found = print_rates(backbone, planned, draws)
+            false = "/".join(percent(found[name]) for name in ("above", "below", "accused"))
+            row[f"N = {planned}"] = f"{false}; {slashed(100 * x for x in found['power'])}"
+        rows.append(row)
+    return markdown(rows)
+
+
+def power_row(shares: Mapping[int, Array], of_seed: float) -> dict[str, Any]:
+    """Cells of a claim; shares (looks, 2) in percent by N."""
+    cells = {f"N = {n}": "; ".join(map(slashed, found.T)) for n, found in shares.items()}
+    return cells | {"hours a seed": f"{of_seed:.2f}"}
+
+
+def power_table(draws: int) -> str:
+    plan, fewest = plan_of(PAPER), needed(PAPER, draws // 5)
+    found = {n: 100 * power(PAPER, n, draws) for n in NS}
+    rows, runs = [], {}
+    for place, claim in enumerate(plan.claims):
+        sides = rows_of(plan, claim)
+        runs |= {(claim.backbone, side[0].text): hours(PAPER, side, "h100") for side in sides}
+        of_seed = sum(runs[claim.backbone, side[0].text] for side in sides)
+        n = fewest[place]
+        row = {"backbone": claim.backbone, "claim": claim.method.removesuffix("@official")}
+        row["margin"] = f"{claim.margin:.2f}"
+        row |= power_row({n: shares[..., place] for n, shares in found.items()}, of_seed)
+        rows.append(row | {"80 %": f"{n} ({4 * n * of_seed:.0f}h)" if n else "never"})
+    rows.sort(key=lambda row: BACKBONES.index(row["backbone"]))
+    plan = plan_of(WIKI_MINI)
+    found = {n: 100 * power(WIKI_MINI, n, draws).mean(-1) for n in NS}
+    sides = [side for claim in plan.claims for side in rows_of(plan, claim)]
+    texts = {side[0].text: hours(WIKI_MINI, side, "cpu") for side in sides}
+    row = {"backbone": plan.claims[0].backbone, "claim": f"mean of {len(plan.claims)}"}
+    row["margin"] = f"{plan.claims[0].margin:.2f}"
+    rows.append(row | power_row(found, sum(texts.values())))
+    sums = ", ".join(f"{n * sum(runs.values()):.0f} with N = {n}" for n in NS)
+    return f"{markdown(rows)}\n\nHours of all ten claims to the first look: {sums}."
+
+
+def markdown(rows: list[dict[str, Any]]) -> str:
+    table = pd.DataFrame(rows).fillna("")
+    return "\n".join(
+        f"| {' | '.join(map(str, row))} |"
+        for row in (table.columns, ["---"] * table.shape[1], *table.to_numpy())
+    )
+
+
+def blocks(draws: int) -> dict[str, str]:
+    """The generated parts of docs/error-rates.md as Markdown, by name."""
+    return {
+        "claims": claims_list(draws),
+        "print": print_table(draws),
+        "power": power_table(draws),
+    }
+
+
+def replace_blocks(text: str, new: Mapping[str, str]) -> str:
+    """`text` with each part between `<!-- generated: name -->` and `<!-- end -->` replaced."""
+    for name, content in new.items():
+        pattern = rf"(<!-- generated: {name} -->\n\n).*?(\n\n<!-- end -->)"
+        text = re.sub(pattern, lambda at, new=content: at[1] + new + at[2], text, flags=re.DOTALL)
+    return text
+
+
+def draw(path: Path, draws: int) -> None:
+    """Draw the rates of pairs by question, number of claims, kind and planned seeds."""
+    from matplotlib import pyplot
+
+    styles = dict(zip(PLANNED, (":", "--", "-"), strict=True))
+    titles = {"differs": "better or worse", "below": "below the margin", "either": "either"}
+    figure, panels = pyplot.subplots(1, 3, figsize=(9, 2.8), sharey=True, layout="constrained")
+    found = measured(draws)
+    for (name, title), panel in zip(titles.items(), panels, strict=True):
+        for color, kind in enumerate(MEASURED):
+            for planned, style in styles.items():
+                of = found[(found["kind"] == kind) & (found["planned"] == planned)]
+                panel.plot(of["claims"], 100 * of[name], style, marker=".", color=f"C{color}")
+            panel.plot([], [], color=f"C{color}", label=kind)
+        panel.axhline(12 if name == "either" else 6, color="black", linewidth=0.8)
+        panel.set(title=title, xlabel="claims", xticks=CLAIMS, ylim=(0, 12.5))
+        panel.grid(alpha=0.3)
+    for planned, style in styles.items():
+        panels[1].plot([], [], style, color="black", label=f"N = {planned}")
+    panels[0].set_ylabel("% of families with a false word")
+    panels[0].legend(frameon=False)
+    panels[1].legend(handles=panels[1].lines[-3:], frameon=False)
+    figure.savefig(path, dpi=120)
+
+
+if __name__ == "__main__":
+    page = DOCUMENT.read_text(encoding="utf-8")
+    DOCUMENT.write_text(replace_blocks(page, blocks(DRAWS)), encoding="utf-8")
+    draw(DOCUMENT.parent / "false-words.png", DRAWS)
