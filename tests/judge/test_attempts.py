@@ -46,7 +46,7 @@ class Desk:
 
     def __init__(self, folder, draw, gain=0.0):
         self.folder, self.gain, self.rng = folder, gain, np.random.default_rng(draw)
-        self.points, self.words = defaultdict(self._point), set()
+        self.points, self.words, self.losses = defaultdict(self._point), set(), 0
         shutil.rmtree(folder / "s", ignore_errors=True)
         self.content = {
             "suite": "s", "data": "senteval", "corpus": "wiki1m", "tasks": [TASK],
@@ -59,7 +59,7 @@ class Desk:
 
     def plan(self, seeds, *, lost=False, **compare):
         """Write the configuration and its plan."""
-        self.seeds = list(seeds)
+        self.seeds, self.losses = list(seeds), self.losses + lost
         self.compare |= compare
         content = self.content | {"seeds": self.seeds, "compare": self.compare}
         self.runs = planned(self.folder / "s.yaml", yaml.safe_dump(content))
@@ -87,7 +87,8 @@ class Desk:
 
     @property
     def families(self):
-        return len({(baseline, family) for baseline, family, _, _ in self.words})
+        """Those that have looks; seeds that are added after a loss have new ones."""
+        return len({(baseline, family) for baseline, family, _, _ in self.words}) + self.losses
 
     @property
     def has_false_word(self):

@@ -56,7 +56,7 @@ def sentence() -> str:
     )
     rows, gap, n = inside[0][1]
     return (
-        f"Of such tables {percent(inside[0][0])} % ({rows} rows, {gap:g} points apart, {n} seeds) "
+        f"{percent(inside[0][0])} % ({rows} rows, {gap:g} points apart, {n} seeds) "
         f"to {percent(inside[-1][0])} % have the tau of the true means in the interval; "
         f"{percent(below[0][0])} to {percent(below[-1][0])} % have a tau below the expected one."
     )

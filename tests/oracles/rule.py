@@ -443,7 +443,7 @@ def claims_list(draws: int) -> str:
         "seeds of a method sharing a tenth of its variance": [
             rates("normal", *size, draws, common=0.1) for size in sizes
         ],
-        "a claim of the best or worst of 13 rows, added when they were scored": [
+        "best or worst of 13 scored rows, claimed late": [
             chosen_late(13, planned, draws) for planned in PLANNED
         ],
         "beside one score": [rates("normal", *size, draws, shared=0) for size in sizes],
