@@ -64,7 +64,7 @@ class Verification:
         if self.differences:
             points, score, recorded, again = max(self.differences)
             clauses.append(
-                f"the largest difference is {points:.2g} points, at most {ROUNDING} are rounding "
+                f"the largest difference is {points:.2g} points, rounding explains {ROUNDING} "
                 f"({score}: {recorded:.4f} recorded, {again:.4f} again)"
             )
         word = "confirmed" if self.confirmed else "not confirmed"
@@ -121,7 +121,7 @@ def verify(
     faults = [*_faults(read, suite, folder, tasks, encoder)]
     unmatched = {name for name, _ in recorded} ^ again.keys()
     if unmatched:
-        faults.append(f"its scores are not those of its tasks ({', '.join(sorted(unmatched))})")
+        faults.append(f"only recorded or only scored again: {', '.join(sorted(unmatched))}")
     differences = [
         Difference(abs(again[name] - value), name, value, again[name])
         for name, value in recorded

@@ -12,9 +12,6 @@ from bench.__main__ import main
 from bench.checks import verify as module
 from bench.checks.verify import ROUNDING, verify
 from bench.datasets import sts
-from bench.datasets.labelled import task_sums
-from bench.datasets.tasks import STS_TASKS
-from bench.evaluation.scoring import read_tasks
 from bench.export.folders import export
 from bench.models.load import load_encoder, save_encoder
 from bench.results.records import read_scores
@@ -93,20 +90,18 @@ def test_scores_say_on_how_many_threads_they_were_made(job, tmp_path):
 def test_threads_and_determinism_are_those_of_the_result(
     threads, deterministic, used, result, monkeypatch
 ):
-    def settings():
-        return torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
-
     seen, plain = [], module.score_encoder
-    monkeypatch.setattr(
-        module, "score_encoder", lambda *given: seen.append(settings()) or plain(*given)
-    )
+
+    def score(*words):
+        seen.append((torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()))
+        return plain(*words)
+
+    monkeypatch.setattr(module, "score_encoder", score)
     monkeypatch.setattr(module.os, "cpu_count", lambda: 3)
-    torch.set_num_threads(2)
     change(result, lambda c: c["provenance"]["device"].update(threads=threads))
     change(result, lambda c: c["provenance"]["arithmetic"].update(deterministic=deterministic))
     verify(result)
     assert seen == [(used, deterministic)]
-    assert settings() == (2, False)
 
 
 def test_what_evaluate_wrote_is_confirmed(tiny_bert, tiny_data, tmp_path, nothing_left):
@@ -114,12 +109,6 @@ def test_what_evaluate_wrote_is_confirmed(tiny_bert, tiny_data, tmp_path, nothin
     options = ["--pooler", "avg", "--mode", "dev", "--data", str(data)]
     options += ["--tasks", "MRPC", "TREC", "sts"]
     assert main(["evaluate", str(tiny_bert), *options, "--out", str(out)]) == 0
-    assert {record.task for record in read_scores(out).records} == {
-        *STS_TASKS,
-        "MRPC",
-        "TREC",
-        "Avg",
-    }
     assert verify(out).verdict == EQUAL
     change(out, lambda c: c["provenance"].update(pooler="cls_before_pooler"))
     assert "the encoder differs" in verify(out).verdict
@@ -172,9 +161,8 @@ def test_the_largest_difference_of_a_score_is_told(share, word, status, result, 
     _, version, verdict = capsys.readouterr().out.splitlines()
     assert version.strip() == f"versions, torch: 1.0, now {torch.__version__}"
     assert verdict.strip() == (
-        f"{word}: the largest difference is {share * ROUNDING:.2g} points, at most 0.02 are "
-        f"rounding (STS-B test spearman: {value:.4f} recorded, "
-        f"{value + share * ROUNDING:.4f} again)"
+        f"{word}: the largest difference is {share * ROUNDING:.2g} points, rounding explains 0.02 "
+        f"(STS-B test spearman: {value:.4f} recorded, {value + share * ROUNDING:.4f} again)"
     )
 
 
@@ -238,9 +226,7 @@ def test_records_that_were_taken_out_or_put_in_are_found(result):
 
     change(result, exchange)
     scores = "STS-B dev spearman, STS-B test spearman, STS12 test pearson"
-    assert verify(result).verdict == (
-        f"not confirmed: its scores are not those of its tasks ({scores})"
-    )
+    assert verify(result).verdict == f"not confirmed: only recorded or only scored again: {scores}"
 
 
 def test_changed_data_are_found_and_other_files_beside_them_are_not(result, tiny_data, tmp_path):
@@ -297,32 +283,3 @@ def test_a_method_that_changed_since_is_one_sentence(job, tmp_path, monkeypatch,
     result = job("untrained", tmp_path, "--tasks", "STS-B")
     monkeypatch.setattr(Untrained, "version", Untrained.version + 1)
     assert f"{result} is of {result.stem}, which is " in refused(capsys, result)
-
-
-# Sums of tasks
-
-
-def test_sums_of_tasks_see_sentences_scores_and_order(tiny_data):
-    (task,) = read_tasks(["STS13"], tiny_data)
-    first, second, gold = task.subsets[0].first, task.subsets[0].second, task.subsets[0].gold
-    sums = set()
-    for pairs in (
-        (first, second, gold),
-        (second, first, gold),
-        (first[::-1], second[::-1], gold[::-1]),
-        (first, second, gold + 1e-9),
-        (("a word", *first[1:]), second, gold),
-        (first, ("a word", *second[1:]), gold),
-    ):
-        changed = sts.StsTask("STS13", "test", (sts.Subset("all", *pairs),))
-        sums.add(task_sums([changed])["STS13"]["test"])
-    assert len(sums) == 6
-
-
-def test_sums_of_tasks_see_labels_by_split(tiny_data, tmp_path):
-    data = write_tasks(tiny_data, tmp_path / "data")
-    before = task_sums(read_tasks(["TREC"], data))["TREC"]
-    label = data / "downstream" / "TREC" / "TREC_10.label"
-    label.write_text(label.read_text().replace("NUM:", "LOC:", 1))
-    now = task_sums(read_tasks(["TREC"], data))["TREC"]
-    assert [part for part in now if now[part] != before[part]] == ["test"]
