@@ -1,14 +1,14 @@
-"""Write the generated tables of documents: python -m tools.documents [FIGURE.png].
+"""Write the generated tables of documents: python -m tools.documents [docs/FIGURE.png].
 
 A table stands between `<!-- generated: NAME -->` and `<!-- end -->`; NAME is a key of `TABLES`.
-With a path, the figure of printed gains is drawn there.
+With paths, the figures of these names are drawn there, of `FIGURES`.
 """
 
 import inspect
 import re
 import sys
 import tomllib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -21,23 +21,19 @@ from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
-from scipy.stats import nct
 
 from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
 from bench.judge import stage
-from bench.judge.pairs import seeds_to_show
-from bench.judge.statistics import (
-    degrees_of_freedom,
-    expected_best,
-    t_quantile,
-)
+from bench.judge.statistics import expected_best
 from bench.judge.world import SCORES, SEEDS
 from bench.judged.rows import Judged, PairRow, SystemRow
-from bench.judged.words import LEVEL
+from bench.judged.words import COMPARISON_SYMBOLS
 from bench.registry.methods import format_value, method_classes
-from bench.report.figures.compared import write_gains
+from bench.report.figures import style
+from bench.report.figures.compared import DIFFERENCES, Strip, figure_of_rows, gains_figure
 from bench.report.formats import difference_text, score_text
 from bench.report.leaderboard import shown_leaderboard
 from bench.reported import FOLDER, prior_sd
@@ -69,15 +65,16 @@ GROUPS = {
     BACKBONES[1::2]: "large",
 }
 TASKS = (*STS_TASKS, "Avg")
-ARROWS = {"better": " ↑", "worse": " ↓", "undecided": ""}
+SYMBOLS = {word: f" {symbol}" for word, symbol in COMPARISON_SYMBOLS.items()}
 NORMAL = 1.96  # standard deviations of a 95 % interval
 # Standard deviations of one run that 95 % of the differences of two runs stay below.
 BEYOND = NORMAL * sqrt(2)
-WORDS = {"better": ", **better**", "worse": ", **worse**", "undecided": ", undecided"}
+WORDS = {word: f", {word.replace('the margin', '1.0')}" for word in COMPARISON_SYMBOLS}
+BOARDS = {"STS": "sts", "transfer": "transfer"}
 CORPUS_ROWS = 1_000_001  # docs/methods.md#batches
 
 _SHOWN = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-OTHER_PAIRS, PAIRS, OWN, SWEEPS, FRONT = _SHOWN.values()
+OTHER_PAIRS, PAIRS, OWN, SWEEPS, FRONT, EXAMPLES = _SHOWN.values()
 
 
 # Printed numbers and public runs
@@ -109,17 +106,18 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-def together(gains: Sequence["Gain"], draws: int = 100_000) -> float:
+def together(gains: Sequence["Gain"], in_points: bool = False, draws: int = 100_000) -> float:
     """The probability that seeds alone give gains that are as large in all, where each printed
     number is one run (SSCL: the mean of three) and the gains on a backbone have one run of SimCSE
-    in common. Runs are drawn from the public ones; gains are counted in s0."""
+    in common. Runs are drawn from the public ones; gains are counted in s0, or in points."""
     rng = np.random.default_rng(0)
     compared = {backbone: rng.choice(public(backbone), draws) for backbone in BACKBONES}
     total, printed = np.zeros(draws), 0.0
     for gain in gains:
+        unit = 1.0 if in_points else gain.s0
         own = rng.choice(public(gain.backbone), (gain.runs, draws)).mean(0)
-        total += (own - compared[gain.backbone]) / gain.s0
-        printed += gain.points / gain.s0
+        total += (own - compared[gain.backbone]) / unit
+        printed += gain.points / unit
     return float((total >= printed).mean())
 
 
@@ -145,12 +143,6 @@ class Gain:
     def share(self) -> float:
         """The share of all pairs of public runs of SimCSE that are at least as far apart."""
         return ranging(2, public(self.backbone), self.points)
-
-    def seeds(self, correlation: float) -> int | None:
-        """The pairs that would show it among its paper's averages, on two or four backbones."""
-        family = 2 if self.method == "SSCL-SimCSE" else 4
-        sd = sqrt(2 * (1 - correlation)) * self.s0
-        return seeds_to_show(self.points, sd, LEVEL / family)
 
     def cells(self) -> dict[str, str]:
         return {
@@ -190,8 +182,7 @@ def gains_frame() -> pd.DataFrame:
     for gain in average_gains():
         half_width = NORMAL * gain.s0 * sqrt(1 + 1 / gain.runs)
         rows.append((gain.method, gain.backbone, gain.points, half_width, gain.runs))
-    frame = pd.DataFrame(rows, columns=["method", "backbone", "gain", "half_width", "runs"])
-    return frame.assign(together=together(average_gains()))
+    return pd.DataFrame(rows, columns=["method", "backbone", "gain", "half_width", "runs"])
 
 
 def control_of(backbone: str) -> tuple[str, list[str]]:
@@ -214,6 +205,27 @@ def control_of(backbone: str) -> tuple[str, list[str]]:
     return control, differences
 
 
+def answers_figure() -> Figure:
+    """Five gains with their intervals, and the word that each claim gets."""
+    strips = []
+    for word, (mean, half_width) in EXAMPLES.items():
+        interval = [mean - half_width, mean, mean + half_width]
+        strips.append(
+            Strip(
+                "98 % intervals of five claims",
+                "",
+                word,
+                [(interval, 0, DIFFERENCES)],
+                word != "open",
+            )
+        )
+    note = "Solid: no gain. Dotted: the margin, one point."
+    figure = figure_of_rows(strips, "The words of a claim", [note], "gain in points")
+    for value, line in enumerate(("-", ":")):
+        figure.axes[0].axvline(value, color=style.GREY, lw=1, ls=line, zorder=1)
+    return figure
+
+
 # Tables
 
 
@@ -225,11 +237,18 @@ def spread_table() -> pd.DataFrame:
 
 
 def gains_table() -> pd.DataFrame:
-    rows = []
-    for gain in average_gains():
-        seeds = {"seeds": gain.seeds(0), "at 0.5": gain.seeds(0.5), "at 0.9": gain.seeds(0.9)}
-        rows.append({"method": gain.method} | gain.cells() | seeds)
-    return pd.DataFrame(rows)
+    return pd.DataFrame({"method": gain.method} | gain.cells() for gain in average_gains())
+
+
+def together_line() -> str:
+    """How probable the printed gains are by seeds alone, counted in three ways."""
+    gains = average_gains()
+    others = [gain for gain in gains if gain.backbone != "roberta-base"]
+    return (
+        f"Seeds alone give gains that are as large in all with a probability of "
+        f"{together(gains):.1g}, each counted in s0; of {together(others):.1g} without "
+        f"roberta-base; of {together(gains, in_points=True):.1g} in points."
+    )
 
 
 def other_gains_table() -> pd.DataFrame:
@@ -290,9 +309,10 @@ def compared(baseline: str) -> dict[tuple[str, ...], PairRow]:
     return {(pair.board, pair.task, pair.method, pair.setting): pair for pair in pairs}
 
 
-def minus(pair: PairRow, verdicts: Mapping[str, str] = ARROWS) -> str:
-    """The difference with its interval and verdict."""
-    return difference_text(pair.difference, pair.half_width) + verdicts[pair.verdict]
+def minus(pair: PairRow, words: Mapping[str, str]) -> str:
+    """The difference with its interval, and the word of a claim."""
+    word = words[pair.verdict] if pair.verdict else ""
+    return difference_text(pair.difference, pair.half_width) + word
 
 
 def scored(board: str) -> list[SystemRow]:
@@ -302,11 +322,11 @@ def scored(board: str) -> list[SystemRow]:
 
 
 def scores_table(
-    names: Mapping[str, str] = MappingProxyType({}), verdicts: Mapping[str, str] = ARROWS
+    names: Mapping[str, str] = MappingProxyType({}), words: Mapping[str, str] = SYMBOLS
 ) -> pd.DataFrame:
     """STS and transfer averages of systems, by default all, and their differences to SimCSE."""
     rows: dict[tuple[str, ...], dict[str, str]] = {}
-    for title, board in (("STS", "sts"), ("transfer", "transfer")):
+    for title, board in BOARDS.items():
         for system in scored(board):
             if names and system.method not in names:
                 continue
@@ -318,7 +338,7 @@ def scores_table(
                 row["seeds"] += f" ({seeds})"
             row[title] = score_text(score.mean, score.sd)
             pair = compared("simcse").get((board, "Avg", *name))
-            row[f"{title} minus SimCSE"] = minus(pair, verdicts) if pair else "–"
+            row[f"{title} minus SimCSE"] = minus(pair, words) if pair else "–"
     return pd.DataFrame(rows.values())
 
 
@@ -328,27 +348,15 @@ def front_table() -> pd.DataFrame:
     return scores_table(FRONT, WORDS).replace(" ± ", f"{space}±{space}", regex=True)
 
 
-def power(pair: PairRow, points: float, family: int) -> float:
-    """How often a comparison with the spread and seeds of this one finds a difference of so many
-    points, at the strictest level of its family."""
-    df = degrees_of_freedom(pair.n, pair.prior_sd, pair.prior_df)
-    error = -pair.half_width / t_quantile(df, LEVEL / 2)
-    return float(nct.sf(-t_quantile(df, LEVEL / family / 2), df, points / error))
-
-
-def power_line() -> str:
-    """What the five seeds of the small backbone find on the STS average."""
-    pairs = [pair for key, pair in compared("simcse").items() if key[:2] == ("sts", "Avg")]
-    trained = [pair for pair in pairs if pair.kind == "paired" and pair.n == 5]
-    shares = {}
-    for points in (0.5, 1.0, 1.5):
-        shares[points] = [power(pair, points, len(pairs)) for pair in trained]
-    found = [f"of {points:.1f} points in {percent(fmean(x))}" for points, x in shares.items()]
-    return (
-        f"Five seeds find a true difference on STS {', '.join(found)} of cases (mean of "
-        f"{len(trained)} methods; of 1.0 points {percent(min(shares[1.0]))} to "
-        f"{percent(max(shares[1.0]))} by method)."
-    )
+def answers_line() -> str:
+    """How many claims of the small backbone have each answer, by board."""
+    lines = []
+    for title, board in BOARDS.items():
+        pairs = [pair for key, pair in compared("simcse").items() if key[:2] == (board, "Avg")]
+        found = Counter(pair.verdict for pair in pairs if pair.verdict)
+        answers = [f"{count} {word}" for word, count in found.most_common()]
+        lines.append(f"Of {found.total()} claims on {title}: {', '.join(answers)}.")
+    return " ".join(lines)
 
 
 def probing_table() -> pd.DataFrame:
@@ -358,11 +366,7 @@ def probing_table() -> pd.DataFrame:
         row = {"method": system.label, "seeds": system.score(tasks[0]).n}
         for task in tasks:
             score = system.score(task)
-            text = score_text(score.mean, score.sd)
-            if system.method != "simcse":
-                pair = compared("simcse")["xprobe", task, system.method, system.setting]
-                text += ARROWS[pair.verdict]
-            row[task.removeprefix("xprobe-")] = text
+            row[task.removeprefix("xprobe-")] = score_text(score.mean, score.sd)
         table.append(row)
     return pd.DataFrame(table)
 
@@ -373,8 +377,8 @@ def pairs_table() -> pd.DataFrame:
         cell = board.lower(), "Avg"
         family = [pair for key, pair in compared(baseline).items() if key[:2] == cell]
         (pair,) = (pair for pair in family if method in (pair.method, pair.label))
-        row = {"A": f"`{method}`", "B": f"`{baseline}`", "tasks": board, "A - B": minus(pair)}
-        rows.append(row | {"1 point is found": percent(power(pair, 1.0, len(family)))})
+        difference = difference_text(pair.difference, pair.half_width)
+        rows.append({"A": f"`{method}`", "B": f"`{baseline}`", "tasks": board, "A - B": difference})
     return pd.DataFrame(rows)
 
 
@@ -396,7 +400,7 @@ def classifiers_table() -> pd.DataFrame:
     trained = {
         system.label: {score.task: score.sd for score in system.scores}
         for system in wiki_mini().board_systems("transfer")
-        if system.n == 5
+        if system.corpus and system.n > 3
     }
     training = pd.DataFrame.from_dict(trained, "index")
     spreads.loc[("test", "seeds of the training, SimCSE"), :] = training.loc["SimCSE"]
@@ -545,13 +549,14 @@ TABLES: dict[str, Callable[[], pd.DataFrame | str]] = {
     "hyper-parameters": hyper_parameter_lines,
     "spread": spread_table,
     "gains": gains_table,
+    "gains together": together_line,
     "other gains": other_gains_table,
     "best of k": best_table,
     "sweeps": sweeps_table,
     "controls": controls_table,
     "wiki-mini": scores_table,
     "wiki-mini in short": front_table,
-    "wiki-mini power": power_line,
+    "wiki-mini answers": answers_line,
     "wiki-mini probing": probing_table,
     "wiki-mini pairs": pairs_table,
     "spread of STS": partial(kinds_table, "sts"),
@@ -582,9 +587,15 @@ def current(text: str) -> str:
     return re.sub(pattern, table, text, flags=re.DOTALL)
 
 
+FIGURES: dict[str, Callable[[], Figure]] = {
+    "printed-gains": lambda: gains_figure(gains_frame()),
+    "statistics": answers_figure,
+}
+
 if __name__ == "__main__":
-    for figure in sys.argv[1:]:
-        write_gains(Path(figure), gains_frame())
+    for path in map(Path, sys.argv[1:]):
+        with style.drawing():
+            style.save_picture(FIGURES[path.stem](), path)
     for document in DOCUMENTS:
         text = document.read_text(encoding="utf-8")
         document.write_text(current(text), encoding="utf-8")

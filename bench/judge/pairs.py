@@ -56,7 +56,7 @@ class _Comparison:
     task: str
     results_a: list[RunResults]
     results_b: list[RunResults]
-    claim: Claim | None  # on what sums up the board
+    claim: Claim | None
 
     @cached_property
     def sample(self) -> Sample:
@@ -160,7 +160,9 @@ def _comparisons(
         ):  # fmt: skip
             continue
         for task in dict.fromkeys((*board.whole.tasks, board.whole.overall)):
-            claim = current.get((text, backbone)) if task == board.overall else None
+            claim = current.get((text, backbone))
+            if claim and not (task == board.whole.overall and claim.is_on(board.name)):
+                claim = None
             compared = _Comparison(board, backbone, task, results_a, results_b, claim)
             if all(map(compared.values, (results_a, results_b))):
                 yield compared
@@ -170,9 +172,9 @@ def against(suite: SuiteResults, baseline: str) -> list[PairRow]:
     """Compare all methods of a suite with `baseline`, each on the backbones that it shares with it:
     a row for each board, backbone, method and task (or `Avg`) that both have scores on.
 
-    A claim of the plan has an answer where the row sums up its board. Printed numbers stand beside
-    a row, each with that of the baseline from the same table, unless the suite cannot be compared
-    with papers.
+    A claim of the plan has an answer in the row of its board's average. Printed numbers stand
+    beside a row, each with that of the baseline from the same table, unless the suite cannot be
+    compared with papers.
     """
     side_b = find(suite, baseline)
     claims = [claim for claim in suite.plan.claims if claim.baseline == side_b.text]
@@ -190,8 +192,8 @@ def against(suite: SuiteResults, baseline: str) -> list[PairRow]:
             place = compared.board.name, compared.claim.family
             families[place].append((compared, compared.claim))
     answers: dict[_Comparison, dict[str, Any]] = {}
-    for (_, number), members in families.items():
-        size = sum(claim.family == number for claim in claims)
+    for (board, number), members in families.items():
+        size = sum(claim.family == number and claim.is_on(board) for claim in claims)
         pairs = [Claimed(compared.sample, claim.margin) for compared, claim in members]
         family = f"Holm over the {counted(size, 'claim')} of family {number}"
         for (compared, claim), decision in zip(members, decide(pairs, size), strict=True):

@@ -63,9 +63,9 @@ VERDICT_MEANINGS: dict[Kind, str] = {
     "higher": "our mean is above the tolerance, and no single run of ours explains the printed "
     "number",
     "better": "the claimed gain is above 0",
-    "better, gain below the margin": "the claimed gain is above 0, and below the margin of the claim",
+    "better, gain below the margin": "the claimed gain is above 0, and below its margin",
     "worse": "the claimed gain is below 0",
-    "gain below the margin": "the claimed gain is below the margin of the claim, and may be 0",
+    "gain below the margin": "the claimed gain is below its margin, and may be 0",
     "open": "not decided (? 10: the next look is at 10 seeds; ? alone: there is no further one)",
     "diverged": "at least one of our trainings diverged",
     "not comparable": "ours was measured on another backbone, corpus, data set or recipe",

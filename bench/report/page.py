@@ -43,15 +43,20 @@ def render_page(judged: Judged, figures: Path, out: Path, scores: str = "../scor
     """
     content = page_content(judged, scores)
     content["pictures"] = {path.stem: _picture(path) for path in sorted(figures.glob("*.png"))}
-    if RULE.is_file():  # a copy, so that the page is the same in every folder
+    if RULE.is_file():  # copies, so that the page is the same in every folder
         content["statistics"] = RULE.name
-        write_text(out / RULE.name, RULE.read_text(encoding="utf-8"))
+        for file in (RULE, RULE.with_suffix(".png")):
+            _copy(file, out)
     for file in figures.glob("[!.]*"):
-        with atomic_file(out / "figures" / file.name) as copy:
-            shutil.copyfile(file, copy)  # without times and modes, which some file systems refuse
+        _copy(file, out / "figures")
     for name in ("page.css", "page.js"):
         write_text(out / name, (TEMPLATES / name).read_text(encoding="utf-8"))
     write_text(out / "index.html", rendered("page.html", **content))
+
+
+def _copy(file: Path, folder: Path) -> None:
+    with atomic_file(folder / file.name) as copy:
+        shutil.copyfile(file, copy)  # without times and modes, which some file systems refuse
 
 
 def _picture(path: Path) -> Json:

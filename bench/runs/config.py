@@ -21,7 +21,7 @@ from pydantic import (
 from bench.datasets.corpora import check_name, check_structure
 from bench.datasets.labelled import check_dev, read_scored
 from bench.datasets.manifest import listed_task
-from bench.datasets.tasks import GROUPS, OWN_PROBING, OWN_STS, expand_tasks
+from bench.datasets.tasks import GROUPS, OWN_PROBING, OWN_STS, boards_of, expand_tasks
 from bench.registry.backbones import BACKBONE_KINDS, NO_BACKBONE, backbone
 from bench.registry.methods import add_method_paths, method_class, method_classes, python_files
 from bench.registry.templates import templates_of
@@ -217,6 +217,8 @@ class Compare(StrictModel):
     """the gains to decide on; by default those of every method that is trained without labels"""
     margin: PositiveFloat = 1.0
     """in points: is a gain above 0, is it below this margin?"""
+    boards: Names = []
+    """the boards of the claims, such as `sts`; by default all whose average is planned"""
 
 
 class Suite(StrictModel):
@@ -405,6 +407,10 @@ def _claims(compare: Compare, runs: Sequence[PlannedRun]) -> list[Claim]:
     """The claims of a comparison, each once; on the backbones of both sides."""
     with errors_of("'compare.baseline'"):
         baseline = named_row(compare.baseline, runs)
+    known = boards_of(expand_tasks([task for run in runs for task in run.tasks]))
+    for name in compare.boards:
+        if name not in known:
+            raise UserError(f"'compare.boards' has '{name}'{did_you_mean(name, known)}")
     places = {run.backbone for run in runs if run.text == baseline.text}
     entries = compare.claims or [
         ClaimEntry(method=text)
@@ -435,6 +441,7 @@ def _claims(compare: Compare, runs: Sequence[PlannedRun]) -> list[Claim]:
                 recipe_changes=shared[name].recipe_changes,
                 baseline=baseline.text,
                 margin=entry.margin or compare.margin,
+                boards=compare.boards,
             )
     return [*found.values()]
 

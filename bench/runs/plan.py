@@ -30,7 +30,7 @@ def in_order(runs: Iterable[Run]) -> list[Run]:
 
 
 class Claim(StrictModel):
-    """That a method gains over the baseline on a backbone, in the average of every board; recorded
+    """That a method gains over the baseline on a backbone, in the average of a board; recorded
     before the first score."""
 
     method: str  # text with the setting, as of the baseline
@@ -40,6 +40,7 @@ class Claim(StrictModel):
     recipe_changes: dict[str, Any] = {}
     baseline: str
     margin: float  # points; a gain may be shown to be below it
+    boards: list[str] = []  # none: every board
     # Claims that are corrected together. Those that are added after a score are one of their own.
     family: int = 1
     dropped: bool = False  # it keeps counting in its family
@@ -48,6 +49,9 @@ class Claim(StrictModel):
     def key(self) -> str:
         """What makes it the same claim in a later plan."""
         return self.model_dump_json(exclude={"family", "dropped"})
+
+    def is_on(self, board: str) -> bool:
+        return not self.boards or board in self.boards
 
 
 class Plan(Document):

@@ -2,18 +2,20 @@
 depend."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from bench.datasets import labelled
-from bench.datasets.labelled import LabelledTask, Samples
+from bench.datasets import labelled, sts
+from bench.datasets.labelled import LabelledTask, Samples, task_sums
 from bench.datasets.manifest import manifest
 from bench.datasets.tasks import GROUPS, PROBING_TASKS, TRANSFER_TASKS, XPROBE_TASKS
 from bench.utils.errors import UserError
 from bench.utils.files import write_json
 from tests.datasets.files import put
+from tests.support.tiny_tasks import write_tasks
 
 TRANSFER = {
     "MR": {"positive": 3, "negative": 4},
@@ -284,3 +286,31 @@ def test_the_real_files_of_xprobe(real_data):
         classes[task.removeprefix("xprobe-")] = read.classes
     two = ("BigramShift", "Tense", "SubjNumber", "ObjNumber", "OddManOut", "CoordinationInversion")
     assert classes == {"Length": 6, "WordContent": 1000, "Depth": 5} | dict.fromkeys(two, 2)
+
+
+# Sums of tasks
+
+
+def test_sums_of_tasks_see_sentences_scores_and_order(tiny_data):
+    task = sts.read("STS13", tiny_data)
+    subset = task.subsets[0]
+    first, second = subset.first, subset.second
+    changes = [
+        {},
+        {"first": second, "second": first},
+        {"first": first[::-1], "second": second[::-1], "gold": subset.gold[::-1]},
+        {"gold": subset.gold + 1e-9},
+        {"first": ("a word", *first[1:])},
+        {"second": ("a word", *second[1:])},
+    ]
+    changed = [replace(task, subsets=(replace(subset, **change),)) for change in changes]
+    assert len({task_sums([each])["STS13"]["test"] for each in changed}) == len(changes)
+
+
+def test_sums_of_tasks_see_labels_by_split(tiny_data, tmp_path):
+    data = write_tasks(tiny_data, tmp_path / "data")
+    label = data / "downstream" / "TREC" / "TREC_10.label"
+    before = task_sums([labelled.read("TREC", data)])["TREC"]
+    label.write_text(label.read_text().replace("NUM:", "LOC:", 1))
+    now = task_sums([labelled.read("TREC", data)])["TREC"]
+    assert [part for part in now if now[part] != before[part]] == ["test"]

@@ -33,10 +33,9 @@ def test_its_python(tiny_bert, tiny_data, tmp_path, monkeypatch):
             exec(ast.unparse(statement), names)
     board, pairs, printed, verdicts, records = shown
     assert {"label", "n", "Avg", "Avg sd"} <= set(board)
-    assert dict(zip(pairs["board"], pairs["verdict"], strict=True)) == {
-        "sts": "undecided",
-        "transfer": "undecided",
-    }
+    answers = dict(zip(pairs["board"], pairs["verdict"], strict=True))
+    assert answers.keys() == {"sts", "transfer"}
+    assert answers["sts"] == "gain below the margin"
     assert 76.25 in set(printed["value"])
     assert len(verdicts) == sum(number.is_measurement for number in numbers())
     assert {record["task"] for record in records} == {"STS-B"}

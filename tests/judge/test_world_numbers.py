@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 from bench.datasets.tasks import STS_TASKS
+from bench.judge.pairs import against
 from bench.judge.world import SCORES, SEEDS, judge_world, seedless_identity
 from bench.results.records import Device, Provenance, write_scores
 from bench.results.suite_results import RunResults, SuiteResults
@@ -54,6 +55,18 @@ def chosen(plan, *texts):
         run for run in plan.runs
         if run.text in texts and run.backbone == "toy-bert" and run.seed in (None, 1)
     ]  # fmt: skip
+
+
+def test_every_answer_is_seen_in_the_smoke_suite():
+    """By the numbers of the reference machine; docs/world.md names them."""
+    plan = config.plan(config.load(ROOT / "config" / "smoke.yaml"))
+    rows = against(replace(scored(plan.runs), plan=plan), "simcse")
+    assert {row.method: row.verdict for row in rows if row.verdict and row.board == "sts"} == {
+        "sup-simcse[corpus=world-nli,dimension=64]": "better",
+        "simcse[dropout=0]": "worse",
+        "is-cse": "gain below the margin",
+        "gs-infonce": "open",
+    }
 
 
 @pytest.mark.parametrize("name", ["smoke", "all-methods"])

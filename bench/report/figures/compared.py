@@ -4,7 +4,6 @@ and printed gains."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -276,9 +275,7 @@ GAIN = style.PRINTED_LOOK | {"color": style.ORANGE, "mew": 2.4, "label": "printe
 SPREAD = BAND | {"label": "± 95 %, by the seeds alone"}
 GAINS_NOTE = (
     "Grey: the gain ± 1.96 standard deviations of the difference of the runs behind print (right) "
-    "and one run of SimCSE, with the spread of 50 public runs of SimCSE (hppRC/simple-simcse). "
-    "Together the gains are more than seeds alone give (p = {:.1g}), unless print has the best of "
-    "several runs."
+    "and one run of SimCSE, with the spread of 50 public runs of SimCSE (hppRC/simple-simcse)."
 )
 
 
@@ -287,8 +284,7 @@ def gains_figure(gains: pd.DataFrame) -> Figure:
 
     Args:
         gains: columns `method`, `backbone`, `gain` (points), `half_width` (points, of its 95 %
-            interval by seeds alone), `runs` (of the method, behind the printed number), and
-            `together` (the probability that seeds alone give as much in all, the same in all rows).
+            interval by seeds alone), and `runs` (of the method, behind the printed number).
     """
     strips = []
     for row in gains.itertuples():
@@ -299,13 +295,7 @@ def gains_figure(gains: pd.DataFrame) -> Figure:
     undecided = sum(gains["gain"] < gains["half_width"])
     title = f"So few runs neither confirm nor refute {undecided} of {len(gains)} printed gains"
     scale = "gain over SimCSE on the STS average (Spearman x 100)"
-    figure = figure_of_rows(strips, title, [GAINS_NOTE.format(gains["together"][0])], scale)
+    figure = figure_of_rows(strips, title, [GAINS_NOTE], scale)
     for panel in figure.axes:
         panel.axvline(0, color=style.GREY, lw=1, zorder=1)
     return figure
-
-
-def write_gains(path: Path, gains: pd.DataFrame) -> None:
-    """Write the figure in the format that the extension names."""
-    with style.drawing():
-        style.save_picture(gains_figure(gains), path)
