@@ -429,37 +429,27 @@ def measured(draws: int) -> pd.DataFrame:
 
 def claims_list(draws: int) -> str:
     """The highest rates of each case, as a list in Markdown."""
-    many, sizes = (1, 10), list(product((1, 10), PLANNED))
-    from_five = [(claims, planned) for claims, planned in sizes if planned > FEWEST]
-    found = measured(draws)
+    found, sizes = measured(draws), list(product((1, 10), PLANNED))
     highest = {kind: found[found["kind"] == kind][list(Rates._fields)].max() for kind in MEASURED}
-    cases: dict[str, list[Rates]] = {
-        "a tenth of the baseline's seeds diverging": [
-            diverging("baseline", *size, draws) for size in sizes
-        ],
-        "a tenth of the methods' seeds diverging": [
-            diverging("method", *size, draws) for size in sizes
-        ],
-        "seeds of a method sharing a tenth of its variance": [
-            rates("normal", *size, draws, common=0.1) for size in sizes
-        ],
-        "best or worst of 13 scored rows, claimed late": [
-            chosen_late(13, planned, draws) for planned in PLANNED
-        ],
-        "beside one score": [rates("normal", *size, draws, shared=0) for size in sizes],
-        "one score, public seeds of bert-large": [
-            rates("bert-large", *size, draws, shared=0) for size in sizes
-        ],
-        "one score, one seed in ten 5 sd lower": [
-            rates("collapses", *size, draws, shared=0) for size in sizes
-        ],
-        "beside classifier seeds": [against_untrained(*size, draws, 1.0) for size in sizes],
-        "classifier seeds, a third of the spread, N = 3": [
-            against_untrained(claims, 3, draws, 1 / 3) for claims in many
-        ],
-        "the same, N of 5 and 8": [against_untrained(*size, draws, 1 / 3) for size in from_five],
-    }
-    highest |= {case: np.max(values, 0) for case, values in cases.items()}
+    one_score, a_third = partial(rates, shared=0), partial(against_untrained, spread=1 / 3)
+    cases: dict[str, tuple[Callable[..., Rates], list[tuple[int, int]]]] = {
+        "a tenth of the baseline's seeds diverging": (partial(diverging, "baseline"), sizes),
+        "a tenth of the methods' seeds diverging": (partial(diverging, "method"), sizes),
+        "seeds of a method sharing a tenth of its variance": (
+            partial(rates, "normal", common=0.1), sizes,
+        ),
+        "best or worst of 13 scored rows, claimed late": (
+            chosen_late, [(13, planned) for planned in PLANNED],
+        ),
+        "beside one score": (partial(one_score, "normal"), sizes),
+        "one score, public seeds of bert-large": (partial(one_score, "bert-large"), sizes),
+        "one score, one seed in ten 5 sd lower": (partial(one_score, "collapses"), sizes),
+        "beside classifier seeds": (partial(against_untrained, spread=1.0), sizes),
+        "classifier seeds, a third of the spread, N = 3": (a_third, [(1, 3), (10, 3)]),
+        "the same, N of 5 and 8": (a_third, [size for size in sizes if size[1] > FEWEST]),
+    }  # fmt: skip
+    for case, (simulated, cells) in cases.items():
+        highest[case] = np.max([simulated(*cell, draws) for cell in cells], 0)
     return "\n".join(
         f"* {case}: {', '.join(percent(x) for x in values if np.isfinite(x))}"
         for case, values in highest.items()
