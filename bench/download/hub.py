@@ -35,7 +35,7 @@ BACKBONE_FILES = [
     "model.safetensors", "model-*.safetensors", "model.safetensors.index.json",
     "modules.json", "sentence_*_config.json", "config_sentence_transformers.json",
     "[0-9]*_*/config.json", "[0-9]*_*/model.safetensors", "[0-9]*_*/tokenizer.json",
-    "[0-9]*_*/sentence_*_config.json", f"[0-9]*_*/{ADAPTER}", ADAPTER,
+    "[0-9]*_*/sentence_*_config.json", "[0-9]*_*/adapter_config.json", ADAPTER,
 ]  # fmt: skip
 # What describes an encoder without its weights.
 DESCRIPTION = ["config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt", ADAPTER]
@@ -66,7 +66,7 @@ _LASTING = {
 
 def cache_folder() -> Path:
     """The folder of downloaded data, safe to delete: SENTBENCH_CACHE, by default `.cache/data`."""
-    return Path(os.environ.get("SENTBENCH_CACHE") or Path(".cache") / "data")
+    return Path(os.environ.get("SENTBENCH_CACHE") or ".cache/data")
 
 
 @contextmanager
@@ -320,8 +320,8 @@ def fetch_backbone(key: str) -> Path:
     BENCH_MODELS, else the hub's, of which what is missing is downloaded. Without a revision
     (commit, branch or "refs/pr/1") it is the pinned commit."""
     with fetched(key, BACKBONE_FILES, _copying(key)) as folder:
-        # Where an adapter stands alone, its reader says so.
-        if any(folder.rglob("*.safetensors")) or (folder / ADAPTER).is_file():
+        # An adapter alone is refused where it is read.
+        if any(chain(folder.rglob("*.safetensors"), folder.glob(ADAPTER))):
             return folder
         if local_model(key):
             raise UserError(f"{folder} holds no model.safetensors; copy it from {key}")
