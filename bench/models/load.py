@@ -188,8 +188,8 @@ def check_options(pooler: str | None, template: str | None, dtype: str) -> None:
         raise UserError(f"unknown dtype '{dtype}'{did_you_mean(dtype, DTYPES)}")
     if template is not None and (SENTENCE not in template or pooler in POSITIONS):
         raise UserError(
-            f"the template '{template}' lacks {SENTENCE}, or is one for {', '.join(POSITIONS)}, "
-            "which averages padding and takes none; correct it, or leave it out"
+            f"the template '{template}' lacks {SENTENCE}, or the pooler averages padding: "
+            f"{', '.join(POSITIONS)} takes no template; correct it, or leave it out"
         )
 
 

@@ -231,19 +231,3 @@ def test_a_layer_that_a_model_lacks_is_refused(kind, folders):
 @pytest.mark.parametrize("pooler", ["last-", "last--1", "avg-1", "contrast-0-0.5-1"])
 def test_only_last_takes_a_number(pooler):
     refused(lambda: load_encoder("a", pooler=pooler), f"unknown pooler '{pooler}'", "last-N")
-
-
-@pytest.mark.parametrize("pooler", ["last", "last-1", "avg"])
-@pytest.mark.parametrize("template", ["", "none"])
-def test_a_template_without_the_sentence_is_refused(pooler, template, folders):
-    refused(
-        lambda: load_encoder(folders("llama"), pooler=pooler, template=template),
-        f"the template '{template}' lacks <sentence>",
-    )
-
-
-def test_a_mean_over_padding_takes_no_template(folders):
-    refused(
-        lambda: load_encoder(folders("llama"), pooler="avg_first_last_64", template=PROMPT),
-        "avg_first_last_64, which averages padding and takes none",
-    )
