@@ -82,11 +82,8 @@ ComputedPooler = Literal[
 ]  # fmt: skip
 Pooler = Literal["cls", ComputedPooler]  # "cls": the checkpoint's own, stored pooler
 POOLERS: tuple[str, ...] = get_args(Pooler)
-# The names that `encoders` may have: those with numbers are of a last token
-# (docs/encoders.md#without-training).
-POOLER_PATTERN = "|".join(
-    [*POOLERS, r"last-\d+", r"contrast-\d+-(norm|\d+(\.\d+)?)-\d+", r"prepend-\d+-\d+-\d+"]
-)
+# The names that `encoders` may have: `last-N` is the last token behind N layers.
+POOLER_PATTERN = "|".join([*POOLERS, r"last-\d+"])
 
 # What a hyper-parameter is beside its value, as `Field(..., json_schema_extra=HOST)`: named in a
 # run's label (False: never); set by the method written first only; the name of another encoder,

@@ -36,7 +36,7 @@ from bench.report.figures import style
 from bench.report.figures.compared import DIFFERENCES, Strip, figure_of_rows, gains_figure
 from bench.report.formats import difference_text, score_text
 from bench.report.leaderboard import shown_leaderboard
-from bench.reported import FOLDER, prior_sd
+from bench.reported import FOLDER, public_sd
 from bench.reported.address import find_rows
 from bench.results.records import Counts
 from bench.results.suite_results import read_results
@@ -132,7 +132,7 @@ class Gain:
     @property
     def s0(self) -> float:
         """The standard deviation of public runs of SimCSE."""
-        return prior_sd(self.backbone, "Avg") or 0.0
+        return public_sd(self.backbone, "Avg") or 0.0
 
     @property
     def runs(self) -> int:
@@ -231,7 +231,7 @@ def answers_figure() -> Figure:
 
 def spread_table() -> pd.DataFrame:
     return pd.DataFrame(
-        {"backbone": name} | {task: f"{prior_sd(name, task):.2f}" for task in TASKS}
+        {"backbone": name} | {task: f"{public_sd(name, task):.2f}" for task in TASKS}
         for name in BACKBONES
     )
 

@@ -44,6 +44,8 @@ class Terminal:
         self._stream = stream
 
     def write(self, text: str) -> Any:
+        if isinstance(text, bytes):  # click asks so whether the stream is of bytes
+            raise TypeError("a stream of text takes no bytes")
         return self._stream.write(printable(text, "\n\t"))
 
     def isatty(self) -> bool:

@@ -27,7 +27,7 @@ class Tolerance:
     average: float  # in points, as that of a single task
     task: float
     reason: str  # where the numbers come from
-    spreads: float = 0.0  # of a task in prior standard deviations, where that is larger
+    spreads: float = 0.0  # of a task in standard deviations of public seeds, where that is larger
     limit: float = inf  # the largest of a task
     small: float = 0.0  # of TREC and MRPC, where it is larger: 500 and 1,725 items
 

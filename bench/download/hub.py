@@ -26,6 +26,7 @@ from bench.utils.files import (
 PINS = Path(__file__).with_name("pins.json")
 DATASET = "datasets/princeton-nlp/datasets-for-simcse"
 SENTEVAL = "github.com/facebookresearch/SentEval"
+ADAPTER = "adapter_config.json"  # says that a folder holds an adapter, which is refused
 # Everything an encoder needs; no pickled weights, no code. Each further module of
 # sentence-transformers has a folder, such as 1_Pooling.
 BACKBONE_FILES = [
@@ -34,13 +35,10 @@ BACKBONE_FILES = [
     "model.safetensors", "model-*.safetensors", "model.safetensors.index.json",
     "modules.json", "sentence_*_config.json", "config_sentence_transformers.json",
     "[0-9]*_*/config.json", "[0-9]*_*/model.safetensors", "[0-9]*_*/tokenizer.json",
-    "[0-9]*_*/sentence_*_config.json", "[0-9]*_*/adapter_config.json",
-    "adapter_config.json", "adapter_model.safetensors",
+    "[0-9]*_*/sentence_*_config.json", "[0-9]*_*/adapter_config.json", ADAPTER,
 ]  # fmt: skip
 # What describes an encoder without its weights.
-DESCRIPTION = [
-    "config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt", "adapter_config.json",
-]  # fmt: skip
+DESCRIPTION = ["config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt", ADAPTER]
 
 _TOKEN = "set HF_TOKEN to a token that may read it"  # noqa: S105 (not a password)
 UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"  # in the error of a connection
@@ -68,7 +66,7 @@ _LASTING = {
 
 def cache_folder() -> Path:
     """The folder of downloaded data, safe to delete: SENTBENCH_CACHE, by default `.cache/data`."""
-    return Path(os.environ.get("SENTBENCH_CACHE") or Path(".cache") / "data")
+    return Path(os.environ.get("SENTBENCH_CACHE") or ".cache/data")
 
 
 @contextmanager
@@ -322,7 +320,8 @@ def fetch_backbone(key: str) -> Path:
     BENCH_MODELS, else the hub's, of which what is missing is downloaded. Without a revision
     (commit, branch or "refs/pr/1") it is the pinned commit."""
     with fetched(key, BACKBONE_FILES, _copying(key)) as folder:
-        if any(folder.rglob("*.safetensors")):
+        # An adapter alone is refused where it is read.
+        if any(chain(folder.rglob("*.safetensors"), folder.glob(ADAPTER))):
             return folder
         if local_model(key):
             raise UserError(f"{folder} holds no model.safetensors; copy it from {key}")

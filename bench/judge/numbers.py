@@ -26,7 +26,7 @@ from bench.judged.rows import (
     Verdict,
 )
 from bench.registry.backbones import NO_BACKBONE
-from bench.reported import SOURCES, paper_name, prior_sd, quoted
+from bench.reported import SOURCES, paper_name, public_sd, quoted
 from bench.reported.address import address, printed_names, reproduce_command, row_name
 from bench.reported.number import Number, numbers, sweep_lines
 from bench.results.suite_results import (
@@ -169,7 +169,7 @@ class Side:
         # The public seeds are Spearman correlations of a single method, over all pairs of a task,
         # so they say nothing of anything else.
         if metric == "spearman" and len(self.operands) == 1:
-            spread = prior_sd(self.backbone, task, split)
+            spread = public_sd(self.backbone, task, split)
         entry = number.form.tolerance or number.our_metric.tolerance or self._tolerance()
         return VerdictInput(
             number.value,

@@ -67,7 +67,7 @@ class VerdictInput:
 
     def within(self, estimate: Estimate) -> bool | None:
         """Whether our mean is within the tolerance: True if its 96 % interval lies within (two
-        one-sided tests at 2 %), False if its 98 % interval lies outside, None while undecided."""
+        one-sided tests at 2 %), False if its 98 % interval lies outside, None while open."""
         distance, bound = self.distance(estimate.mean), self.tolerance + ROUNDING
         if distance - estimate.half_width() > bound:
             return False

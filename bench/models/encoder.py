@@ -24,17 +24,17 @@ from bench.models.defaults import torch_defaults
 from bench.models.packed_forward import (
     FIRST_ONLY,
     LAST_ONLY,
-    POOLER_FUNCTIONS,
     POSITIONS,
     Batch,
     States,
     forward,
     is_packed,
+    layers_run,
+    pooler_function,
     pooler_output,
     token_positions,
 )
 from bench.models.side_by_side import side_by_side
-from bench.models.steered import steering
 from bench.models.transformer import (
     FLOAT32,
     load_backbone,
@@ -43,6 +43,7 @@ from bench.models.transformer import (
     templated_ids,
     token_ids,
 )
+from bench.utils.errors import UserError
 from bench.utils.files import intact_files, sha256_text, write_summed
 from bench.utils.progress import Progress
 from methods.base import (
@@ -65,6 +66,9 @@ ALONE = 1024
 # Batches that a processor encodes at once; each takes up to 0.5 GB with BERT-large.
 AT_ONCE = 16
 SENTENCES_AT_ONCE = 10_000  # sentences that are tokenized between two updates of the progress
+
+# Of each sentence, the first token that the pooler sees, and the one behind the last; None: all.
+Spans = Sequence[tuple[int, int]] | None
 
 
 class Encoder(Protocol):
@@ -154,12 +158,17 @@ class TransformerEncoder:
         template: str | None = None,
         cached_tokens: Mapping[str, list[int]] | None = None,
     ) -> None:
-        """Take a Hugging Face transformer, its fast tokenizer, a name of `POOLER_FUNCTIONS`, the
-        text around a sentence, and token ids of sentences that are encoded repeatedly."""
+        """Take a Hugging Face transformer, its fast tokenizer, a name of `POOLER_PATTERN`, the text
+        around a sentence, and token ids of sentences that are encoded repeatedly; `UserError` if
+        the pooler names a layer behind the last one."""
         self.model, self.tokenizer, self.pooler = model, tokenizer, pooler
         self.template = template
-        steered = steering(model, tokenizer, pooler, template or "")
-        self._text, self._auxiliary, self._steered = steered
+        self._depth = getattr(model.config, "num_hidden_layers", 0)
+        if (layers_run(pooler) or 0) > self._depth:
+            raise UserError(
+                f"pooler '{pooler}' names a layer that the {model.config.model_type} lacks; "
+                f"name one up to last-{self._depth}"
+            )
         self._cached_tokens = {} if cached_tokens is None else cached_tokens
         self._positions = POSITIONS.get(pooler)
         self._limit = self._positions or longest_input(model, tokenizer)
@@ -201,15 +210,12 @@ class TransformerEncoder:
         tokens, spans = self._spanned(sentences)
         return self.encode_tokens(tokens, spans=spans)
 
-    def _spanned(self, sentences: Sequence[str], room: int = 0) -> tuple[list[list[int]], Any]:
-        """Token ids, and which of them the pooler sees; None: all. For contrastive prompting, those
-        of the auxiliary text instead."""
+    def _spanned(self, sentences: Sequence[str], room: int = 0) -> tuple[list[list[int]], Spans]:
+        """Token ids, and which of them the pooler sees."""
         sentences, longest = text_list(sentences), self._limit - room
-        if self._text:
-            tokens, spans = templated_ids(self.tokenizer, sentences, self._text, longest)
-            for text in self._auxiliary:  # at most one
-                return tokens, templated_ids(self.tokenizer, sentences, text, longest)[0]
-            return tokens, None if self.pooler == "last" else spans
+        if self.template:
+            tokens, spans = templated_ids(self.tokenizer, sentences, self.template, longest)
+            return tokens, None if self.pooler.startswith("last") else spans
         if not sentences or (not room and all(text in self._cached_tokens for text in sentences)):
             return [self._cached_tokens[text] for text in sentences], None
         return token_ids(self.tokenizer, sentences, longest), None
@@ -220,15 +226,14 @@ class TransformerEncoder:
         tokens: Sequence[Sequence[int]],
         pool: Callable[[States, Tensor], Tensor] | None = None,
         width: int | None = None,
-        spans: Sequence[Any] | None = None,
+        spans: Spans = None,
     ) -> np.ndarray:
         """Encode token ids of sentences, special tokens included: float32 (n, width), in order.
 
         Args:
             pool: replaces the pooler; maps all hidden states and the attention mask to vectors.
             width: of the vectors; by default the hidden size of the model.
-            spans: which tokens of each sentence the pooler sees, from and up to; by default all.
-                For contrastive prompting, its token ids in the auxiliary text.
+            spans: which tokens of each sentence the pooler sees.
         """
         weight = next(self.model.parameters())
         device = weight.device
@@ -238,9 +243,7 @@ class TransformerEncoder:
         lengths = [positions or len(row) for row in tokens]
         # Nothing says that a model's own forward pass may run in several threads.
         is_alone = device.type == "cpu" and not is_packed(self.model)
-        layers = getattr(self.model.config, "num_hidden_layers", 0) + 1
-        texts = 1 + len(self._auxiliary)
-        size = texts * layers * self.model.config.hidden_size * weight.element_size()
+        size = (self._depth + 1) * self.model.config.hidden_size * weight.element_size()
         budget = ALONE if is_alone else TOKEN_BUDGET[device.type]
         batches = list(length_batches(lengths, min(budget, STATE_BYTES // size)))
         order = to_device(torch.tensor([row for rows in batches for row in rows]), device)
@@ -272,18 +275,15 @@ class TransformerEncoder:
             return self._pooled(tokens, None, spans).float().cpu().numpy()
 
     def _pooled(
-        self, sequences: Tokens, pool: Callable[[States, Tensor], Tensor] | None, spans: Any
+        self, sequences: Tokens, pool: Callable[[States, Tensor], Tensor] | None, spans: Spans
     ) -> Tensor:
         pooler = self.pooler if pool is None else ""
-        rows = [*sequences, *spans] if "contrast" in pooler else sequences
         batch = Batch.of(
-            rows,
+            sequences,
             self.tokenizer.pad_token_id,
             next(self.model.parameters()).device,
             POSITIONS.get(pooler),
         )
-        if "-" in pooler:
-            return self._steered(batch)[: len(sequences)]
         if pooler == "cls":
             return pooler_output(self.model, batch)
         first_only, last_only = pooler in FIRST_ONLY, pooler in LAST_ONLY
@@ -292,7 +292,7 @@ class TransformerEncoder:
         if spans is not None:
             index, bounds = token_positions(mask), to_device(torch.tensor(spans), mask.device)
             mask = ((bounds[:, :1] < index) & (index <= bounds[:, 1:])).to(mask)
-        return (pool or POOLER_FUNCTIONS[pooler])(states.float(), mask)
+        return (pool or pooler_function(pooler))(states.float(), mask)
 
     def save(self, folder: Path) -> dict[str, Any]:
         self.model.save_pretrained(folder, safe_serialization=True)

@@ -33,18 +33,16 @@ from torch.nn import functional as F
 
 from bench.datasets.manifest import check_vectors
 from bench.datasets.sts import cosine
-from bench.download.hub import retrying
+from bench.download.hub import fetch_backbone, retrying
 from bench.models.defaults import torch_defaults
 from bench.models.encoder import Encoder, TransformerEncoder
-from bench.models.packed_forward import SYNONYMS, check_pooler
-from bench.models.steered import check_marks
+from bench.models.packed_forward import POSITIONS, SYNONYMS, check_pooler
 from bench.models.transformer import (
     DTYPES,
     FLOAT32,
     PROBES,
     blank_token,
     check_folder,
-    find_model,
     load_backbone,
     refuse_pickled,
 )
@@ -56,11 +54,10 @@ from bench.registry.backbones import (
     encoder_folder,
     encoder_sum,
     folder_kind,
-    refuse_adapter,
     refuse_unread,
 )
 from bench.registry.methods import FAILURES, describe_error, method_classes
-from bench.registry.templates import templates_of
+from bench.registry.templates import SENTENCE, templates_of
 from bench.utils.brackets import read_keys
 from bench.utils.errors import UserError, did_you_mean, library_errors, warn
 from bench.utils.files import (
@@ -149,6 +146,16 @@ def readable(
         return folder, check_files(folder, pooler, prompt, template, dtype)
 
 
+def find_model(model: str | Path) -> Path:
+    """The folder of a model: a run's encoder, a folder, a backbone by name, or a download."""
+    name = str(model)
+    folder = encoder_folder(name)
+    if folder is not None:
+        return folder
+    # A model of the hub has an owner.
+    return fetch_backbone(name) if "/" in name else backbone(name).folder()
+
+
 def shaped(encoder: Encoder, dims: int | None, normalize: bool) -> Encoder:
     """An encoder of the first dimensions of another's vectors, scaled to length 1 if so asked;
     `UserError` if it has fewer."""
@@ -179,7 +186,11 @@ def check_options(pooler: str | None, template: str | None, dtype: str) -> None:
         check_pooler(pooler)
     if dtype not in DTYPES:
         raise UserError(f"unknown dtype '{dtype}'{did_you_mean(dtype, DTYPES)}")
-    check_marks(pooler, template)
+    if template is not None and (SENTENCE not in template or pooler in POSITIONS):
+        raise UserError(
+            f"the template '{template}' lacks {SENTENCE}, or the pooler averages padding: "
+            f"{', '.join(POSITIONS)} takes no template; correct it, or leave it out"
+        )
 
 
 def check_files(
@@ -257,7 +268,6 @@ def read_modules(folder: Path) -> list[dict[str, Any]]:
     for entry in entries:
         module = inside(folder, entry["path"])
         refuse_unread(module)
-        refuse_adapter(module)
         refuse_pickled(module)
         # The library would take tanh for a Dense layer's activation that is not torch's.
         settings = read_settings(module / "config.json")

@@ -307,6 +307,12 @@ def _two_layers(first: int, second: int) -> Callable[[States, Tensor], Tensor]:
     return lambda states, mask: masked_mean((states[first] + states[second]) / 2, mask)
 
 
+def _last_token(layer: int) -> Callable[[States, Tensor], Tensor]:
+    return lambda states, mask: masked_mean(
+        states[layer], token_positions(mask) == mask.sum(1, keepdim=True)
+    )
+
+
 # Functions of all hidden states (embeddings first) and the attention mask, (n, length) -> (n, d).
 # The pooler "cls" is not among them: it is the output of the model's own pooling layer.
 POOLER_FUNCTIONS: dict[str, Callable[[States, Tensor], Tensor]] = {
@@ -314,9 +320,7 @@ POOLER_FUNCTIONS: dict[str, Callable[[States, Tensor], Tensor]] = {
     "avg": lambda states, mask: masked_mean(states[-1], mask),
     **{pooler: _two_layers(*layers) for pooler, layers in LAYERS.items()},
     "avg_first_last_64": lambda states, mask: ((states[-1] + states[1]) / 2).mean(1),
-    "last": lambda states, mask: masked_mean(
-        states[-1], token_positions(mask) == mask.sum(1, keepdim=True)
-    ),
+    "last": _last_token(-1),
     "weighted_mean": lambda states, mask: masked_mean(states[-1], mask * token_positions(mask)),
 }
 # Positions of every sentence, for poolers that average padding too: longer sentences are cut,
@@ -338,9 +342,21 @@ def check_pooler(name: str) -> None:
     if not re.fullmatch(POOLER_PATTERN, name):
         hint = did_you_mean(SYNONYMS.get(name.lower(), name), POOLERS)
         raise UserError(
-            f"unknown pooler '{name}'{hint}; with numbers there are last-OUTPUT, "
-            "contrast-LAYER-STRENGTH-OUTPUT and prepend-FIRST-END-OUTPUT"
+            f"unknown pooler '{name}'{hint}; with a number there is last-N, the last token behind "
+            "N layers"
         )
+
+
+def layers_run(pooler: str) -> int | None:
+    """How many layers have run before `last-N`; None for another pooler."""
+    number = pooler.partition("-")[2]
+    return int(number) if number else None
+
+
+def pooler_function(pooler: str) -> Callable[[States, Tensor], Tensor]:
+    """The function of a pooler, also of `last-N`."""
+    layer = layers_run(pooler)
+    return POOLER_FUNCTIONS[pooler] if layer is None else _last_token(layer)
 
 
 def layer_weights(pooler: str, depth: int) -> Tensor:

@@ -1,6 +1,5 @@
 """Load a transformer and its tokenizer from a folder."""
 
-import importlib.util
 import inspect
 import os
 import re
@@ -15,32 +14,15 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 import torch
 import transformers
 from safetensors import safe_open
-from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
-from bench.download.hub import fetch_backbone
 from bench.models.packed_forward import Batch, forward
-from bench.registry.backbones import (
-    ADAPTER,
-    DROPOUTS,
-    adapter_base,
-    backbone,
-    encoder_folder,
-    refuse_adapter,
-    refuse_unread,
-    shards,
-)
+from bench.registry.backbones import DROPOUTS, refuse_unread, shards
 from bench.registry.templates import SENTENCE
 from bench.utils.errors import UserError, library_errors
 from bench.utils.files import read_json, read_settings, write_json
 
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")  # ends of the names of weights that can run code
-ADAPTED = "adapter_model.safetensors"  # weights of an adapter
-MERGE = "merge it into the weights with peft's merge_and_unload, and save the model"
-# Keys of an adapter's configuration that add layers, or depend on the text; and starts of an
-# adapter that change the base by data or by a draw that is not kept.
-UNMERGEABLE = ("layer_replication", "alora_invocation_tokens", "arrow_config")
-UNREPEATABLE = ("pissa_niter", "corda", "lora_ga", "loftq")
 # A folder has one of these files of a tokenizer.
 VOCABULARIES = (
     "tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model",
@@ -63,14 +45,9 @@ def _weights(folder: Path) -> list[str]:
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder without a configuration, safetensors weights or a tokenizer, unless it is an
-    adapter alone."""
+    """Refuse a folder without a configuration, safetensors weights or a tokenizer."""
     refuse_unread(folder)
     refuse_pickled(folder)
-    if (folder / ADAPTER).is_file():
-        check_adapter(folder)
-    if adapter_base(folder):
-        return
     for names in (["config.json"], *([name] for name in _weights(folder)), VOCABULARIES):
         if not any((folder / name).is_file() for name in names):
             raise UserError(
@@ -97,7 +74,7 @@ def load_backbone(
     first_token: bool = False,
     dtype: str = FLOAT32,
 ) -> tuple[Any, Any]:
-    """Load a transformer and its fast tokenizer from a local folder, with its adapter merged.
+    """Load a transformer and its fast tokenizer from a local folder.
 
     `dropout` sets hidden and attention dropout; None keeps the model's own. With `pooling_layer`,
     the model's own pooler (dense + tanh) is loaded, too. `first_token` says that its state will be
@@ -107,14 +84,8 @@ def load_backbone(
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     check_folder(folder)
-    adapted, has_adapter, name = folder, (folder / ADAPTER).is_file(), adapter_base(folder)
-    if name:
-        folder = find_model(name)
-        refuse_adapter(folder)
-        check_folder(folder)
-    words = adapted if any((adapted / file).is_file() for file in VOCABULARIES) else folder
     remedy = "check its config.json, weights and tokenizer"
-    with library_errors(f"cannot load the model in {adapted}", remedy):
+    with library_errors(f"cannot load the model in {folder}", remedy):
         config = _read_config(folder)
         if dropout is not None:
             _set_dropout(config, dropout, folder)
@@ -125,29 +96,18 @@ def load_backbone(
         options: dict[str, Any] = {}
         if not pooling_layer:
             options |= without_pooler(model_class)
-        source: Any = folder
-        if has_adapter:  # else transformers would read one beside the weights, too, and not merge
-            loader, source = model_class, None
-            options["state_dict"] = {
-                name: tensor
-                for file in _weights(folder)
-                for name, tensor in load_file(folder / file).items()
-            }
         # `_check_fit` rejects other sizes by name.
         model, loading = _pretrained(
-            loader, source, config, ignore_mismatched_sizes=True, **options
+            loader, folder, config, ignore_mismatched_sizes=True, **options
         )
-        tokenizer = load_tokenizer(words)
+        tokenizer = load_tokenizer(folder)
     if pooling_layer and not (stored_pooler(folder) and getattr(model, "pooler", None)):
         raise UserError(
             f"{folder} stores no pooler weights, and pooler 'cls' would be random; "
             "choose cls_before_pooler or avg"
         )
     _check_fit(folder, model, tokenizer, loading)
-    if has_adapter:
-        with library_errors(f"cannot merge the adapter in {adapted}", MERGE):
-            model = merged(model, adapted).eval()
-    _probe(words, model, tokenizer, first_token)
+    _probe(folder, model, tokenizer, first_token)
     for weights in (*model.parameters(), *model.buffers()):
         # A memory-mapped file's alignment would affect the last bits of products.
         weights.data = weights.data.clone()
@@ -170,10 +130,10 @@ def _set_dropout(config: Any, rate: float, folder: Path) -> None:
         setattr(config, name, rate)
 
 
-def _pretrained(loader: Any, source: Any, config: Any, **options: Any) -> tuple[Any, Any]:
+def _pretrained(loader: Any, folder: Path, config: Any, **options: Any) -> tuple[Any, Any]:
     """A model in float32, and what its weights lack or have too many."""
     return loader.from_pretrained(
-        source,
+        folder,
         config=config,
         output_loading_info=True,
         dtype=torch.float32,
@@ -182,89 +142,6 @@ def _pretrained(loader: Any, source: Any, config: Any, **options: Any) -> tuple[
         trust_remote_code=False,
         **options,
     )
-
-
-def check_adapter(folder: Path) -> None:
-    """Refuse the adapter of a folder without peft, or one that is not in safetensors."""
-    if importlib.util.find_spec("peft") is None:
-        raise UserError(
-            f"{folder} holds an adapter ({ADAPTER}), and peft is not installed; merge it into the "
-            "weights with peft's merge_and_unload, or install peft with: pip install peft"
-        )
-    if not (folder / ADAPTED).is_file():
-        raise UserError(
-            f"{folder} holds an adapter ({ADAPTER}) without {ADAPTED}; convert pickled weights to "
-            "safetensors, or download it again"
-        )
-    described = read_settings(folder / ADAPTER)
-    if described.get("peft_type") != "LORA":
-        raise UserError(
-            f"{folder} holds an adapter of the type {described.get('peft_type')}, and only LORA is "
-            f"read; {MERGE}"
-        )
-    from peft import LoraConfig
-
-    known = set(inspect.signature(LoraConfig).parameters) - {*UNMERGEABLE}
-    unread = [key for key, value in described.items() if value and key not in known]
-    if str(described.get("init_lora_weights")).startswith(UNREPEATABLE):
-        unread.append("init_lora_weights")
-    if unread:
-        raise UserError(f"{folder / ADAPTER} sets '{unread[0]}', which is not read; {MERGE}")
-
-
-def merged(model: Any, folder: Path) -> Any:
-    """A transformer with the adapter of a folder merged into its weights.
-
-    Raises:
-        UserError: the adapter was trained on another class, or has other tensors than its
-            configuration describes.
-    """
-    import peft
-
-    described, tensors = read_settings(folder / ADAPTER), load_file(folder / ADAPTED)
-    trained = described.get("auto_mapping") or {}
-    name = trained.get("base_model_class", type(model).__name__)
-    is_ours = trained.get("parent_library", "transformers.").startswith("transformers.")
-    config_class = getattr(getattr(transformers, name, None), "config_class", None)
-    if not is_ours or config_class is not type(model.config):
-        raise UserError(
-            f"{folder} holds an adapter that was trained on the class {name}, and "
-            f"{type(model).__name__} is loaded; {MERGE}. An adapter on top of another one needs "
-            "that to be merged first"
-        )
-    # Of a model with a head, an adapter names the transformer as its part. Vectors do not depend on
-    # the head.
-    whole, part = model, model.base_model_prefix
-    of_part = {
-        name: tensors[name] for name in tensors if name.startswith(f"base_model.model.{part}.")
-    }
-    if of_part:
-        whole, tensors = torch.nn.Module(), of_part
-        whole.add_module(part, model)
-    # By megatron_config peft would import a module that the file names.
-    unused = {"base_model_name_or_path": None, "megatron_config": None}
-    config = peft.PeftConfig.from_peft_type(**described | unused)
-    adapted = peft.get_peft_model(whole, config)
-    surplus = peft.set_peft_model_state_dict(adapted, tensors).unexpected_keys
-    unread = [name for name in surplus if ".pooler." not in name]  # one that is not used
-    if unread:
-        raise UserError(f"{folder / ADAPTED} changes {unread[0]}, which is not read; {MERGE}")
-    described_tensors = peft.get_peft_model_state_dict(adapted, save_embedding_layers=False)
-    lacking = sorted(described_tensors.keys() - tensors.keys())
-    if lacking:
-        raise UserError(f"{folder / ADAPTED} lacks {lacking[0]}; save or download it again")
-    whole = adapted.merge_and_unload()
-    return whole.get_submodule(part if of_part else "")
-
-
-def find_model(model: str | Path) -> Path:
-    """The folder of a model: a run's encoder, a folder, a backbone by name, or a download."""
-    name = str(model)
-    folder = encoder_folder(name)
-    if folder is not None:
-        return folder
-    # A model of the hub has an owner.
-    return fetch_backbone(name) if "/" in name else backbone(name).folder()
 
 
 def load_tokenizer(folder: Path) -> Any:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from bench import world
-from bench.download.hub import fetch_backbone, fetch_description, local_folder, local_model
+from bench.download.hub import ADAPTER, fetch_backbone, fetch_description, local_folder, local_model
 from bench.download.sums import file_sum
 from bench.registry.methods import method_classes
-from bench.utils.errors import UserError, did_you_mean, errors_of
+from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import read_json, read_settings, refuse_pointer, sha256_listed
 from bench.utils.validation import Document, FileName, read_document
 from methods.base import Shape
@@ -202,43 +202,23 @@ def shards(index: Path) -> list[str]:
 
 def refuse_unread(folder: Path) -> None:
     """Raise `UserError` if a folder holds pointers in place of files, or names weights elsewhere,
-    which its sum does not have, or code for its model or tokenizer, which is never run: without it
-    the vectors would be others."""
+    which its sum does not have; or if it holds an adapter, or names code for its model or
+    tokenizer, which is never run: without these the vectors would be others."""
     for path in filter(Path.is_file, folder.glob("*.[jst]*")):  # of the suffixes in `READ`
         refuse_pointer(path)
     for index in folder.glob("*.safetensors.index.json"):
         shards(index)
+    if (folder / ADAPTER).is_file():
+        raise UserError(
+            f"{folder} holds an adapter ({ADAPTER}), which is not merged here; merge it into the "
+            "weights with peft's merge_and_unload, and save the model"
+        )
     for path in (folder / "config.json", folder / "tokenizer_config.json"):
         if read_settings(path).get("auto_map"):
             raise UserError(
                 f"{path} names code of the model's own (auto_map), which is not run; "
                 "choose a model without code"
             )
-
-
-def refuse_adapter(folder: Path) -> None:
-    """Raise `UserError` if a folder holds an adapter, in a place where none is read."""
-    if (folder / ADAPTER).is_file():
-        raise UserError(
-            f"{folder} holds an adapter ({ADAPTER}), which is not read here; merge it into the "
-            "weights with peft's merge_and_unload, and save the model"
-        )
-
-
-def adapter_base(folder: Path) -> str:
-    """Return the name of the model that the adapter alone in a folder changes; empty if there is no
-    adapter, or beside it the weights of its model."""
-    if not (folder / ADAPTER).is_file() or any(folder.glob("model*.safetensors")):
-        return ""
-    described = read_settings(folder / ADAPTER)
-    name, revision = described.get("base_model_name_or_path"), described.get("revision")
-    if not name:
-        raise UserError(
-            f"{folder / ADAPTER} names no base_model_name_or_path; write the folder or hub id there"
-        )
-    with errors_of(f"'base_model_name_or_path' in {folder / ADAPTER}"):
-        encoder_folder(str(name))
-    return f"{name}@{revision}" if revision and not Path(name).is_dir() else str(name)
 
 
 def _folder_backbone(folder: Path) -> Backbone:
@@ -258,7 +238,6 @@ def _transformer(folder: Path, name: str, source: str, location: str, fingerprin
     """Return a backbone described by the configuration and the tokenizer in a folder."""
     refuse_unread(folder)
     config: dict[str, Any] = read_json(folder / "config.json")
-    refuse_adapter(folder)
 
     def numbers(names: Iterable[str], kind: Any = int) -> list[Any]:
         return [config[name] for name in names if isinstance(config.get(name), kind)]
@@ -306,9 +285,8 @@ def _table_backbone(path: Path) -> Backbone:
 READ = (".json", ".safetensors", ".txt", ".model")
 
 # What a folder is, by the file that says so: an encoder that `bench.models.load.save_encoder`
-# wrote, modules of sentence-transformers, or a transformer, which may be an adapter's base.
+# wrote, modules of sentence-transformers, or a transformer.
 KINDS = SAVED, MODULES, TRANSFORMER = "encoder.json", "modules.json", "config.json"
-ADAPTER = "adapter_config.json"  # beside the weights of a model, or alone
 HUB_ID = re.compile(r"\w[\w.-]*(/[\w.-]+)?(@[^\s\[\]@]+)?")  # name or owner/name, and revision
 BACKBONE = "backbone"  # in place of a name: the initial weights of a run's own backbone
 
@@ -319,8 +297,6 @@ def folder_kind(folder: Path) -> str:
     for kind in KINDS:
         if (folder / kind).is_file():
             return kind
-    if (folder / ADAPTER).is_file():
-        return TRANSFORMER
     raise UserError(f"{folder} holds no {TRANSFORMER}; give a folder in Hugging Face format")
 
 
@@ -367,18 +343,11 @@ def encoder_sum(folder: Path) -> str:
 
 def encoder_files(folder: Path) -> dict[str, str]:
     """Return the checksums of the files that decide a model's vectors, by name: weights,
-    configuration, tokenizer, modules, prompts, adapter; those of its base in a folder as base/."""
+    configuration, tokenizer, modules, prompts."""
     sums = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
         is_hidden = name.startswith(".") or "/." in name
         if path.is_file() and not is_hidden and path.suffix in READ:
             sums[name] = file_sum(path)
-    name_of_base = adapter_base(folder)
-    if name_of_base:
-        base = encoder_folder(name_of_base)
-        if base is not None:
-            refuse_adapter(base)
-            for file, checksum in encoder_files(base).items():
-                sums[f"base/{file}"] = checksum
     return sums

@@ -48,7 +48,7 @@ def _spreads() -> dict[tuple[str, str, str], float]:
     return seeds.groupby(["backbone", "task", "split"])["value"].std(ddof=1).to_dict()
 
 
-def prior_sd(backbone: str, task: str, split: str = "test") -> float | None:
+def public_sd(backbone: str, task: str, split: str = "test") -> float | None:
     """Standard deviation over 50 public seeds of SimCSE, in points; None if unknown.
 
     Only the spread of seeds.csv is used: its protocol differs for the cased backbones, so its means

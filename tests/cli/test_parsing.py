@@ -35,11 +35,12 @@ def test_a_list_takes_words_up_to_the_next_option_and_an_option_one(words, name,
     assert (list(found) if isinstance(value, list) else found) == value
 
 
-@pytest.mark.parametrize("words", [["--version"], ["--help"], ["job"]])
-def test_the_program_starts_without_loading_heavy_libraries(words):
+@pytest.mark.parametrize(("words", "status"), [(["--version"], 0), (["--help"], 0), (["job"], 2)])
+def test_the_program_starts_without_loading_heavy_libraries(words, status):
     environment = os.environ | {"PYTHONPROFILEIMPORTTIME": "1"}
     options = {"cwd": ROOT, "env": environment, "capture_output": True, "text": True}
     done = subprocess.run([sys.executable, "-m", "bench", *words], **options)
+    assert done.returncode == status
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "bench.cli" in imported
     assert not imported & {"torch", "pandas", "transformers", "numpy", "snakemake", "rich"}

@@ -292,6 +292,12 @@ def test_only_the_full_name_of_another_model_serves_it(hub, tmp_path, monkeypatc
     assert fetch_backbone("a/b") == copy
 
 
+def test_an_adapter_alone_is_refused(hub):
+    hub.repositories["a/b"] = {"adapter_config.json": b"{}", "adapter_model.safetensors": b""}
+    with pytest.raises(UserError, match=r"holds an adapter.*merge_and_unload"):
+        load_encoder("a/b", pooler="last")
+
+
 def test_only_pickles_and_no_name_of_a_repository_are_refused(hub):
     hub.repositories[BERT] = {"config.json": b"{}", "pytorch_model.bin": b"pickle"}
     with pytest.raises(UserError, match=r"only pickled weights, .*\(google-bert/.*@REVISION\)"):

@@ -1,4 +1,5 @@
-"""examples/: the method, the suite with an STS set of one's own, and the notebook, each run."""
+"""examples/: the method, the function, the suite with an STS set of one's own, and the notebook,
+each run."""
 
 import json
 import re
@@ -9,10 +10,12 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from transformers import AutoTokenizer, LlamaConfig, LlamaModel
 
 import sentbench
 from bench.registry.methods import method_class
 from bench.results.records import read_scores
+from examples import contrast
 from tests.support.programs import ROOT, ended, snakemake
 
 EXAMPLES = ROOT / "examples"
@@ -36,6 +39,49 @@ def test_the_methods_term_is_its_formula(strength, monkeypatch):
     expected = (sum(cosines) / len(cosines)) ** 2 + excess
     terms = [(weight, pytest.approx(float(term), rel=1e-12)) for weight, term in found]
     assert terms == ([(strength, expected)] if strength else [])
+
+
+def at_the_projection(model, ids):
+    """What the output projection of the first layer's attention receives at the last token."""
+    seen = []
+    projection = model.layers[0].self_attn.o_proj
+    with projection.register_forward_hook(lambda _, received, __: seen.append(received[0])):
+        model(torch.tensor([ids]))
+    return seen[0][0, -1]
+
+
+@torch.no_grad()
+def test_contrastive_prompting_is_that_of_each_sentence_alone(tmp_path, monkeypatch):
+    """With the layers called one by one. The function is asked for two batches, with padding."""
+    torch.manual_seed(0)
+    tokenizer = AutoTokenizer.from_pretrained(
+        ROOT / "bench" / "world" / "backbones" / "toy-roberta"
+    )
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3}
+    config = LlamaConfig(
+        vocab_size=len(tokenizer), num_attention_heads=4, initializer_range=0.15, **sizes
+    )
+    model = LlamaModel(config).eval()
+    for part in (model, tokenizer):
+        part.save_pretrained(tmp_path)
+    for name, value in {"MODEL": str(tmp_path), "LAYER": 0, "OUTPUT": 2, "DEVICE": "cpu"}.items():
+        monkeypatch.setattr(contrast, name, value)
+    sentences = ["The captain steers the ship .", "{Ships} sail at noon in the harbour .", ""]
+    expected = []
+    for sentence in sentences:
+        ids, auxiliary = (
+            tokenizer(text.replace("{}", sentence))["input_ids"]
+            for text in (contrast.TEXT, contrast.AUXILIARY)
+        )
+        before = model.embed_tokens(torch.tensor([ids]))
+        angles = model.rotary_emb(before, torch.arange(len(ids))[None])
+        first, second = model.layers[:2]
+        states = first(before, position_embeddings=angles)
+        change = 0.5 * (at_the_projection(model, ids) - at_the_projection(model, auxiliary))
+        last = before[0, -1] + first.self_attn.o_proj(change)
+        states[0, -1] = last + first.mlp(first.post_attention_layernorm(last))
+        expected.append(second(states, position_embeddings=angles)[0, -1])
+    torch.testing.assert_close(contrast.encode(sentences, 2), torch.stack(expected))
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ TESTS = """
 
     @pytest.mark.reported
     def test_no_verdict():
-        pytest.skip("inconclusive: ...")
+        pytest.skip("open: ...")
 
     @pytest.mark.xfail
     def test_expected_to_fail():

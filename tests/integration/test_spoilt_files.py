@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bench.datasets.manifest import manifest
 from bench.judge.stage import read_suite
 from bench.judged import store
-from bench.models.load import check_model, load_encoder, save_encoder
+from bench.models.load import load_encoder, save_encoder
 from bench.registry.backbones import backbone, vocabulary
 from bench.results.records import read_analyses, read_scores, read_trained
 from bench.runs import config
@@ -58,9 +58,6 @@ READERS = {
     "modules/sentence_bert_config.json": encoder,
     "modules/1_Pooling/config.json": lambda folder: encoder(folder.parent),
     "saved/encoder.json": encoder,
-    "adapter/adapter_config.json": lambda folder: check_model(
-        str(folder), "avg", None, None, "float32"
-    ),
     "config.yaml": lambda folder: config.plan(config.load(folder / "config.yaml")),
 }
 
@@ -78,13 +75,10 @@ def folder(tiny_bert, tiny_data, tiny_corpus, tmp_path_factory):
     suite = write_suite(root / "suite", [run])
     store.write(read_suite(suite), suite, "key")
     made = read_json(suite / "scores" / "run000.json")["provenance"]
-    base = {"base_model_name_or_path": str(tiny_bert), "peft_type": "LORA", "revision": None}
     described = {
         "suite/trained/run000.json": {"outcome": made["outcome"], "provenance": made},
         "suite/runs/r/failure.json": {"stage": "train", "error": "x", "attempts": 2},
         "suite/inputs/data.json": {"kind": "data"},
-        "adapter/adapter_config.json": base,
-        "adapter/adapter_model.safetensors": {},
         "config.yaml": tiny_configuration(
             tiny_bert, tiny_data, tiny_corpus, recipe={"batch_size": 8},
             methods=["simcse", {"method": "gs-infonce[multiple={m}]", "sweep": {"m": [1, 2]}}],
@@ -111,7 +105,7 @@ def spoilt(text, draw):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", READERS)
-# Each example loads a model: a thousand of 18 readers would take hours.
+# Each example loads a model: a thousand of 17 readers would take hours.
 @settings(
     max_examples=200,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

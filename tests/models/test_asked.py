@@ -5,13 +5,13 @@ is left out; a setting of sentence-transformers that our forward pass does not k
 """
 
 import json
-import sys
 
 import numpy as np
 import pytest
 import torch
 
-from bench.models.load import ModularEncoder, load_encoder
+from bench.models.load import Model, ModularEncoder, load_encoder
+from bench.registry.backbones import backbone
 from tests.methods.outside import run_of
 from tests.models.folders import change, refused
 
@@ -48,17 +48,22 @@ def test_token_ids_are_those_of_the_file(copy, named, change_file):
 
 
 @pytest.mark.parametrize("alone", [True, False])
-def test_an_adapter_without_peft_is_refused(copy, alone, monkeypatch):
-    monkeypatch.setitem(sys.modules, "peft", None)
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda folder: load_encoder(folder, pooler="avg"),
+        lambda folder: backbone(str(folder)),
+        lambda folder: Model(folder, "avg").check(),
+    ],
+    ids=["load", "backbone", "check"],
+)
+def test_an_adapter_is_refused(copy, alone, read):
+    """Beside the weights that it changes, and alone."""
     (copy / "adapter_config.json").write_text("{}")
     if alone:
         (copy / "config.json").unlink()
-    refused(
-        lambda: load_encoder(copy, pooler="avg"),
-        "an adapter",
-        "pip install peft",
-        "merge_and_unload",
-    )
+        (copy / "model.safetensors").rename(copy / "adapter_model.safetensors")
+    refused(lambda: read(copy), f"{copy} holds an adapter", "merge_and_unload")
 
 
 def test_the_first_token_has_to_be_the_tokenizers_cls(copy):

@@ -2,8 +2,7 @@
 for each sentence alone.
 
 Mutations caught: a last token that is padding; weights of positions from 0; a mean over the
-template; a template that is cut; rotations rounded to bfloat16; an adapter that is not merged, or
-merged twice.
+template; a template that is cut; rotations rounded to bfloat16; a layer off by one.
 """
 
 import shutil
@@ -18,7 +17,6 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, 
 from bench.models import encoder as encoders
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import Model, ModularEncoder, load_encoder, save_encoder
-from bench.registry.backbones import backbone_fingerprint
 from bench.utils.files import read_json
 from tests.conftest import make_sentences
 from tests.models.folders import change, pooling, refused, write
@@ -33,7 +31,7 @@ KINDS = {
     "gpt2": ("GPT2Config", {"n_head": 4, "n_positions": 160}, "$A"),
     "mamba": ("MambaConfig", {"state_size": 8}, "$A"),
 }
-POOLERS = ("last", "weighted_mean", "avg")
+POOLERS = ("last", "last-0", "last-1", "last-2", "weighted_mean", "avg")
 SENTENCES = [*make_sentences(6, seed=4), 'Ein Café, naïve – 不了 "2" cats', "x", "a, b"]
 PROMPT = 'This sentence : "<sentence>" means in one word:"'  # PromptEOL
 ECHO = "Rewrite, please: <sentence>\nrewritten: <sentence> ."
@@ -79,9 +77,10 @@ def expected(folder, pooler, text, part, dtype=torch.float32):
     encoded = tokenizer(text, return_offsets_mapping=True)
     ids, places = encoded["input_ids"] or [tokenizer.eos_token_id], encoded["offset_mapping"]
     with torch.no_grad():
-        states = model(torch.tensor([ids])).last_hidden_state[0].double().numpy()
-    if pooler == "last":
-        return states[-1]
+        layers = model(torch.tensor([ids]), output_hidden_states=True).hidden_states
+    if pooler.startswith("last"):
+        return layers[int(pooler.removeprefix("last-")) if "-" in pooler else -1][0, -1].double()
+    states = layers[-1][0].double().numpy()
     letters, is_whole = {*range(*part)}, part == (0, len(text)) or part[0] == part[1]
     seen = [i for i in range(len(ids)) if is_whole or letters & {*range(*places[i])}]
     weights = [i + 1 if pooler == "weighted_mean" else 1 for i in seen]
@@ -165,9 +164,8 @@ def test_a_template_in_brackets_may_have_commas_and_brackets():
     ):
         model = Model("a/b", "last", template=template, dims=8, dtype="bfloat16", normalize=True)
         assert Model.read(model.label) == Model.stored(model.describe()) == model
-    for pooler in ("contrast-4-0.5-27", "contrast-4-norm-27", "prepend-1-7-27", "last-27"):
-        model = Model("a/b", pooler, template=f"<prepend> {PROMPT}\n<contrast>{ECHO}")
-        assert Model.read(model.label) == model
+    model = Model("a/b", "last-27", template=f"{PROMPT}\n{ECHO}")
+    assert Model.read(model.label) == model
     for options, words in (
         ("template=x=1, y=<sentence>", "unknown option 'y'"),
         ("template=[INST] <sentence> [/INST", "an unmatched bracket"),
@@ -215,94 +213,21 @@ def test_modules_are_those_of_the_library(mode, folders, tmp_path):
         )
 
 
-@pytest.fixture
-def adapted(folders, tmp_path):
-    """A base, the folder of an adapter of it, with a head or without, and peft's vectors."""
-    peft = pytest.importorskip("peft")
-
-    def made(loader="AutoModel", **options):
-        base, folder, vectors = folders("llama"), tmp_path / "adapter", []
-        config = peft.LoraConfig(**{"r": 4, "target_modules": ["q_proj", "v_proj"], **options})
-        model = getattr(transformers, loader).from_pretrained(base)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(5)
-            adapter = peft.get_peft_model(model, config).eval()
-            for name, weight in adapter.named_parameters():
-                if "lora_B" in name or "lora_embedding_B" in name:
-                    torch.nn.init.normal_(weight, std=0.2)
-        adapter.save_pretrained(folder)
-        for text in SENTENCES:
-            inputs = plain(base)[1](text, return_tensors="pt")
-            with torch.no_grad():
-                states = adapter(**inputs, output_hidden_states=True).hidden_states
-            vectors.append(states[-1][0, -1].numpy())
-        return base, folder, vectors
-
-    return made
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_last_of_all_layers_is_the_pooler_last(kind, folders):
+    for template in (None, PROMPT):
+        ours, usual = (
+            load_encoder(folders(kind), pooler=name, template=template).encode(SENTENCES)
+            for name in ("last-2", "last")
+        )
+        np.testing.assert_array_equal(ours, usual)
 
 
-@pytest.mark.parametrize("loader", ["AutoModel", "AutoModelForCausalLM"])
-@pytest.mark.parametrize("alone", [True, False])
-def test_an_adapter_is_that_of_peft(adapted, loader, alone):
-    base, folder, wanted = adapted(loader)
-    if not alone:
-        shutil.copytree(base, folder, dirs_exist_ok=True)
-    check(load_encoder(folder, pooler="last").encode(SENTENCES), wanted)
-    assert np.abs(load_encoder(base, pooler="last").encode(SENTENCES) - wanted).max() > 0.1
-    half = load_encoder(folder, pooler="last", dtype="bfloat16").encode(SENTENCES)
-    check(half, wanted, close=0.05)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_layer_that_a_model_lacks_is_refused(kind, folders):
+    refused(lambda: load_encoder(folders(kind), pooler="last-3"), "lacks; name one up to last-2")
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"alpha_pattern": {"model.layers.0.self_attn.q_proj": 64}},
-        {"layers_to_transform": [1]},
-        {"target_modules": r"model\.layers\.\d\.self_attn\.q_proj"},
-        {"target_modules": ["embed_tokens", "q_proj"]},
-        {"target_modules": ["lm_head", "q_proj"]},
-        {"modules_to_save": ["lm_head"]},
-        {"trainable_token_indices": [5, 6, 7]},
-    ],
-)
-def test_names_in_an_adapter_are_those_of_the_class_it_was_trained_on(adapted, options):
-    _, folder, wanted = adapted("AutoModelForCausalLM", **options)
-    check(load_encoder(folder, pooler="last").encode(SENTENCES), wanted)
-
-
-def class_of_its_own(name, library):
-    return {"auto_mapping": {"base_model_class": name, "parent_library": library}}
-
-
-@pytest.mark.parametrize(
-    ("changes", "told"),
-    [
-        (class_of_its_own("LlamaBiModel", "llm2vec.models"), "was trained on the class LlamaBiM"),
-        (class_of_its_own("LlamaModel", "__main__"), "another one needs that to be merged first"),
-        (class_of_its_own("MistralModel", "transformers.models"), "class MistralModel, and Llama"),
-        ({"layer_replication": [[0, 2], [1, 2]]}, "sets 'layer_replication', which is not read"),
-        ({"init_lora_weights": "pissa_niter_4"}, "sets 'init_lora_weights', which is not read"),
-        ({"use_later_idea": True}, "sets 'use_later_idea', which is not read; merge it into"),
-    ],
-)
-def test_an_adapter_of_another_model_or_of_more_than_weights_is_refused(adapted, changes, told):
-    _, folder, _ = adapted()
-    change(folder / "adapter_config.json", **changes)
-    refused(lambda: load_encoder(folder, pooler="last"), told)
-
-
-def test_the_base_of_an_adapter_is_part_of_its_identity_and_has_to_fit(adapted, tmp_path):
-    base, folder, _ = adapted()
-    copied = shutil.copytree(base, tmp_path / "base")
-    change(folder / "adapter_config.json", base_model_name_or_path=str(copied))
-    before = backbone_fingerprint(str(folder))
-    change(copied / "config.json", rms_norm_eps=1e-3)
-    assert backbone_fingerprint(str(folder)) != before
-    change(folder / "adapter_config.json", target_modules=["q_proj"])
-    refused(lambda: load_encoder(folder, pooler="last"), "v_proj.lora_A.weight, which is not read")
-    change(folder / "adapter_config.json", base_model_name_or_path=str(tmp_path / "nowhere"))
-    refused(lambda: load_encoder(folder, pooler="last"), "nowhere does not exist")
-    change(folder / "adapter_config.json", peft_type="XLORA")
-    refused(lambda: load_encoder(folder, pooler="last"), "type XLORA, and only LORA is read")
-    (folder / "adapter_model.safetensors").rename(folder / "adapter_model.bin")
-    refused(lambda: load_encoder(folder, pooler="last"), "adapter_model.bin", "pickled")
+@pytest.mark.parametrize("pooler", ["last-", "last--1", "avg-1", "contrast-0-0.5-1"])
+def test_only_last_takes_a_number(pooler):
+    refused(lambda: load_encoder("a", pooler=pooler), f"unknown pooler '{pooler}'", "last-N")

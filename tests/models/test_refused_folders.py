@@ -148,6 +148,7 @@ def test_another_kind_of_model_is_no_encoder_of_sentences(copy, kind):
         (None, {"pooler": "cls"}, "stores no pooler weights, and pooler 'cls' would be random"),
         (None, {}, "stores no pooler; name one of cls, "),
         (None, {"pooler": "avg", "template": "none"}, "the template 'none' lacks <sentence>"),
+        (None, {"pooler": "last-1", "template": ""}, "the template '' lacks <sentence>"),
         (None, {"pooler": "avg_first_last_64", "template": "<sentence>"}, "takes no template"),
         (None, {"template": "<sentence>"}, "a template needs a pooler"),
         (None, {"pooler": "avg", "dtype": "float8"}, "unknown dtype 'float8'"),

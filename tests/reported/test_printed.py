@@ -10,7 +10,7 @@ import yaml
 from bench.datasets.metrics import PRINTED
 from bench.datasets.tasks import BOARDS, STS_TASKS
 from bench.registry.methods import method_class
-from bench.reported import FOLDER, ROW_COLUMNS, prior_sd, quoted
+from bench.reported import FOLDER, ROW_COLUMNS, public_sd, quoted
 from bench.reported.address import printed_names
 from bench.reported.figures import load_figures
 from bench.reported.number import REASONS, load_recipes, sweep_lines
@@ -26,9 +26,9 @@ BOARDED = sorted(path.stem.removeprefix("quoted_") for path in FOLDER.glob("quot
 def test_spread_of_public_seeds():
     spreads = {"bert-base-uncased": 0.84, "bert-large-uncased": 1.74}
     spreads |= {"roberta-base": 0.21, "roberta-large": 0.50}
-    found = {backbone: round(prior_sd(backbone, "Avg"), 2) for backbone in spreads}
+    found = {backbone: round(public_sd(backbone, "Avg"), 2) for backbone in spreads}
     assert found == spreads
-    assert prior_sd("toy-bert", "Avg") is None
+    assert public_sd("toy-bert", "Avg") is None
 
 
 def test_every_row_has_exactly_one_entry_and_every_entry_a_row():

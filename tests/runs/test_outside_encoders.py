@@ -102,21 +102,13 @@ def test_a_template_is_written_in_the_text_of_the_run(content, model):
         planned(content({"model": "owner/none", "pooler": "last", "template": "<name>"}))
 
 
-def test_poolers_with_numbers_are_written_in_the_text_of_the_run(content, model):
-    texts = '"<sentence>", in a word:"', 'Not of "<sentence>", briefly:"'
-    entries = [
-        {"pooler": "contrast-4-0.5-27", "template": "\n<contrast> ".join(texts)},
-        {"pooler": "contrast-4-norm-27", "template": "<contrast>".join(texts)},
-        {"pooler": "prepend-1-7-27", "template": f"<prepend> {texts[0]}"},
-        {"pooler": "last-27"},
-    ]
-    runs = planned(content(*({"model": str(model), "label": e["pooler"], **e} for e in entries)))
-    for run, entry in zip(runs[1:], entries, strict=True):
-        assert run.parts[0][2].items() >= entry.items()
-        assert run_of(run.text, "none", "", run.data, None).id == run.id
-    assert len({run.id for run in runs}) == 5
+def test_a_pooler_with_a_number_is_written_in_the_text_of_the_run(content, model):
+    entry = {"model": str(model), "pooler": "last-27"}
+    run = planned(content(entry))[1]
+    assert run.parts[0][2].items() >= entry.items()
+    assert run_of(run.text, "none", "", run.data, None).id == run.id
     with pytest.raises(UserError, match="'pooler' should match pattern"):
-        published(model, pooler="contrast-4")
+        published(model, pooler="last-")
 
 
 def test_changed_files_are_another_run(model):
