@@ -38,12 +38,14 @@ def show(
     With a paper alone, its tables. As CSV, the leaderboards are one table.
     """
     from bench.judge.stage import judge_plans, planned_names, read_suite
-    from bench.reported.address import address, find_paper, find_rows, find_table, tables_of
 
     if paper and not table:
+        from bench.reported.address import find_paper, tables_of
+
         print("\n".join(tables_of(find_paper(paper))))
     elif paper and table and form == "text" and not rows:
         from bench.report.printed_table import printed_table
+        from bench.reported.address import address, find_paper, find_rows, find_table
 
         source = find_paper(paper)
         name = find_table(source, table)

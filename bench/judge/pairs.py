@@ -161,7 +161,7 @@ def _comparisons(
             continue
         for task in dict.fromkeys((*board.whole.tasks, board.whole.overall)):
             claim = current.get((text, backbone))
-            if claim and not (task == board.whole.overall and claim.is_on(board.name)):
+            if claim and not (task == board.overall and claim.is_on(board.name)):
                 claim = None
             compared = _Comparison(board, backbone, task, results_a, results_b, claim)
             if all(map(compared.values, (results_a, results_b))):
@@ -172,7 +172,7 @@ def against(suite: SuiteResults, baseline: str) -> list[PairRow]:
     """Compare all methods of a suite with `baseline`, each on the backbones that it shares with it:
     a row for each board, backbone, method and task (or `Avg`) that both have scores on.
 
-    A claim of the plan has an answer in the row of its board's average. Printed numbers stand
+    A claim of the plan has an answer in the row that sums up its board. Printed numbers stand
     beside a row, each with that of the baseline from the same table, unless the suite cannot be
     compared with papers.
     """
