@@ -142,7 +142,7 @@ class _Comparison:
 def _comparisons(
     suite: SuiteResults, baseline: str, claims: Sequence[Claim]
 ) -> Iterator[_Comparison]:
-    """The comparisons with a baseline that have scores, or a claim. Templates are chosen and not
+    """The comparisons with a baseline in which both sides have scores. Templates are chosen and not
     drawn, so rows over templates have none."""
     texts = dict.fromkeys(result.run.text for result in suite.runs)
     del texts[baseline]
@@ -216,6 +216,7 @@ def _answered(sample: Sample, claim: Claim, decision: Decision, family: str) -> 
         "margin": claim.margin,
         "planned": sample.sizes[0],
         "next_look": sample.next_look,
+        "made": sample.made(sample.next_look or 0),
         "p_adjusted": decision.p if sample.tested else None,
         "p_below": decision.p_below if sample.tested else None,
         "verdict": decision.answer,

@@ -323,6 +323,7 @@ class PairRow(StrictModel):
     margin: float | None = None
     planned: int | None = None  # N
     next_look: int | None = None  # the seeds of the next look
+    made: int | None = None  # those of them that have a result
     p_adjusted: Known = None  # `p` by Holm's method
     p_below: Known = None  # by Holm's method, that the gain is the margin or more
     verdict: Word | None = None
