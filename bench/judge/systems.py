@@ -131,6 +131,7 @@ def _system(
         is_baseline=first.id in baseline,
         difference=pair.difference if pair else None,
         half_width=pair.half_width if pair else None,
+        margin=pair.margin if pair else None,
         word=pair.verdict if pair else None,
         why=pair.reason if pair else "",
     )

@@ -260,7 +260,8 @@ class SystemRow(StrictModel):
     is_baseline: bool = False
     difference: float | None = None
     half_width: float | None = None  # of its interval
-    word: Word | None = None  # of its claim
+    margin: float | None = None  # of its claim
+    word: Word | None = None
     why: str = ""  # the reason of the word
 
     @property

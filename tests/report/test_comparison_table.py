@@ -105,7 +105,8 @@ def test_comparisons_are_ordered_by_their_difference(task):
 
 SHARE = f"{100 * LEVEL:.0f} %"
 ANSWERS = (
-    f"They answer claims, which are of averages, at {SHARE} a look after Holm's correction over"
+    f"They answer claims, which are of averages and have a margin of 1.00, at {SHARE} a look after "
+    "Holm's correction over"
 )
 
 
