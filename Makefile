@@ -74,7 +74,7 @@ $(READY): requirements.lock
 	$(call INSTALL,requirements.lock)
 	@touch $@
 
-# All extras and groups of pyproject.toml: for tests of exports and SLURM, and for the benchmarks of trainings.
+# All extras and groups of pyproject.toml: for tests of mteb and SLURM, and for the benchmarks of trainings.
 extras: $(EXTRAS)
 
 $(EXTRAS): requirements-extras.lock $(READY)

@@ -1,4 +1,4 @@
-"""Commands that present results: tables, figures, pages, comparisons, exports."""
+"""Commands that present results: tables, figures, pages, comparisons."""
 
 import os
 import shlex
@@ -9,7 +9,7 @@ import typer
 
 from bench.cli.parameters import OptionalSuite, SuiteFolder, arg, command, one_of, opt, parse_tasks
 from bench.report import LEADERBOARD_FORMATS
-from bench.utils.errors import UserError, warn
+from bench.utils.errors import UserError
 
 PAPER = arg("The paper, such as gs-infonce-v2.", "PAPER")
 TABLE = arg("Its table, as printed: 'Table 2'.", "TABLE")
@@ -190,22 +190,6 @@ def audit() -> None:
     from bench.reported.audit import FINDING_KINDS, findings
 
     print(rendered("audit.txt", findings=findings(), kinds=FINDING_KINDS))
-
-
-@command()
-def export(
-    suite: SuiteFolder,
-    out: Annotated[
-        Path, opt("Used for nothing else; a later export replaces it.", "FOLDER", file_okay=False)
-    ],
-    run: Annotated[list[str] | None, opt("By default all that can be exported.", "ID ...")] = None,
-) -> None:
-    """Export the trained encoders of a suite as folders of sentence-transformers."""
-    from bench.export.folders import export as export_suite
-
-    for remark in export_suite(suite, out, run or []):
-        warn(f"note: {remark}")
-    print(out)
 
 
 @command()

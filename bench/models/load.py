@@ -2,7 +2,8 @@
 
 A folder that `save_encoder` writes holds `encoder.json` (the kind, a checksum of the other files,
 and what the encoder's `save` returned), the encoder's own files, and, where the encoder has them,
-`base/` (the encoder that it wraps) and `arrays.safetensors` (its tensors).
+`base/` (the encoder that it wraps) and `arrays.safetensors` (its tensors). Where
+sentence-transformers can give the vectors, it holds what that library reads, too.
 
 Folders of sentence-transformers are read by that library. Where they are a transformer and one of
 our poolers, our own forward pass runs it. Otherwise the library encodes. Normalize as the last
@@ -36,6 +37,7 @@ from bench.datasets.sts import cosine
 from bench.download.hub import fetch_backbone, retrying
 from bench.models.defaults import torch_defaults
 from bench.models.encoder import Encoder, TransformerEncoder
+from bench.models.modules import write_modules
 from bench.models.packed_forward import POSITIONS, SYNONYMS, check_pooler
 from bench.models.transformer import (
     DTYPES,
@@ -90,6 +92,7 @@ def save_encoder(encoder: Any, folder: Path) -> str:
         if arrays:
             arrays = {name: array.contiguous() for name, array in arrays.items()}
             save_file(arrays, temporary / ARRAYS)
+        write_modules(encoder, temporary)
         checksum = sha256_folder(temporary)
         write_json(temporary / SAVED, {"kind": encoder.kind, "sha256": checksum, **stored})
     return checksum

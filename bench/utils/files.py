@@ -152,9 +152,8 @@ def intact_files(folder: Path, pattern: str) -> Iterator[Path]:
 
 
 @contextmanager
-def atomic_folder(path: Path, *, keep_others: bool = False) -> Iterator[Path]:
-    """Like `atomic_file`, for a folder. An existing folder at `path` is replaced; with
-    `keep_others` not if it has files that the new one lacks."""
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """Like `atomic_file`, for a folder. An existing folder at `path` is replaced."""
     with staging_folder(path) as staging:
         made = staging / path.name
         made.mkdir()
@@ -164,12 +163,6 @@ def atomic_folder(path: Path, *, keep_others: bool = False) -> Iterator[Path]:
             with improving(path, "chmod"):
                 os.chmod(made / file, made.stat().st_mode & 0o666)
             fsync(made / file)
-        lost = _files(path) - _files(made) if keep_others else set()
-        if lost:
-            raise UserError(
-                f"{path / min(lost)} was not written by this command and would be deleted; "
-                "choose another folder"
-            )
         if path.exists():
             os.replace(path, staging / "old")
         os.replace(made, path)

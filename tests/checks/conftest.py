@@ -1,5 +1,28 @@
 """A suite with one training, which tests may spoil."""
 
-from tests.export.conftest import suite, trained
+import shutil
 
-__all__ = ["suite", "trained"]
+import pytest
+import torch
+
+from bench.__main__ import main
+from tests.support.tiny_suite import job_words
+
+
+@pytest.fixture(scope="session")
+def trained(tiny_bert, tiny_data, tiny_corpus, tmp_path_factory):
+    """A suite's folder without a plan, and the identity of its run, which is trained and scored."""
+    threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    suite = tmp_path_factory.mktemp("suite") / "mine"
+    words = job_words("simcse", tiny_bert, tiny_data, tiny_corpus)
+    assert main([*words, "--suite", str(suite), "--tasks", "STS12", "STS-B"]) == 0
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(deterministic)
+    (run,) = (suite / "runs").iterdir()
+    return suite, run.name
+
+
+@pytest.fixture
+def suite(trained, tmp_path):
+    """A copy that a test may modify."""
+    return shutil.copytree(trained[0], tmp_path / "mine")

@@ -47,7 +47,7 @@ PLACES = {"N": "1"} | dict.fromkeys(
 PLACES |= {"my-profile": "profiles/slurm", "X": "examples/suite.yaml"}
 # Programs that are not the project's; their commands are not tried.
 OTHERS = {
-    "cd", "cp", "echo", "export", "grep", "jupyter", "mteb", "nvidia-cuda-mps-control", "pgrep",
+    "cd", "cp", "echo", "export", "grep", "jupyter", "nvidia-cuda-mps-control", "pgrep",
     "pip", "pkill", "pre-commit", "source", "tail",
 }  # fmt: skip
 # Commands that are parsed and not run, and why. Of the others, those on a suite of the tutorial are
@@ -55,7 +55,6 @@ OTHERS = {
 PARSED = {
     "check-method": "test_your_method.py and README's block run it",
     "evaluate": "its models are on the hub; README's block runs it",
-    "export": "it needs encoders, as tests/export has them",
     "job": "it trains published backbones; test_your_method.py runs another",
     "reproduce": "it trains; README's block runs it",
     "run": "it trains; README's block runs it",

@@ -102,14 +102,14 @@ def test_killed_anywhere_a_training_ends_as_if_nothing_had_been(make, tmp_path, 
         training_words(make("simcse"), tmp_path / "first"), tmp_path / "output.txt"
     ) as trainings:
         victims = [Victim(make(text), trainings, tmp_path / text[:3]) for text in METHODS]
-        entries = ["checkpoint", "resume", "selection", "step", "export", "end", "time"]
+        entries = ["checkpoint", "resume", "selection", "step", "save", "end", "time"]
         place = 0
         while hit.total() < KILLS:
             entry, able = entries[place % len(entries)], victims
-            if entry == "resume":  # needs a checkpoint, which a kill in the export leaves
+            if entry == "resume":  # needs a checkpoint, which a kill of the saving leaves
                 able = [victim for victim in victims if victim.begun]
             chosen = able or victims
-            if found := chosen[tries % len(chosen)].kill(entry if able else "export", draw):
+            if found := chosen[tries % len(chosen)].kill(entry if able else "save", draw):
                 hit[found] += 1
                 place += bool(able)
             tries += 1

@@ -14,6 +14,7 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
+from sentence_transformers import SentenceTransformer
 
 from bench.models.load import load_encoder, save_encoder
 from bench.models.transformer import load_backbone
@@ -113,6 +114,15 @@ def test_vectors_are_those_of_transformers(kind, pooler, folders, tmp_path):
         first, last = (output.hidden_states[layer][0] for layer in (1, -1))
         expected = {"avg": last.mean(0), "avg_first_last": ((first + last) / 2).mean(0)}
         np.testing.assert_allclose(vector, expected.get(pooler, last[0]), **CLOSE)
+
+
+@pytest.mark.parametrize("kind", SCORED)
+def test_sentence_transformers_opens_a_saved_encoder(kind, folders, tmp_path):
+    encoder = load_encoder(folders(kind), pooler="avg_first_last")
+    save_encoder(encoder, tmp_path)
+    library = SentenceTransformer(str(tmp_path), device="cpu", local_files_only=True)
+    texts = [*SENTENCES, "", "dog " * 100]
+    np.testing.assert_allclose(library.encode(texts), encoder.encode(texts), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", SCORED)

@@ -16,9 +16,11 @@ def literal(folder: Path, sentences: Sequence[str], prompt: str = "") -> np.ndar
     modules = json.loads((folder / "modules.json").read_text())
     kinds = [module["type"].rpartition(".")[2] for module in modules]
     assert kinds[0] == "Transformer"
-    model = AutoModel.from_pretrained(folder, use_safetensors=True).eval()
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    settings = json.loads((folder / "sentence_bert_config.json").read_text())
+    first = folder / modules[0]["path"]
+    settings = json.loads((first / "sentence_bert_config.json").read_text())
+    options = settings.get("config_args", {})
+    model = AutoModel.from_pretrained(first, use_safetensors=True, **options).eval()
+    tokenizer = AutoTokenizer.from_pretrained(first)
 
     def vector(text: str) -> np.ndarray:
         text = text.lower() if settings.get("do_lower_case") else text

@@ -1,24 +1,20 @@
-"""A label from a foreign file is text in every format, in the terminal, and on a model's card."""
+"""A label from a foreign file is text in every format and in the terminal."""
 
 import csv
 import re
 
 import pytest
-import yaml
 from markdown_it import MarkdownIt
 from markupsafe import escape
 
 from bench.cli import main
 from bench.cli.evaluate import score_tables
-from bench.export.folders import card
 from bench.report.comparison_table import comparison_caption, line_of, pairs_frame
 from bench.report.coverage import report
 from bench.report.formats import rendered, text_table, write_table
 from bench.report.leaderboard import in_format
 from bench.report.page import render_page
 from bench.report.summary import summary
-from bench.results.records import Code, Outcome, Provenance, Trained
-from bench.runs.run import PlannedRun
 from bench.stages.activity import Failure
 from bench.stages.status import OpenRun, SuiteStatus
 from bench.utils.errors import UserError, printable
@@ -113,20 +109,6 @@ def test_markdown_reads_back(label, line, tmp_path):
     shown = tables(label, "markdown", tmp_path)
     for text in (*shown, (tmp_path / "coverage.md").read_text(encoding="utf-8")):
         assert any(line in found for found in texts_of(text)), text
-
-
-def test_a_card_reads_back(label, line):
-    known = PlannedRun(
-        id="simcse_s1", method="simcse", setting="official", label=label, backbone=label,
-        reference="bert", corpus=label, seed=1, trained=True,
-        identity={"backbone": f"owner/{label}"},
-    )  # fmt: skip
-    made = Provenance(code=Code(version=label, commit=label), date=label, versions={label: label})
-    text = card(known, Trained(outcome=Outcome(status="finished"), provenance=made), 768, 512)
-    _, header, body = text.split("---\n", 2)
-    assert yaml.safe_load(header)["base_model"] == f"owner/{label}".partition("@")[0]
-    assert f"{line} on {line}, seed 1" in texts_of(body)
-    assert {line, f"sentbench {line}, commit {line}", f"{line} {line}"} <= {*texts_of(body)}
 
 
 def test_the_page_has_no_other_tags(label, line, tmp_path):

@@ -23,7 +23,8 @@ def train_at_once(run: Run, count: int, folder: Path, **own: str) -> list[str]:
     sums = []
     for suite in suites:
         trained = suite / "runs" / run.id
-        files = [trained / "log.jsonl", *sorted((trained / "encoder").iterdir())]
+        encoder = (trained / "encoder").rglob("*.*")
+        files = [trained / "log.jsonl", *sorted(encoder)]
         assert len(files) > 2
         sums.append(sha256(b"".join(file.read_bytes() for file in files)).hexdigest())
     return sums

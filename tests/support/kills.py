@@ -27,7 +27,7 @@ PHASES = {  # and the functions that are the whole of them
     ("loop.py", "steps"): "step",  # and the selections and checkpoints in it
     ("loop.py", "_select"): "selection",
     ("checkpoint.py", "save"): "checkpoint",
-    ("loop.py", "finish"): "export",
+    ("loop.py", "finish"): "save",
     ("files.py", "write_json"): "end",  # the outcome, last of all
 }
 
@@ -53,7 +53,7 @@ class Watch:
         code = frame.f_code
         place = code.co_filename.rpartition("/")[2], code.co_name
         phase = PHASES.get(place) if kind == "call" else None
-        if phase and (phase != "end" or not self.stack):  # an export writes JSON too
+        if phase and (phase != "end" or not self.stack):  # a saved encoder has JSON, too
             self.stack.append((frame, phase))
             self._show()
         if self.stack:

@@ -105,7 +105,7 @@ def test_stopped_after_each_step(make, unstopped, text, tmp_path):
     while stop(run, folder):
         sittings += 1
     assert_left(folder, unstopped(run))
-    assert sittings == outcome_of(folder)["steps"] + 1  # the last one only exports
+    assert sittings == outcome_of(folder)["steps"] + 1  # the last one only saves
 
 
 def test_the_scale_of_mixed_precision_goes_on(make, unstopped, tmp_path, monkeypatch):

@@ -72,21 +72,6 @@ def test_a_failure_leaves_the_old_folder_and_success_replaces_it_whole(tmp_path)
     assert os.listdir(tmp_path) == ["folder"]
 
 
-def test_a_folder_with_other_files_is_not_replaced(tmp_path):
-    def make():
-        with atomic_folder(tmp_path / "made", keep_others=True) as folder:
-            write_text(folder / "deep" / "b", "b")
-
-    make()
-    make()
-    thesis = tmp_path / "made" / "deep" / "thesis.txt"
-    thesis.write_text("years")
-    with pytest.raises(UserError, match=f"{thesis} was not written by this command and would be"):
-        make()
-    assert thesis.read_text() == "years"
-    assert os.listdir(tmp_path) == ["made"]
-
-
 @pytest.mark.parametrize(
     ("name", "reason"),
     [

@@ -1,1 +1,0 @@
-"""Export of a suite's trained encoders to sentence-transformers."""

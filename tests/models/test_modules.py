@@ -1,0 +1,115 @@
+"""Folders of saved encoders in sentence-transformers, and by a reference interpreter of modules.
+
+Mutations caught: `cls` without its dense layer; the embedding layer in place of the first; a map
+before that of its base; modules of a transformer with a template, or of one whose first token has a
+type.
+"""
+
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+
+from bench.models.encoder import TransformerEncoder
+from bench.models.load import load_encoder, save_encoder
+from bench.models.packed_forward import POSITIONS
+from bench.utils.files import sha256_folder
+from methods.base import POOLERS
+from methods.whitening import Whitened
+from methods.word_overlap import BagOfWords
+from tests.conftest import CLOSE
+from tests.methods.fixed import affine
+from tests.models.folders import change, copy_with_pooler
+from tests.oracles.literal_modules import literal
+
+SENTENCES = ["", "a", "The old DOG sees two birds", " ".join(20 * ["the old dog sees"])]
+SENTENCES += ["unknownword ☃ sleeps", "a man"]
+
+
+def transformer(folder, pooler="avg", **options):
+    return TransformerEncoder.load(folder, {"pooler": pooler, **options})
+
+
+def head(base, inner, outer, seed, tanh):
+    """A dense layer, with a weight as a projection has it, in float64."""
+    draw = torch.Generator().manual_seed(seed)
+    weight = torch.randn(outer, inner, generator=draw, dtype=torch.float64) / 6
+    return affine(base, weight, torch.randn(outer, generator=draw), tanh)
+
+
+@pytest.fixture
+def encoder(name, tiny_bert, tiny_roberta, tmp_path):
+    backbone, pooler = name.split()
+    if backbone == "roberta":
+        return transformer(tiny_roberta, pooler)
+    base = transformer(copy_with_pooler(tiny_bert, tmp_path / "pooler", 1 / 6), pooler)
+    return head(head(base, 32, 40, 1, True), 40, 8, 2, False) if backbone == "heads" else base
+
+
+NAMES = [f"bert {pooler}" for pooler in POOLERS if pooler not in POSITIONS]
+NAMES += ["roberta avg", "roberta avg_first_last", "heads cls", "heads avg_top2"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_sentence_transformers_opens_a_saved_encoder(name, encoder, tmp_path):
+    folder, vectors = tmp_path / "saved", encoder.encode(SENTENCES)
+    save_encoder(encoder, folder)
+    np.testing.assert_allclose(literal(folder, SENTENCES), vectors, **CLOSE)
+    library = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
+    np.testing.assert_allclose(library.encode(SENTENCES), vectors, rtol=1e-5, atol=1e-5)
+    assert library.max_seq_length == 64
+
+
+@pytest.mark.parametrize("pooler", ["avg_first_last", "cls"])
+def test_an_encoder_without_modules_is_read_as_before(pooler, tiny_bert, tmp_path):
+    base = transformer(copy_with_pooler(tiny_bert, tmp_path / "pooler"), pooler)
+    encoder, folder = head(base, 32, 8, 1, False), tmp_path / "saved"
+    save_encoder(encoder, folder)
+    for place in (folder / "base", folder):
+        for path in [*place.glob("[0-9]_*")]:
+            shutil.rmtree(path)
+        (place / "modules.json").unlink()
+        (place / "sentence_bert_config.json").unlink(missing_ok=True)
+        change(place / "encoder.json", sha256=sha256_folder(place, "encoder.json"))
+    loaded = load_encoder(folder)
+    assert loaded.identity == encoder.identity
+    np.testing.assert_array_equal(loaded.encode(SENTENCES), encoder.encode(SENTENCES))
+
+
+@pytest.mark.parametrize(
+    "make",
+    {
+        "fitted on each task": lambda folder: Whitened(transformer(folder), {}, dimensions=None),
+        "a head of that": lambda folder: head(
+            Whitened(transformer(folder), {}, dimensions=None), 32, 8, 1, True
+        ),
+        "a fixed number of positions": lambda folder: transformer(folder, "avg_first_last_64"),
+        "a layer by its number": lambda folder: transformer(folder, "last-2"),
+        "a template": lambda folder: transformer(folder, template="it means <sentence>"),
+        "another type": lambda folder: transformer(folder, dtype="bfloat16"),
+        "no transformer": lambda folder: BagOfWords(64),
+    }.items(),
+    ids=lambda item: item[0],
+)
+def test_what_the_library_cannot_compute_has_no_modules(make, tiny_bert, tmp_path):
+    save_encoder(make[1](tiny_bert), tmp_path / "saved")
+    assert not (tmp_path / "saved" / "modules.json").exists()
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [{"padding_side": "left"}, {"token_type_ids": [0, 1]}, {"input_ids": []}],
+)
+def test_token_ids_that_the_library_reads_otherwise_have_no_modules(setting, tiny_bert, tmp_path):
+    encoder = transformer(tiny_bert)
+
+    class Tokenizer(type(encoder.tokenizer)):
+        def __call__(self, text, **options):
+            return {**super().__call__(text, **options), **setting}
+
+    encoder.tokenizer.__class__ = Tokenizer
+    encoder.tokenizer.padding_side = setting.get("padding_side", "right")
+    save_encoder(encoder, tmp_path / "saved")
+    assert not (tmp_path / "saved" / "modules.json").exists()
