@@ -10,7 +10,6 @@ from statistics import fmean
 from typing import Any
 
 from bench.datasets.metrics import SHARE, Tolerance, metric_of
-from bench.judge.printed_gains import printed_gains
 from bench.judge.sample import Sample, differences_of, planned_scores, scores_of
 from bench.judge.statistics import coefficient_of_variation, expected_best
 from bench.judge.systems import board_rows, task_scores
@@ -205,7 +204,7 @@ Sides = Mapping[str, Side]
 
 def judge_numbers(suite: SuiteResults, pairs: Sequence[PairRow] = ()) -> list[Sides]:
     """Our sides of each printed number that measures something, in the order of print. A printed
-    difference of averages that the suite claims has the answer of its claim among the `pairs`."""
+    difference of averages has the answer of the claim among the `pairs` whose margin it is."""
     results_of = cache(partial(select, suite))
     compared = [_sides(number, results_of) for number in numbers() if number.is_measurement]
     # The further sides look at the same numbers again, so they have families of their own. A
@@ -216,7 +215,13 @@ def judge_numbers(suite: SuiteResults, pairs: Sequence[PairRow] = ()) -> list[Si
         for name, side in sides.items():
             if asked.setdefault(side.question, side) is side:
                 families[side.number.source, name].append(side)
-    claimed = _claims_of_print(pairs, suite)
+    metrics = {row.name: row.whole.metric for row in board_rows(suite)}
+    claimed = {}
+    for pair in pairs:
+        if pair.margin is not None:
+            key = pair.task, "test", metrics[pair.board]
+            name = f"{pair.method}@{pair.setting}"
+            claimed[name, pair.baseline, pair.backbone, key, pair.margin] = pair
     for family in families.values():
         tested = [side for side in family if not side.verdict_without_test]
         settled = [side for side in family if side.verdict_without_test]
@@ -230,27 +235,13 @@ def judge_numbers(suite: SuiteResults, pairs: Sequence[PairRow] = ()) -> list[Si
             side.verdict = first.verdict_without_test or first.verdict
         ours = sides["ours"]
         number = ours.number
-        pair = claimed.get((number.run, number.minus, ours.backbone, number.key))
-        if pair and ours.verdict.is_comparable:
+        place = number.run, number.minus, ours.backbone, number.key, number.value
+        claim = claimed.get(place)
+        if claim and ours.verdict.is_comparable:
             ours.verdict = Verdict(
-                kind=pair.verdict or "open", reason=pair.reason, next_look=pair.next_look
+                kind=claim.verdict or "open", reason=claim.reason, next_look=claim.next_look
             )
     return compared
-
-
-def _claims_of_print(pairs: Iterable[PairRow], suite: SuiteResults) -> dict[Any, PairRow]:
-    """The claims of gains that a table prints, by what they have in common with a printed
-    difference. With another margin a claim says nothing of print."""
-    boards = {row.name: row.whole for row in board_rows(suite)}
-    found = {}
-    for pair in (pair for pair in pairs if pair.margin):
-        board = boards[pair.board]
-        methods = pair.method, pair.baseline.partition("@")[0]
-        gains = printed_gains(methods, board, pair.task, pair.backbone, None)
-        if any(gain.gain and round(gain.gain, 2) == pair.margin for gain in gains):
-            key = pair.task, "test", board.metric
-            found[f"{pair.method}@{pair.setting}", pair.baseline, pair.backbone, key] = pair
-    return found
 
 
 def _sides(number: Number, results_of: Callable[[str, str], list[RunResults]]) -> Sides:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import comb, exp, fsum, lgamma, nan, sqrt
-from statistics import fmean
+from statistics import fmean, stdev
 
 import numpy as np
 from scipy.special import stdtr, stdtrit
@@ -56,7 +56,7 @@ class Estimate:
 def estimate(values: Sequence[float]) -> Estimate:
     """The mean of at least two scores or differences, one per seed."""
     n = len(values)
-    return Estimate(fmean(values), standard_deviation(values) / sqrt(n), n - 1, n)
+    return Estimate(fmean(values), stdev(values) / sqrt(n), n - 1, n)
 
 
 def welch(a: Sequence[float], b: Sequence[float]) -> Estimate:
@@ -78,13 +78,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted.tolist()
 
 
-def standard_deviation(scores: Sequence[float]) -> float:
-    """Sample standard deviation (n - 1) of at least two scores: `statistics.stdev` up to the last
-    bit, 20 times as fast, since the simulations behind docs/error-rates.md call it per cell."""
-    mean = fmean(scores)
-    return sqrt(fsum((score - mean) ** 2 for score in scores) / (len(scores) - 1))
-
-
 def expected_best(scores: Sequence[float], of: int) -> float:
     """The expected best of `of` scores drawn without replacement; NaN if there are too few."""
     draws = comb(len(scores), of)
@@ -100,4 +93,4 @@ def coefficient_of_variation(scores: Sequence[float]) -> float:
     if n < 2 or not mean:
         return nan
     unbiased = sqrt(2 / (n - 1)) * exp(lgamma(n / 2) - lgamma((n - 1) / 2))
-    return (1 + 1 / (4 * n)) * 100 * standard_deviation(scores) / unbiased / abs(mean)
+    return (1 + 1 / (4 * n)) * 100 * stdev(scores) / unbiased / abs(mean)
