@@ -189,9 +189,6 @@ class OrderRow(StrictModel):
     metric: str
     rows: int  # how many are ranked
     tau: Known
-    low: Known  # ends of its 95 % interval
-    high: Known
-    expected: Known  # that 95 % of tables would reach if print were one run of ours a row
     seeds: int | None  # the fewest of a trained row
 
 

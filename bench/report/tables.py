@@ -17,7 +17,6 @@ from bench.report.formats import (
     running_text,
     score_text,
     text_table,
-    with_interval,
     write_table,
 )
 from bench.report.printed_table import captioned, in_lines, legend, printed_tables
@@ -109,10 +108,9 @@ class Summary(NamedTuple):
 
 
 ORDER_CAPTION = (
-    "Kendall's tau-b of printed and measured averages with its 95 % bootstrap interval over the "
-    "seeds: 1 if the order of the rows is that of print, -1 if it is reversed; expected: what "
-    "95 % of tables would reach if print were one run of ours in each row; n: the fewest seeds of "
-    "a trained row"
+    "Kendall's tau-b of printed and measured averages: 1 if the order of the rows is that of "
+    "print, -1 if it is reversed; rows that differ by less than their seeds change places by "
+    "chance; n: the fewest seeds of a trained row"
 )
 AVERAGES_CAPTION = (
     "printed averages with ours (mean ± standard deviation over n seeds): rank of print among "
@@ -140,10 +138,9 @@ def shown_orders(orders: Iterable[OrderRow]) -> TextTable:
             "Backbone": order.backbone + (", dev" if order.split == "dev" else ""),
             "Rows": str(order.rows),
             "n": score_text(order.seeds, digits=0),
-            "tau": with_interval(order.tau, order.low, order.high),
-            "Expected": score_text(order.expected),
+            "tau": score_text(order.tau),
         })  # fmt: skip
-    return text_table(rows, ("Rows", "n", "tau", "Expected"))
+    return text_table(rows, ("Rows", "n", "tau"))
 
 
 def shown_averages(numbers: Iterable[NumberRow]) -> TextTable:
