@@ -159,7 +159,7 @@ def test_the_dev_sets_in_the_real_test_sets(senteval):
     assert others == [1, 0, 1, 0, 0, 1, 10]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_encoder_without_selection_falls_on_the_rest_too(senteval, tmp_path):
     """By the points that docs/findings.md has."""
     folder = Path(os.environ.get("BENCH_MODELS") or "none") / "wiki-minilm"
