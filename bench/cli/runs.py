@@ -60,7 +60,7 @@ def plan(
     with errors_of(f"configuration {file}"):
         planned = configurations.plan(content)
     if out:
-        planned.write(out, lost)
+        planned = planned.write(out, lost)
     if device:
         from bench.report.formats import rendered
         from bench.stages.cost import ASSUMED, NOT_COUNTED, Measured, disk, predict, work_of

@@ -70,14 +70,10 @@ def explained(sample: Sample, tests: Sequence[str], family: str, noun: str = "se
         parts.append(f"mean {estimate.mean:.2f} of n = {estimate.n}, {interval}")
     if sample.tested:
         parts += [*tests, f"level {100 * LEVEL:.0f} %, {family}"]
-    looked = {*sample.planned[: sample.look or None]}
-    left = looked & {*sample.left_out}
-    for draws, fate in (
-        (left, "diverged with the baseline and left the pairs"),
-        (looked & {*sample.diverged} - left, "diverged, so that it cannot be better"),
-    ):
-        if draws:
-            parts.append(f"{counted(len(draws), noun)} {fate}")
+    gone = {*sample.planned[: sample.look or None]} & {*sample.left_out, *sample.diverged}
+    if gone:
+        fate = ", so that the method cannot be better" if sample.missing else ""
+        parts.append(f"{counted(len(gone), noun)} diverged and left the pairs{fate}")
     if following:
         title = "next look" if sample.look else "first look"
         parts.append(f"{title}: {sample.made(following)} of {counted(following, noun)}")

@@ -117,8 +117,6 @@ class _Comparison:
             baseline_name=shown_name(self.results_b),
             kind=self.kind,
             n=len(differences),
-            n_a=a.n,
-            n_b=b.n,
             items=items.n if items else None,
             mean_a=a.mean,
             sd_a=a.sd,
@@ -196,6 +194,8 @@ def against(suite: SuiteResults, baseline: str) -> list[PairRow]:
         size = sum(claim.family == number and claim.is_on(board) for claim in claims)
         pairs = [Claimed(compared.sample, claim.margin) for compared, claim in members]
         family = f"Holm over the {counted(size, 'claim')} of family {number}"
+        if number > 1:
+            family += ", added after a score"
         for (compared, claim), decision in zip(members, decide(pairs, size), strict=True):
             answers[compared] = _answered(compared.sample, claim, decision, family)
     rows = []
@@ -207,6 +207,9 @@ def against(suite: SuiteResults, baseline: str) -> list[PairRow]:
 
 def _answered(sample: Sample, claim: Claim, decision: Decision, family: str) -> dict[str, Any]:
     """The fields of a row that its claim adds."""
+    progress, size = "", sample.next_look
+    if size and decision.answer == "open":
+        progress = f"{sample.made(size)} of {size} seeds"
     tests = [
         f"p = {decision.p:.2g} that the gain is 0",
         f"p = {decision.p_below:.2g} that it is {claim.margin:.2f} or more",
@@ -215,8 +218,8 @@ def _answered(sample: Sample, claim: Claim, decision: Decision, family: str) -> 
         "family": claim.family,
         "margin": claim.margin,
         "planned": sample.sizes[0],
-        "next_look": sample.next_look,
-        "made": sample.made(sample.next_look or 0),
+        "next_look": size,
+        "progress": progress,
         "p_adjusted": decision.p if sample.tested else None,
         "p_below": decision.p_below if sample.tested else None,
         "verdict": decision.answer,

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from math import comb, exp, fsum, lgamma, nan, sqrt
 from statistics import fmean, stdev
 
@@ -12,11 +11,6 @@ from scipy.special import stdtr, stdtrit
 from bench.judged.words import LEVEL
 
 ROUNDING = 1e-9  # slack for binary fractions: |77.63 - 77.65| must not exceed 0.02
-
-
-@cache
-def _t_quantile(df: float, probability: float) -> float:
-    return float(stdtrit(df, probability))
 
 
 @dataclass(frozen=True)
@@ -31,7 +25,7 @@ class Estimate:
 
     def half_width(self, level: float = LEVEL) -> float:
         """Half the width of the t interval with coverage `1 - level`."""
-        return _t_quantile(self.df, 1 - level / 2) * self.error
+        return float(stdtrit(self.df, 1 - level / 2)) * self.error
 
     def p_value(self, value: float = 0.0) -> float:
         """Two-sided p of the t test that the true mean is `value`."""

@@ -133,6 +133,7 @@ def _system(
         half_width=pair.half_width if pair else None,
         margin=pair.margin if pair else None,
         word=pair.verdict if pair else None,
+        progress=pair.progress if pair else "",
         why=pair.reason if pair else "",
     )
 

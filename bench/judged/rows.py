@@ -259,6 +259,7 @@ class SystemRow(StrictModel):
     half_width: float | None = None  # of its interval
     margin: float | None = None  # of its claim
     word: Word | None = None
+    progress: str = ""  # of an open claim: how many seeds of the next look are there
     why: str = ""  # the reason of the word
 
     @property
@@ -306,8 +307,6 @@ class PairRow(StrictModel):
     baseline_name: str  # label and setting
     kind: Pairing
     n: int  # pairs, or seeds of A beside classifier seeds of B
-    n_a: int
-    n_b: int
     items: int | None  # of the test sets, where they decide
     mean_a: float | None
     sd_a: float | None
@@ -321,7 +320,7 @@ class PairRow(StrictModel):
     margin: float | None = None
     planned: int | None = None  # N
     next_look: int | None = None  # the seeds of the next look
-    made: int | None = None  # those of them that have a result
+    progress: str = ""  # of an open claim: how many of them are there
     p_adjusted: Known = None  # `p` by Holm's method
     p_below: Known = None  # by Holm's method, that the gain is the margin or more
     verdict: Word | None = None

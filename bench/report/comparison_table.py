@@ -31,7 +31,7 @@ RIGHT = {"n", "A", "B", "A - B", "p", "p, margin", "A, print", "B, print"}  # co
 def pairs_frame(pairs: Sequence[PairRow]) -> Frame:
     """Comparisons as numbers, a row each: the fields of `PairRow`."""
     rows = [{**dict(pair), "label": pair.plain_label} for pair in pairs]
-    frame = data_frame(rows, whole=("items", "family", "planned", "next_look", "made"))
+    frame = data_frame(rows, whole=("items", "family", "planned", "next_look"))
     return frame.drop(columns=["outside", "runs", "baseline_name", "printed"])
 
 
@@ -68,9 +68,6 @@ def _shown(pairs: Sequence[PairRow]) -> TextTable:
 
 def line_of(pair: PairRow) -> dict[str, str]:
     """A comparison as texts, by column."""
-    verdict = word_text(pair.verdict)
-    if pair.verdict == "open" and pair.next_look:
-        verdict += f", {pair.made} of {pair.next_look} seeds"
     return {
         "Backbone": pair.backbone,
         "Method": pair.name,
@@ -81,7 +78,7 @@ def line_of(pair: PairRow) -> dict[str, str]:
         "A - B": difference_text(pair.difference, pair.half_width),
         "p": p_text(pair.p_adjusted),
         "p, margin": p_text(pair.p_below),
-        "Verdict": verdict,
+        "Verdict": word_text(pair.verdict, pair.progress),
     }
 
 

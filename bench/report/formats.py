@@ -65,9 +65,10 @@ def score_text(
 difference_text = partial(score_text, sign="+")
 
 
-def word_text(word: Word | None) -> str:
-    """The word of a comparison after its symbol; empty without one."""
-    return f"{COMPARISON_SYMBOLS[word]} {word}" if word else ""
+def word_text(word: Word | None, progress: str = "") -> str:
+    """The word of a comparison after its symbol, and before its progress; empty without one."""
+    text = f"{COMPARISON_SYMBOLS[word]} {word}" if word else ""
+    return f"{text}, {progress}" if progress else text
 
 
 def with_interval(value: float | None, low: float | None, high: float | None) -> str:

@@ -72,7 +72,7 @@ def _difference(row: SystemRow, has_words: bool) -> str:
     text = difference_text(row.difference, row.half_width)
     if not row.word:
         return text
-    text += f" {word_text(row.word) if has_words else COMPARISON_SYMBOLS[row.word]}"
+    text += f" {word_text(row.word, row.progress) if has_words else COMPARISON_SYMBOLS[row.word]}"
     return Bold(text) if row.word.startswith("better") else text
 
 

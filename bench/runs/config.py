@@ -428,9 +428,9 @@ def _claims(compare: Compare, runs: Sequence[PlannedRun]) -> list[Claim]:
         asked = listed or shared
         both = [name for name in asked if name in shared and {name, NO_BACKBONE.name} & places]
         if compare.claims and len(both) < max(len(listed), 1):
-            name = next((name for name in asked if name not in both), "any backbone")
+            where = " or ".join(listed) or "any backbone"
             raise UserError(
-                f"'compare.claims' has '{entry.method}' on {name}, where it or the baseline is "
+                f"'compare.claims' has '{entry.method}' on {where}, where it or the baseline is "
                 "not planned; leave it out"
             )
         for name in both:

@@ -1,7 +1,7 @@
 """The plan of a suite, `plan.json`: its runs and what they have in common; the runs of a text."""
 
 import shlex
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import count
@@ -110,23 +110,32 @@ class Plan(Document):
             return _grown(self, self.model_copy(update={"runs": runs}), scored)
         raise UserError(f"{path} can be read, so it is not lost; leave out --lost")
 
-    def write(self, path: Path, lost: bool = False) -> None:
-        """Write the plan `after` the one at `path`, and its copy."""
-        content = self.after(path, lost).model_dump(mode="json")
+    def write(self, path: Path, lost: bool = False) -> "Plan":
+        """Write the plan `after` the one at `path`, and its copy; return it."""
+        grown = self.after(path, lost)
         for file in (path, _copy(path)):
-            write_json(file, content)
+            write_json(file, grown.model_dump(mode="json"))
+        return grown
 
     @property
     def claims_in_short(self) -> str:
-        """How many gains are claimed, and with how many seeds."""
-        rows = Counter((run.text, run.backbone) for run in self.runs)
+        """How many gains are claimed, with how many seeds, and how many claims were dropped."""
+        seeds: dict[tuple[str, str], set[object]] = defaultdict(set)
+        for run in self.runs:
+            seeds[run.text, run.backbone].add(run.seed)
         claims = [claim for claim in self.claims if not claim.dropped]
-        counts = {rows[claim.method, claim.backbone] for claim in claims}
-        seeds = listed(map(str, sorted(counts)))
-        text = f"{counted(len(claims), 'claim')}, planned with {seeds} seeds"
+        counts = set()
+        for claim in claims:
+            own = seeds[claim.method, claim.backbone]
+            counts.add(len(own & seeds[claim.baseline, claim.backbone]) or len(own))
+        planned = listed(map(str, sorted(counts)))
+        parts = [f"{counted(len(claims), 'claim')}, planned with {planned} seeds of both"]
         if min(counts, default=USUAL_SEEDS) < USUAL_SEEDS:
-            text += f"; with fewer than {USUAL_SEEDS} a look decides next to nothing"
-        return text
+            parts.append(f"with fewer than {USUAL_SEEDS} a look decides next to nothing")
+        dropped = len(self.claims) - len(claims)
+        if dropped:
+            parts.append(f"{counted(dropped, 'dropped claim')} in the count")
+        return "; ".join(parts)
 
     def chosen(self, ids: Sequence[str] = ()) -> list[PlannedRun]:
         """The runs with these ids, by default all.

@@ -228,7 +228,10 @@ def test_claims_of_a_comparison(compare, expected):
             [{"method": "word-overlap", "backbones": "toy-bert"}],
             "'word-overlap' on toy-bert, where",
         ),
-        (["word-overlap"], "'word-overlap' on none, where it or the baseline is not planned"),
+        (
+            ["word-overlap"],
+            "'word-overlap' on any backbone, where it or the baseline is not planned",
+        ),
         (["sscl", "sscl"], "claims: .* is listed twice; keep one"),
         (["simcse"], "'compare.claims' has the baseline, 'simcse'; leave it out"),
     ],

@@ -161,13 +161,14 @@ def test_claims_are_free_before_the_first_score_and_kept_after_it(tmp_path, writ
         ("sscl", 1.0, 1, False),
         ("is-cse", 1.0, 1, True),
     ]
+    assert read_plan(path).claims_in_short.endswith("; 1 dropped claim in the count")
     back = written(claiming("is-cse", "sscl"))
     assert back.claims == before.claims
 
 
 def test_a_plan_says_with_how_many_seeds_gains_are_claimed():
     assert claiming("sscl", "dclr").claims_in_short == (
-        "2 claims, planned with 2 seeds; with fewer than 5 a look decides next to nothing"
+        "2 claims, planned with 2 seeds of both; with fewer than 5 a look decides next to nothing"
     )
 
 

@@ -83,7 +83,7 @@ def pair(method: str, differences: Sequence[float], **more: Any) -> PairRow:
     n, mean = len(differences), fmean(differences)
     values: dict[str, Any] = {"board": "sts", "backbone": BASE, "method": method, "label": method}
     values |= {"setting": "official", "task": "Avg", "baseline": "simcse@official"}
-    values |= {"runs": [f"{method}-{seed}" for seed in range(n)], "n": n, "n_a": n, "n_b": n}
+    values |= {"runs": [f"{method}-{seed}" for seed in range(n)], "n": n}
     values |= {"baseline_name": "SimCSE, official", "kind": "paired", "mean_a": 75.0 + mean}
     values |= {"sd_a": 0.5, "mean_b": 75.0, "sd_b": 0.4, "differences": differences}
     values |= {"difference": mean, "half_width": 0.5, "p": 0.2} | more
