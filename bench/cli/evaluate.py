@@ -64,9 +64,8 @@ def score_tables(
 
     from bench.report.formats import csv, latex, markdown_text, text_table
 
-    scores = pd.DataFrame(
-        {"model": label} | record for label, records in by_label.items() for record in records
-    )
+    lines = [{"model": label} | record for label, records in by_label.items() for record in records]
+    scores = pd.DataFrame(lines)
     if form == "csv":
         return csv(scores[[*KEYS, "value"]]).strip()
     scores = pd.concat([scores, _statistics(scores, sets)])
@@ -91,17 +90,17 @@ def score_tables(
             if form == "latex":
                 rows = table.rename_axis("").reset_index().to_dict("records")
                 label = stem(f"{title}-{tasks[0]}")
-                tables.append(latex(text_table(rows, tasks), f"Scores in points: {title}", label))
+                shown = text_table(rows, tasks)
+                tables.append(latex(shown, f"Scores in points: {title}", label))
                 continue
             written = markdown_text if form == "markdown" else _NAMES.fill
             table.index = table.index.map(written)
-            tables.append(
-                table.rename_axis(written(title)).to_markdown(
-                    tablefmt=FORMATS[form],
-                    disable_numparse=True,
-                    colalign=["left", *["right"] * len(table.columns)],
-                )
+            text = table.rename_axis(written(title)).to_markdown(
+                tablefmt=FORMATS[form],
+                disable_numparse=True,
+                colalign=["left", *["right"] * len(table.columns)],
             )
+            tables.append(text)
     return "\n\n".join(tables)
 
 

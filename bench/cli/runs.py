@@ -68,10 +68,8 @@ def plan(
         prediction = predict(
             work_of(planned.runs), content.mode, device, Measured(Path("results"), device)
         )
-        print(rendered(
-            "cost.txt", prediction=prediction, disk=disk(planned), assumed=ASSUMED,
-            not_counted=NOT_COUNTED,
-        ))  # fmt: skip
+        values = {"prediction": prediction, "disk": disk(planned)}
+        print(rendered("cost.txt", **values, assumed=ASSUMED, not_counted=NOT_COUNTED))
     if contamination:
         from bench.stages.contamination import report as report_contamination
 
@@ -190,9 +188,8 @@ def job(
             )
         work = {"tasks": parse_tasks(tasks), "analyses": analyses}
         runs = [PlannedRun.model_validate(dict(resolved) | work)]
-        plan = Plan.model_validate(
-            {"suite": suite.name, "data": data, "corpus": corpus, "mode": mode, "runs": runs}
-        )
+        common = {"suite": suite.name, "data": data, "corpus": corpus, "mode": mode, "runs": runs}
+        plan = Plan.model_validate(common)
     # The workflow has looked for changed inputs before it started a job.
     changed = compare(runs, suite)[0] if runs and not ids else []
     if attempt > 1 and len(runs) == 1:  # before it waits for a device

@@ -4,7 +4,7 @@
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -17,7 +17,7 @@ from bench.judge.claims import Claimed, Decision, decide, explained
 from bench.judge.heading import differs
 from bench.judge.items import ItemDifference, compare_items
 from bench.judge.printed_gains import printed_gains
-from bench.judge.sample import ByDraw, Sample, differences_of, values_of
+from bench.judge.sample import ByDraw, Sample, differences_of, has_seeds, values_of
 from bench.judge.statistics import holm
 from bench.judge.systems import board_rows, shown_name
 from bench.judged.rows import NO_BACKBONE, BoardRow, PairRow, ScoreColumns, grouped
@@ -72,8 +72,7 @@ class _Comparison:
     def items(self) -> ItemDifference | None:
         """The test items of two encoders without seeds, which are of the main metric alone."""
         board, mean = self.board.whole, self.sample.values.get(None)
-        is_seeded = any(x.run.seed is not None for x in (*self.results_a, *self.results_b))
-        if is_seeded or mean is None or not METRICS[board.metric].is_main:
+        if mean is None or not METRICS[board.metric].is_main:
             return None
         tasks = board.tasks if self.task == "Avg" else [self.task]
         return compare_items(self.results_a[0].items, self.results_b[0].items, tasks, mean)
@@ -84,8 +83,8 @@ class _Comparison:
             return "items" if self.items else "deterministic"
         if self.sample.beside:
             return "Welch"
-        is_seeded = all(x[0].run.seed is not None for x in (self.results_a, self.results_b))
-        return "paired" if is_seeded else "one-sample"
+        sides = self.results_a, self.results_b
+        return "paired" if all(map(has_seeds, sides)) else "one-sample"
 
     def row(self, is_beside_print: bool) -> PairRow:
         a, b = self._side(self.results_a), self._side(self.results_b)
@@ -132,7 +131,7 @@ class _Comparison:
     def _side(self, results: Sequence[RunResults]) -> ScoreColumns:
         """The scores of one side that the differences are of."""
         values = self.values(results)
-        if results[0].run.seed is not None:
+        if has_seeds(results):
             values = {draw: values[draw] for draw in self.sample.draws if draw in values}
         return ScoreColumns(scores=tuple(values.values()))
 
@@ -202,7 +201,9 @@ def against(suite: SuiteResults, baseline: str) -> list[PairRow]:
     for compared in comparisons:
         row = compared.row(is_beside_print)
         rows.append(row.model_copy(update=answers.get(compared, {})))
-    return _over_items(rows, suite)
+    return _over_items(
+        rows, {compared.board.name: compared.board.overall for compared in comparisons}
+    )
 
 
 def _answered(sample: Sample, claim: Claim, decision: Decision, family: str) -> dict[str, Any]:
@@ -227,10 +228,9 @@ def _answered(sample: Sample, claim: Claim, decision: Decision, family: str) -> 
     }
 
 
-def _over_items(rows: Sequence[PairRow], suite: SuiteResults) -> list[PairRow]:
+def _over_items(rows: Sequence[PairRow], overall: Mapping[str, str]) -> list[PairRow]:
     """Rows with the words of those that test items decide: on what sums up a board, once, and
     corrected by Holm's method over the board."""
-    overall = {board.name: board.overall for board in board_rows(suite)}
     tested = [row for row in rows if row.kind == "items" and row.task == overall[row.board]]
     answers: dict[int, dict[str, Any]] = {}
     for of_board in grouped(tested, lambda row: row.board):

@@ -143,7 +143,8 @@ def values_of(results: Sequence[RunResults], keys: Sequence[Key]) -> ByDraw:
     return found
 
 
-def _has_seeds(results: Sequence[RunResults]) -> bool:
+def has_seeds(results: Sequence[RunResults]) -> bool:
+    """Whether the runs of a row are trainings with a seed each."""
     return any(result.run.seed is not None for result in results)
 
 
@@ -159,7 +160,7 @@ def _sample(values: ByDraw, numbers: Mapping[Draw, int], **more: Any) -> Sample:
 def scores_of(results: Sequence[RunResults], keys: Sequence[Key]) -> Sample:
     """The scores of a row, means over keys. Classifier seeds are all there are, so they have a
     single look."""
-    looks = LOOKS if _has_seeds(results) else LOOKS[:1]
+    looks = LOOKS if has_seeds(results) else LOOKS[:1]
     return _sample(values_of(results, keys), planned_draws(results, keys), looks=looks)
 
 
@@ -170,23 +171,21 @@ def differences_of(
     every score of the other, and its classifier seeds stand beside them."""
     a, b = values_of(results_a, keys), values_of(results_b, keys)
     numbers_a, numbers_b = planned_draws(results_a, keys), planned_draws(results_b, keys)
-    if _has_seeds(results_a) and _has_seeds(results_b):
+    gone = {"left_out": _diverged(results_b), "diverged": _diverged(results_a)}
+    if has_seeds(results_a) and has_seeds(results_b):
         values = {draw: a[draw] - b[draw] for draw in a if draw in b}
         numbers = {
             draw: max(numbers_a[draw], numbers_b[draw]) for draw in numbers_a if draw in numbers_b
         }
-        left_out, own = _diverged(results_b), _diverged(results_a)
-        return _sample(values, numbers, left_out=left_out, diverged=own)
-    if not (_has_seeds(results_a) or _has_seeds(results_b)):
+        return _sample(values, numbers, **gone)
+    if not (has_seeds(results_a) or has_seeds(results_b)):
         values = {None: fmean(a.values()) - fmean(b.values())} if a and b else {}
         return Sample(values, [], 0)
-    sign, seeded, fixed = (1, a, b) if _has_seeds(results_a) else (-1, b, a)
+    sign, seeded, fixed = (1, a, b) if has_seeds(results_a) else (-1, b, a)
     numbers = numbers_a if seeded is a else numbers_b
     beside = [sign * score for score in fixed.values()]
     values = {draw: sign * score for draw, score in seeded.items()} if beside else {}
     if None in fixed:
         values = {draw: score - beside[0] for draw, score in values.items()}
         beside = []
-    return _sample(
-        values, numbers, beside=beside, left_out=_diverged(results_b), diverged=_diverged(results_a)
-    )
+    return _sample(values, numbers, beside=beside, **gone)

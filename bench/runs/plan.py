@@ -128,10 +128,12 @@ class Plan(Document):
         for claim in claims:
             own = seeds[claim.method, claim.backbone]
             counts.add(len(own & seeds[claim.baseline, claim.backbone]) or len(own))
-        planned = listed(map(str, sorted(counts)))
-        parts = [f"{counted(len(claims), 'claim')}, planned with {planned} seeds of both"]
-        if min(counts, default=USUAL_SEEDS) < USUAL_SEEDS:
-            parts.append(f"with fewer than {USUAL_SEEDS} a look decides next to nothing")
+        parts = []
+        if counts:
+            planned = listed(map(str, sorted(counts)))
+            parts.append(f"{counted(len(claims), 'claim')}, planned with {planned} seeds of both")
+            if min(counts) < USUAL_SEEDS:
+                parts.append(f"with fewer than {USUAL_SEEDS} a look decides next to nothing")
         dropped = len(self.claims) - len(claims)
         if dropped:
             parts.append(f"{counted(dropped, 'dropped claim')} in the count")

@@ -162,6 +162,8 @@ def test_claims_are_free_before_the_first_score_and_kept_after_it(tmp_path, writ
         ("is-cse", 1.0, 1, True),
     ]
     assert read_plan(path).claims_in_short.endswith("; 1 dropped claim in the count")
+    without = written(planned(methods=["simcse", "sscl", "is-cse", "dclr"]))
+    assert without.claims_in_short == "2 dropped claims in the count"
     back = written(claiming("is-cse", "sscl"))
     assert back.claims == before.claims
 
