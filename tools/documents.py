@@ -30,7 +30,6 @@ from bench.judge import stage
 from bench.judge.statistics import expected_best
 from bench.judge.world import SCORES, SEEDS
 from bench.judged.rows import Judged, PairRow, SystemRow
-from bench.judged.words import COMPARISON_SYMBOLS
 from bench.registry.methods import format_value, method_classes
 from bench.report.figures import style
 from bench.report.figures.compared import DIFFERENCES, Strip, figure_of_rows, gains_figure
@@ -40,7 +39,7 @@ from bench.reported import FOLDER, public_sd
 from bench.reported.address import find_rows
 from bench.results.records import Counts
 from bench.results.suite_results import read_results
-from bench.runs.config import EncoderEntry, MethodEntry, Suite
+from bench.runs.config import ClaimEntry, Compare, EncoderEntry, MethodEntry, Suite
 from bench.runs.resolve import resolve
 from bench.runs.run import Recipe
 from methods.base import Contrastive, Method, Transform
@@ -65,11 +64,9 @@ GROUPS = {
     BACKBONES[1::2]: "large",
 }
 TASKS = (*STS_TASKS, "Avg")
-SYMBOLS = {word: f" {symbol}" for word, symbol in COMPARISON_SYMBOLS.items()}
 NORMAL = 1.96  # standard deviations of a 95 % interval
 # Standard deviations of one run that 95 % of the differences of two runs stay below.
 BEYOND = NORMAL * sqrt(2)
-WORDS = {word: f", {word.replace('the margin', '1.0')}" for word in COMPARISON_SYMBOLS}
 BOARDS = {"STS": "sts", "transfer": "transfer"}
 CORPUS_ROWS = 1_000_001  # docs/methods.md#batches
 
@@ -309,9 +306,9 @@ def compared(baseline: str) -> dict[tuple[str, ...], PairRow]:
     return {(pair.board, pair.task, pair.method, pair.setting): pair for pair in pairs}
 
 
-def minus(pair: PairRow, words: Mapping[str, str]) -> str:
+def minus(pair: PairRow) -> str:
     """The difference with its interval, and the word of a claim."""
-    word = words[pair.verdict] if pair.verdict else ""
+    word = f", {pair.verdict.replace('the margin', '1.0')}" if pair.verdict else ""
     return difference_text(pair.difference, pair.half_width) + word
 
 
@@ -321,9 +318,7 @@ def scored(board: str) -> list[SystemRow]:
     return sorted(systems, key=lambda system: fmean(system.averages), reverse=True)
 
 
-def scores_table(
-    names: Mapping[str, str] = MappingProxyType({}), words: Mapping[str, str] = SYMBOLS
-) -> pd.DataFrame:
+def scores_table(names: Mapping[str, str] = MappingProxyType({})) -> pd.DataFrame:
     """STS and transfer averages of systems, by default all, and their differences to SimCSE."""
     rows: dict[tuple[str, ...], dict[str, str]] = {}
     for title, board in BOARDS.items():
@@ -338,14 +333,14 @@ def scores_table(
                 row["seeds"] += f" ({seeds})"
             row[title] = score_text(score.mean, score.sd)
             pair = compared("simcse").get((board, "Avg", *name))
-            row[f"{title} minus SimCSE"] = minus(pair, words) if pair else "–"
+            row[f"{title} minus SimCSE"] = minus(pair) if pair else "–"
     return pd.DataFrame(rows.values())
 
 
 def front_table() -> pd.DataFrame:
     """The systems of `FRONT`, in cells that do not break at their ±."""
     space = "\N{NO-BREAK SPACE}"
-    return scores_table(FRONT, WORDS).replace(" ± ", f"{space}±{space}", regex=True)
+    return scores_table(FRONT).replace(" ± ", f"{space}±{space}", regex=True)
 
 
 def answers_line() -> str:
@@ -544,6 +539,8 @@ def hyper_parameter_lines() -> str:
 TABLES: dict[str, Callable[[], pd.DataFrame | str]] = {
     "keys": partial(keys_table, Suite),
     "keys of a method": partial(keys_table, MethodEntry),
+    "keys of a comparison": partial(keys_table, Compare),
+    "keys of a claim": partial(keys_table, ClaimEntry),
     "keys of an encoder": partial(keys_table, EncoderEntry),
     "recipe": recipe_lines,
     "hyper-parameters": hyper_parameter_lines,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from bench.judge.sample import has_seeds
 from bench.judge.systems import shown_name
 from bench.judged.rows import BoardRow, Heading, OrderRow
 from bench.results.suite_results import FAILED, RunResults, SuiteResults, deviations
@@ -45,12 +46,13 @@ def heading(
         config=plan.suite if is_of_project else "FILE.yaml",
         baseline=plan.baseline,
         baseline_name=shown_name(baseline) if baseline else "",
-        baseline_has_seeds=any(result.run.seed is not None for result in baseline),
+        baseline_has_seeds=has_seeds(baseline),
         uncompared=uncompared,
         boards=tuple(tables),
         stand_ins=tuple(plan.stand_ins.values()),
         differs=tuple(differs(suite)),
         partial=_partial(suite),
+        claims=plan.claims_in_short,
         families=max((claim.family for claim in plan.claims), default=0),
         orders=tuple(orders),
     )

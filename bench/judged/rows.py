@@ -325,7 +325,7 @@ class PairRow(StrictModel):
     p_below: Known = None  # by Holm's method, that the gain is the margin or more
     verdict: Word | None = None
     reason: str = ""  # a sentence with all that the word rests on
-    printed: tuple[PrintedGain, ...] = ()
+    printed: tuple[PrintedGain, ...]
 
     @property
     def plain_label(self) -> str:
@@ -432,6 +432,7 @@ class Heading(StrictModel):
     # How data, corpora and recipes differ from those of papers, as clauses.
     differs: tuple[str, ...]
     partial: str  # how many runs have been made; empty if all
+    claims: str  # how many, with how many seeds
     families: int  # of claims
     orders: tuple[OrderRow, ...]
 

@@ -381,11 +381,9 @@ def planned(suite: Suite) -> list[PlannedRun]:
         tasks = entry.tasks or suite.tasks_of(run.backbone)
         merged = by_id.get(run.id) or PlannedRun(**dict(run))
         more: dict[str, Any] = {
-            "tasks": tasks,
-            "analyses": entry.analyses,
+            "tasks": tuple(dict.fromkeys((*merged.tasks, *tasks))),
+            "analyses": tuple(dict.fromkeys((*merged.analyses, *entry.analyses))),
         }
-        for name, new in more.items():
-            more[name] = tuple(dict.fromkeys((*getattr(merged, name), *new)))
         if entry.added:
             more["added"] = merged.added | dict.fromkeys(tasks, next(addition))
         by_id[run.id] = merged.model_copy(update=more)
@@ -395,8 +393,9 @@ def planned(suite: Suite) -> list[PlannedRun]:
         by_id[run.id] = PlannedRun(**dict(run), tasks=tuple(suite.tasks))
     runs = []
     for run in in_order(by_id.values()):
-        tasks = suite.tasks_of(run.backbone)  # of a run that no entry lists
-        runs.append(by_id.get(run.id) or PlannedRun(**dict(run), tasks=tuple(tasks)))
+        # A run that no entry lists has the tasks of its backbone.
+        usual = tuple(suite.tasks_of(run.backbone))
+        runs.append(by_id.get(run.id) or PlannedRun(**dict(run), tasks=usual))
     _check_names({name: backbone(name).name for name in suite.backbones})
     _check_corpora(suite, runs)
     _check_sets(suite, runs)
@@ -425,8 +424,11 @@ def _claims(compare: Compare, runs: Sequence[PlannedRun]) -> list[Claim]:
             raise UserError(f"'compare.claims' has the baseline, '{entry.method}'; leave it out")
         listed = [backbone(name).name for name in entry.backbones if name != "all"]
         shared = {run.backbone: run for run in runs if run.text == method.text and not run.skip}
-        asked = listed or shared
-        both = [name for name in asked if name in shared and {name, NO_BACKBONE.name} & places]
+        both = [
+            name
+            for name in listed or shared
+            if name in shared and {name, NO_BACKBONE.name} & places
+        ]
         if compare.claims and len(both) < max(len(listed), 1):
             where = " or ".join(listed) or "any backbone"
             raise UserError(
@@ -434,6 +436,8 @@ def _claims(compare: Compare, runs: Sequence[PlannedRun]) -> list[Claim]:
                 "not planned; leave it out"
             )
         for name in both:
+            if (method.text, name) in found:
+                raise UserError(f"'compare.claims' has '{entry.method}' twice; leave one out")
             found[method.text, name] = Claim(
                 method=method.text,
                 backbone=name,

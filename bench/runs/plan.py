@@ -119,10 +119,12 @@ class Plan(Document):
 
     @property
     def claims_in_short(self) -> str:
-        """How many gains are claimed, with how many seeds, and how many claims were dropped."""
+        """How many gains are claimed, with how many seeds that were planned before a score, and how
+        many claims were dropped."""
         seeds: dict[tuple[str, str], set[object]] = defaultdict(set)
         for run in self.runs:
-            seeds[run.text, run.backbone].add(run.seed)
+            if 0 in run.additions.values():
+                seeds[run.text, run.backbone].add(run.seed)
         claims = [claim for claim in self.claims if not claim.dropped]
         counts = set()
         for claim in claims:

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
-    BeforeValidator,
     ConfigDict,
     Field,
     PositiveInt,
@@ -326,11 +325,6 @@ class Run(Document):
         return compose(self.composed, self.shape)
 
 
-def _numbered(added: Any) -> Any:
-    """Plans of before have names alone, in the order of the additions."""
-    return dict.fromkeys(added, 1) if isinstance(added, list) else added
-
-
 class PlannedRun(Run):
     """A run of a suite, the tasks or groups it is scored on, and the names of its analyses."""
 
@@ -338,7 +332,7 @@ class PlannedRun(Run):
     analyses: tuple[str, ...] = ()
     # The tasks and groups that were added for this seed after a score of its row was there, with
     # the number of the addition; None where the plan that knew it was lost.
-    added: Annotated[dict[str, int | None], BeforeValidator(_numbered)] = {}
+    added: dict[str, int | None] = {}
 
     @property
     def row(self) -> tuple[str, ...]:

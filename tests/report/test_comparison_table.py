@@ -113,9 +113,10 @@ ANSWERS = (
 @pytest.mark.parametrize(
     ("row", "families", "text"),
     [
-        (claim("sscl", [1.0]), 1, f"Words: ? open. {ANSWERS} the claims (docs/statistics.md)."),
+        (claim("sscl", [1.0]), 1, "Words: ? open. "
+         f"{ANSWERS} the claims (docs/statistics.md): 1 claim."),
         (claim("sscl", [1.0], verdict="worse"), 2, "Words: ⇓ worse. "
-         f"{ANSWERS} the claims of a family, of which there are 2 (docs/statistics.md)."),
+         f"{ANSWERS} the claims of a family, of which there are 2 (docs/statistics.md): 1 claim."),
         (pair("sscl", [1.0], verdict="lower"), 0, "Words: ▽ lower (△ and ▽: on other test items, "
          f"at {100 * ITEMS_LEVEL:.0f} %; nothing is said of other trainings)."),
         (pair("sscl", [1.0]), 1, f"{100 * (1 - LEVEL):.0f} % t interval."),

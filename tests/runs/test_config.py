@@ -210,9 +210,7 @@ def test_claims_of_a_comparison(compare, expected):
     found = {}
     for claim in made.claims:
         found.setdefault(claim.method, {})[claim.backbone] = claim.margin
-        assert (claim.family, claim.dropped) == (1, False)
     assert found == expected
-    assert {claim.baseline for claim in made.claims}.isdisjoint(found)
 
 
 @pytest.mark.parametrize(
@@ -232,7 +230,7 @@ def test_claims_of_a_comparison(compare, expected):
             ["word-overlap"],
             "'word-overlap' on any backbone, where it or the baseline is not planned",
         ),
-        (["sscl", "sscl"], "claims: .* is listed twice; keep one"),
+        (["sscl", "SSCL"], "'compare.claims' has 'SSCL' twice; leave one out"),
         (["simcse"], "'compare.claims' has the baseline, 'simcse'; leave it out"),
     ],
 )

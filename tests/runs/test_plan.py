@@ -139,9 +139,9 @@ def test_what_an_entry_calls_added_was_not_planned_first():
 # --- Claims ---
 
 
-def claiming(*claims, baseline="simcse", margin=1.0):
+def claiming(*claims, baseline="simcse", margin=1.0, **more):
     compare = {"baseline": baseline, "claims": [*claims], "margin": margin}
-    return planned(methods=["simcse", "sscl", "is-cse", "dclr"], compare=compare)
+    return planned(methods=["simcse", "sscl", "is-cse", "dclr"], compare=compare, **more)
 
 
 def recorded(plan):
@@ -164,14 +164,18 @@ def test_claims_are_free_before_the_first_score_and_kept_after_it(tmp_path, writ
     assert read_plan(path).claims_in_short.endswith("; 1 dropped claim in the count")
     without = written(planned(methods=["simcse", "sscl", "is-cse", "dclr"]))
     assert without.claims_in_short == "2 dropped claims in the count"
-    back = written(claiming("is-cse", "sscl"))
-    assert back.claims == before.claims
+    assert written(claiming("is-cse", "sscl")).claims == before.claims
 
 
 def test_a_plan_says_with_how_many_seeds_gains_are_claimed():
-    assert claiming("sscl", "dclr").claims_in_short == (
-        "2 claims, planned with 2 seeds of both; with fewer than 5 a look decides next to nothing"
+    assert claiming("sscl").claims_in_short == (
+        "1 claim, planned with 2 seeds of both; with fewer than 5 a look decides next to nothing"
     )
+
+
+def test_added_seeds_are_not_those_that_gains_are_claimed_with(written):
+    grown = written(claiming("sscl"), claiming("sscl", seeds=[1, 2, 3]))
+    assert "planned with 2 seeds" in grown.claims_in_short
 
 
 @pytest.mark.parametrize(
