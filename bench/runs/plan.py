@@ -4,7 +4,7 @@ import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from itertools import count
+from itertools import count, product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -121,15 +121,17 @@ class Plan(Document):
     def claims_in_short(self) -> str:
         """How many gains are claimed, with how many seeds that were planned before a score, and how
         many claims were dropped."""
-        seeds: dict[tuple[str, str], set[object]] = defaultdict(set)
+        seeds: dict[tuple[str, ...], set[object]] = defaultdict(set)
         for run in self.runs:
-            if 0 in run.additions.values():
-                seeds[run.text, run.backbone].add(run.seed)
+            for task, number in run.additions.items():
+                if number == 0:
+                    seeds[run.text, run.backbone, task].add(run.seed)
         claims = [claim for claim in self.claims if not claim.dropped]
         counts = set()
-        for claim in claims:
-            own = seeds[claim.method, claim.backbone]
-            counts.add(len(own & seeds[claim.baseline, claim.backbone]) or len(own))
+        for claim, task in product(claims, {task for *_, task in seeds}):
+            own = seeds[claim.method, claim.backbone, task]
+            counts.add(len(own & seeds[claim.baseline, claim.backbone, task]) or len(own))
+        counts.discard(0)
         parts = []
         if counts:
             planned = listed(map(str, sorted(counts)))
