@@ -99,7 +99,7 @@ def reproduce(
     from bench.reported.address import address, find_paper, find_rows, find_table
     from bench.results.provenance import runs_per_gpu
     from bench.runs import config as configurations
-    from bench.stages.cost import by_plan, work_of
+    from bench.stages.cost import rough, work_of
     from bench.stages.workflow import run_workflow
     from bench.utils.files import write_text
 
@@ -110,7 +110,7 @@ def reproduce(
     suite = Path("results", content.suite)
     file = suite / "config.yaml"
     show_again = f"python -m bench show {shlex.join([source, name])} --suite {suite}"
-    hours = by_plan([*work_of(configurations.planned(content))], content.mode)
+    hours = rough(work_of(configurations.planned(content)))
     text = rendered(
         "reproduce.txt", title=f"{source}, {name}: {row}", file=file, cores=cores, hours=hours,
         slurm=configurations.SLURM, show_again=show_again,

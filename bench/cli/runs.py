@@ -63,13 +63,11 @@ def plan(
         planned = planned.write(out, lost)
     if device:
         from bench.report.formats import rendered
-        from bench.stages.cost import ASSUMED, NOT_COUNTED, Measured, disk, predict, work_of
+        from bench.stages.cost import Measured, disk, predict, rough, work_of
 
-        prediction = predict(
-            work_of(planned.runs), content.mode, device, Measured(Path("results"), device)
-        )
-        values = {"prediction": prediction, "disk": disk(planned)}
-        print(rendered("cost.txt", **values, assumed=ASSUMED, not_counted=NOT_COUNTED))
+        hours, rest = predict(work_of(planned.runs), device, Measured(Path("results"), device))
+        values = {"hours": hours, "rest": rest, "estimate": rough(rest), "disk": disk(planned)}
+        print(rendered("cost.txt", device=device, **values))
     if contamination:
         from bench.stages.contamination import report as report_contamination
 

@@ -1,22 +1,14 @@
 """SentEval's three protocols (docs/protocol.md#protocols): which parts train, select and test."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
-from math import ceil
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from bench.evaluation.classifier import (
-    BLOCK,
-    ClassifierHead,
-    Fitted,
-    Fold,
-    Settings,
-    fit,
-)
+from bench.evaluation.classifier import ClassifierHead, Fitted, Fold, Settings, fit
 
 DECAYS = tuple(10**power for power in range(-5, -1))
 GRID = tuple(ClassifierHead(decay) for decay in DECAYS)  # for every task
@@ -47,22 +39,6 @@ class SplitPart:
 
 # The fixed parts of a task, "train", "dev" and "test", and its number of labels.
 Split = tuple[dict[str, SplitPart], int]
-
-
-def fewest_steps(sizes: Mapping[str, int], settings: Settings, device: str, networks: bool) -> int:
-    """The fewest optimiser steps of the classifiers of a task with these numbers of samples, those
-    of a loop counting once; probing has `networks`, too."""
-    on_cpu = device == "cpu"
-    if "dev" in sizes:  # a processor trains each size of network by itself
-        groups = 1
-        if networks:
-            groups += len(HIDDEN) if on_cpu else 1
-    else:
-        folds = (settings.folds, 1) if "train" in sizes else (settings.folds**2, settings.folds)
-        block = BLOCK["cpu" if on_cpu else "cuda"]
-        groups = sum(ceil(count / block) for count in folds)
-    passes = settings.epoch_size * (settings.tenacity + 2)  # the first check always improves
-    return passes * groups * ceil(sizes.get("train", sum(sizes.values())) / settings.batch_size)
 
 
 def nested(data: SplitPart, classes: int, settings: Settings) -> ProtocolResult:

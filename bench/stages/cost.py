@@ -1,13 +1,13 @@
-"""Estimate the hours that a plan takes on a device, and the disk.
+"""The hours that a plan takes on a device, as far as they were measured, and the disk.
 
 Seconds are means over similar results on the same device; else those of steps that were measured on
-a card; else FLOP divided by an assumed share of the peak rate. They are seconds of a whole device:
-those of runs that shared one are divided by their number.
+a card. They are seconds of a whole device: those of runs that shared one are divided by their
+number. Of the others an order of magnitude is given.
 """
 
 import tomllib
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from functools import cache
 from math import ceil, floor
@@ -17,10 +17,7 @@ from statistics import fmean
 import numpy as np
 
 from bench.datasets.corpora import read_sentences
-from bench.datasets.tasks import PAIRS, PROBING, expand_tasks, task_of
-from bench.evaluation.classifier import MODES
-from bench.evaluation.protocols import fewest_steps
-from bench.models.packed_forward import POSITIONS
+from bench.datasets.tasks import PAIRS, expand_tasks, task_of
 from bench.results.provenance import provenance, runs_per_gpu
 from bench.results.records import read_scores
 from bench.runs.paths import corpus_file
@@ -29,38 +26,24 @@ from bench.runs.run import PlannedRun, Run
 from bench.training.checkpoint import GENERATIONS
 from bench.utils.errors import UserError
 
-# FLOP/s of products in half precision, in TF32 (trainings in float32, and selection) and in float32
-# (scores): dense, from NVIDIA's data sheets of the SXM modules. "cpu" is one thread, as the runs of
-# results/wiki-mini measured it.
-HOPPER = (989.4e12, 494.7e12, 66.9e12)
-PEAKS = {"a100": (312e12, 156e12, 19.5e12), "h100": HOPPER, "h200": HOPPER, "cpu": (1.6e11,) * 3}
-# Assumed share of the peak rate. It puts the trainings of SimCSE's released logs (3,835 s for
-# BERT-base, 9,226 s for BERT-large) within a factor of 3 on the authors' GPU, an RTX 3090.
-UTILISATION = 0.2
-VIEWS = 2  # sequences encoded for each sentence of a batch; most methods encode two
+# Steps that were measured on a card.
+STEPS = tomllib.loads(Path(__file__).with_name("steps.toml").read_text(encoding="utf-8"))
+# Seconds for a sentence and a weight, as they were measured: for a training by `STEPS` and
+# results/wiki-mini (1e-12 to 7e-12, and 3e-9 to 14e-9 at batch size 64), for a scoring, with its
+# classifiers, by docs/performance.md#on-a-gpu and results/wiki-mini.
+PLACES = {
+    "a GPU": {"train": 3e-12, "score": 2e-12},
+    "a thread of a processor": {"train": 5e-9, "score": 3e-10},
+}
 CORPUS_TOKENS = 24  # mean of wiki1m_fallback after truncation to 32 tokens
-TASK_TOKENS = 16  # mean of SentEval's tasks (6 to 30)
 CORPUS_SENTENCES = {
     **dict.fromkeys(("wiki1m", "wiki1m_for_simcse", "wiki1m_fallback"), 1_000_000),
     **dict.fromkeys(("nli", "nli_for_simcse"), 600_000),  # which is assumed
     **{"sts": 89_192, "cnsd": 10_462},
 }
-DEV_SENTENCES = 2909  # of STS-B, encoded in each selection
-# Seconds of a step of all classifiers that are trained at once: on a CPU measured
-# (docs/performance.md), on a GPU assumed, 10 to 25 operations of 5 microseconds.
-CPU_CLASSIFIER_STEP, GPU_CLASSIFIER_STEP = 1e-3, 1e-4
 STEP_BYTES = 80  # of a row in log.jsonl, about
-# Steps that were measured on a card.
-STEPS = tomllib.loads(Path(__file__).with_name("steps.toml").read_text(encoding="utf-8"))
-ASSUMED = f"The rest is FLOP at {UTILISATION:.0%} of the peak rate, which is assumed."
-Work = Iterable[tuple[PlannedRun, str, float]]  # runs, stages, and the parts of them to be done
-_Prediction = dict[tuple[str, str], np.ndarray]
-ALL = "all", ""
-NOT_COUNTED = (
-    "Not counted: analyses, scores of published encoders, trainings without a transformer, maps "
-    "fitted on a corpus, neighbours, files, what a method encodes beside two views of a batch "
-    "(teachers, a second model)."
-)
+Work = Collection[tuple[PlannedRun, str]]  # runs and their stages
+ALL = "all"
 
 
 class Measured:
@@ -126,71 +109,83 @@ def steps(run: Run) -> int:
     return recipe.epochs * whole(items / recipe.batch_size)
 
 
-def scoring_work(tasks: Sequence[str], mode: str, device: str) -> tuple[int, int]:
-    """The number of sentences of tasks, and of steps of their classifiers."""
-    sentences = classifier_steps = 0
-    for task in map(task_of, expand_tasks(tasks)):
-        sizes = task.sizes or {"test": 3000}  # assumed for user-defined tasks
-        if task.protocol == PAIRS:
-            sentences += 2 * sum(sizes.values())
-            continue
-        sentences += sum(sizes.values())
-        classifier_steps += fewest_steps(sizes, MODES[mode], device, task.protocol == PROBING)
-    return sentences, classifier_steps
+def sentences(run: PlannedRun, stage: str) -> int:
+    """How many sentences a training or a scoring reads; `UserError` if the corpus is not here."""
+    if stage == "train":
+        return steps(run) * run.recipe.batch_size
+    count = 0
+    for task in map(task_of, expand_tasks(run.tasks)):
+        items = sum(task.sizes.values()) or 3000  # assumed for user-defined tasks
+        count += 2 * items if task.protocol == PAIRS else items
+    return count
 
 
-def _measured_as(run: Run, device: str) -> str:
-    """The name that the steps of a training have in `STEPS`."""
-    return f"{device} {run.backbone} {run.recipe.batch_size} {run.recipe.precision}"
-
-
-def estimate(run: Run, stage: str, tasks: Sequence[str], mode: str, device: str) -> list[float]:
-    """Least and most seconds of a training or a scoring on a device, a key of `PEAKS`: by `STEPS`,
-    else by its peak rate."""
-    recipe, share, classifier_step = run.recipe, UTILISATION, GPU_CLASSIFIER_STEP
-    if device == "cpu":
-        share, classifier_step = UTILISATION * recipe.threads, CPU_CLASSIFIER_STEP
-    half, tf32, float32 = PEAKS[device]
-    flop = 2 * weights(run) / share  # that encode a token
-    positions = POSITIONS.get(recipe.pooler)
-    if stage == "score":
-        sentences, classifier_steps = scoring_work(tasks, mode, device)
-        classifier_steps *= 1 + len(run.further_seeds(tasks))
-        encoding = flop * sentences * (positions or TASK_TOKENS) / float32
-        return [encoding + classifier_steps * classifier_step] * 2
-    rate = tf32 if recipe.precision == "float32" else half
-    tokens = VIEWS * recipe.batch_size * (positions or min(CORPUS_TOKENS, recipe.max_length))
-    step = 3 * flop * tokens / rate  # with its backward pass
-    selection = flop * DEV_SENTENCES * (positions or TASK_TOKENS) / tf32
-    times = STEPS.get(_measured_as(run, device), {"step": [step, step], "selection": selection})
+def measured_seconds(
+    run: PlannedRun, stage: str, device: str, measured: Measured = NOTHING
+) -> tuple[float, float] | None:
+    """Least and most seconds of a training or a scoring on a device, by results there or `STEPS`;
+    None if nothing similar was measured."""
+    recipe, known = run.recipe, measured.seconds(run, stage)
+    if known:
+        return known, known
+    times = STEPS.get(f"{device} {run.backbone} {recipe.batch_size} {recipe.precision}")
+    if stage == "score" or times is None:
+        return None
     least, most = times["step"]
     # Runs that share a card overlap at best until it is always busy, and at worst not at all.
     shared = max(least / runs_per_gpu(), times.get("busy", least))
     selected = max(1, steps(run) // recipe.select_every) * times["selection"]
-    return [steps(run) * seconds + selected for seconds in (shared, most)]
+    return steps(run) * shared + selected, steps(run) * most + selected
 
 
 def work_of(runs: Iterable[PlannedRun]) -> Work:
     """All of a plan that is counted, without runs that their backbone makes impossible."""
+    work = []
     for run in runs:
         if run.trained and run.pretrained.kind == "transformer" and not run.skip:
-            yield run, "train", 1.0
+            work.append((run, "train"))
         if not run.skip:
-            yield run, "score", 1.0
+            work.append((run, "score"))
+    return work
 
 
-def predict(work: Work, mode: str, device: str, measured: Measured = NOTHING) -> _Prediction:
-    """Estimate work, of all and by backbone and stage: how much it is, how much of it was measured,
-    and least and most hours on one device."""
-    prediction = defaultdict(lambda: np.zeros(4), {ALL: np.zeros(4)})
-    for run, stage, part in work:
-        known = measured.seconds(run, stage)
-        is_measured = known or (stage == "train" and _measured_as(run, device) in STEPS)
-        span = [known] * 2 if known else estimate(run, stage, run.tasks, mode, device)
-        row = [1, bool(is_measured), *(part * seconds / 3600 for seconds in span)]
-        prediction[ALL] += row
-        prediction[run.backbone, stage] += row
-    return prediction
+def predict(
+    work: Work, device: str, measured: Measured = NOTHING
+) -> tuple[dict[str, np.ndarray], Work]:
+    """How much of some work was measured, with its least and most hours on a device, of all and by
+    backbone and stage; and the rest of the work."""
+    hours, rest = defaultdict(lambda: np.zeros(3), {ALL: np.zeros(3)}), []
+    for run, stage in work:
+        span = measured_seconds(run, stage, device, measured)
+        if span is None:
+            rest.append((run, stage))
+            continue
+        row = [1, *(seconds / 3600 for seconds in span)]
+        hours[ALL] += row
+        hours[f"{run.backbone} {stage}"] += row
+    return hours, rest
+
+
+def rough_hours(work: Work, place: str) -> float:
+    """The order of magnitude of the hours that work takes in one of `PLACES`."""
+    seconds = 0.0
+    for run, stage in work:
+        seconds += sentences(run, stage) * weights(run) * PLACES[place][stage]
+    return seconds / 3600
+
+
+def one_digit(hours: float) -> str:
+    return f"{float(f'{hours:.0e}'):,g}"
+
+
+def rough(work: Work) -> str:
+    """The hours of work that was not measured, as text."""
+    texts = []
+    for place in PLACES:
+        # The shortest runs take as long as their processes need to start.
+        hours = max(0.1, rough_hours(work, place))
+        texts.append(f"{one_digit(hours)} h on {place}")
+    return f"some {' or '.join(texts)}, not measured"
 
 
 def stored_weights(run: Run) -> int:
@@ -212,13 +207,3 @@ def disk(plan: Plan) -> dict[str, float]:
         "logs": STEP_BYTES * sum(map(steps, trained)),
         "each training at work, at most": at_work,
     }
-
-
-def by_plan(work: Collection[tuple[PlannedRun, str, float]], mode: str) -> str:
-    """The hours that work takes on one device of each kind, as text."""
-    texts = []
-    for device in PEAKS:
-        _, measured, *hours = predict(work, mode, device)[ALL]
-        span = " to ".join(dict.fromkeys(f"{number:.2f}" for number in hours))  # once if equal
-        texts.append(f"{span} on one {device.upper()} ({measured:.0f} measured)")
-    return f"{', '.join(texts)}. {ASSUMED}"

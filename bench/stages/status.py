@@ -15,7 +15,7 @@ from bench.runs import paths
 from bench.runs.plan import read_plan
 from bench.runs.run import PlannedRun
 from bench.stages.activity import Failure, last_failure, stage_at_work
-from bench.stages.cost import Measured, by_plan, steps
+from bench.stages.cost import Measured, rough, steps
 from bench.utils.errors import UserError
 
 ERROR = "error: "  # how the last line of a log begins if its job failed
@@ -46,7 +46,7 @@ class SuiteStatus:
     device: str = ""  # on which the suite was scored; empty before that
     hours: float = 0.0  # on it, of the open trainings and scorings that are like measured ones
     unknown: int = 0  # number of trainings and scorings that are not
-    estimate: str = ""  # hours of these by the plan, on each kind of device
+    estimate: str = ""  # the order of magnitude of the hours of these
 
 
 def status(suite: Path) -> SuiteStatus:
@@ -78,15 +78,12 @@ def status(suite: Path) -> SuiteStatus:
     if devices:
         read.device = devices.most_common(1)[0][0]
     with suppress(UserError):  # a corpus that is not here
-        _predict(read, left, Measured(suite.parent, read.device), plan.mode)
+        _predict(read, left, Measured(suite.parent, read.device))
     return read
 
 
 def _predict(
-    read: SuiteStatus,
-    left: Iterable[tuple[PlannedRun, str, int | None]],
-    measured: Measured,
-    mode: str,
+    read: SuiteStatus, left: Iterable[tuple[PlannedRun, str, int | None]], measured: Measured
 ) -> None:
     """Write the hours that are left into a status; `UserError` if a corpus is not here."""
     hours, unlike = 0.0, []
@@ -97,8 +94,8 @@ def _predict(
         expected = measured.seconds(run, stage)
         hours += part * expected / 3600
         if not expected:
-            unlike.append((run, stage, part))
-    read.hours, read.unknown, read.estimate = hours, len(unlike), by_plan(unlike, mode)
+            unlike.append((run, stage))
+    read.hours, read.unknown, read.estimate = hours, len(unlike), rough(unlike)
 
 
 def stages_left(suite: Path, run: PlannedRun) -> list[str]:

@@ -16,7 +16,7 @@ from bench.reported.address import find_rows
 from bench.reported.audit import findings
 from bench.results.suite_results import read_results
 from bench.runs.plan import read_plan
-from bench.stages.cost import ALL, predict, work_of
+from bench.stages.cost import ALL, predict, rough, work_of
 from tools import documents
 from tools.documents import (
     BACKBONES,
@@ -134,13 +134,13 @@ def test_the_numbers_of_the_plan_and_of_the_audit(paper_runs, monkeypatch):
     # Hours are predicted for corpora and backbones as they are assumed, whatever lies here.
     monkeypatch.delenv("BENCH_DATA", raising=False)
     monkeypatch.delenv("BENCH_MODELS", raising=False)
-    prediction = predict(work_of(paper_runs), "test", "h200")
-    runs = Counter()
-    for (_, stage), (count, *_) in prediction.items():
-        runs[stage] += int(count)
-    _, _, least, most = prediction[ALL]
-    hours = f"{least:.0f} to {most:.0f} hours on one H200"
-    assert f" {runs['train']} trainings and {runs['score']} scorings take {hours}" in PAGE
+    work = work_of(paper_runs)
+    runs = Counter(stage for _, stage in work)
+    hours, rest = predict(work, "h200")
+    measured, least, most = hours[ALL]
+    assert f" {runs['train']} trainings and {runs['score']} scorings " in PAGE
+    assert f" {measured:.0f} trainings take {least:.0f} to {most:.0f} hours on one H200" in PAGE
+    assert f"the rest {rough(rest)}" in PAGE
     assert f"**The audit has {len(findings())} findings**" in PAGE
 
 

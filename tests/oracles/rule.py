@@ -23,7 +23,7 @@ from bench.results.suite_results import read_results
 from bench.runs import config
 from bench.runs.plan import Claim, Plan
 from bench.runs.run import PlannedRun
-from bench.stages import cost
+from bench.stages.cost import one_digit, rough_hours, work_of
 
 Array = NDArray[Any]
 Generator = np.random.Generator
@@ -396,10 +396,9 @@ def needed(path: Path, draws: int, share: float = 0.8) -> list[int | None]:
     return fewest
 
 
-def hours(path: Path, runs: Sequence[PlannedRun], device: str) -> float:
-    """The most hours of one of these runs on a device."""
-    found = cost.predict(cost.work_of(runs[:1]), plan_of(path).mode, device)
-    return float(found[cost.ALL][3])
+def hours(runs: Sequence[PlannedRun], place: str) -> float:
+    """The order of magnitude of the hours of one of these runs."""
+    return rough_hours(work_of(runs[:1]), place)
 
 
 # --- The document ---
@@ -473,7 +472,7 @@ def print_table(draws: int) -> str:
 def power_row(shares: Mapping[int, Array], of_seed: float) -> dict[str, Any]:
     """Cells of a claim; shares (looks, 2) in percent by N."""
     cells = {f"N = {n}": "; ".join(map(slashed, found.T)) for n, found in shares.items()}
-    return cells | {"hours a seed": f"{of_seed:.2f}"}
+    return cells | {"hours a seed": one_digit(of_seed)}
 
 
 def power_table(draws: int) -> str:
@@ -482,22 +481,22 @@ def power_table(draws: int) -> str:
     rows, runs = [], {}
     for place, claim in enumerate(plan.claims):
         sides = rows_of(plan, claim)
-        runs |= {(claim.backbone, side[0].text): hours(PAPER, side, "h100") for side in sides}
+        runs |= {(claim.backbone, side[0].text): hours(side, "a GPU") for side in sides}
         of_seed = sum(runs[claim.backbone, side[0].text] for side in sides)
         n = fewest[place]
         row = {"backbone": claim.backbone, "claim": claim.method.removesuffix("@official")}
         row["margin"] = f"{claim.margin:.2f}"
         row |= power_row({n: shares[..., place] for n, shares in found.items()}, of_seed)
-        rows.append(row | {"80 %": f"{n} ({4 * n * of_seed:.0f}h)" if n else "never"})
+        rows.append(row | {"80 %": f"{n} ({one_digit(4 * n * of_seed)}h)" if n else "never"})
     rows.sort(key=lambda row: BACKBONES.index(row["backbone"]))
     plan = plan_of(WIKI_MINI)
     found = {n: 100 * power(WIKI_MINI, n, draws).mean(-1) for n in NS}
     sides = [side for claim in plan.claims for side in rows_of(plan, claim)]
-    texts = {side[0].text: hours(WIKI_MINI, side, "cpu") for side in sides}
+    texts = {side[0].text: hours(side, "a thread of a processor") for side in sides}
     row = {"backbone": plan.claims[0].backbone, "claim": f"mean of {len(plan.claims)}"}
     row["margin"] = f"{plan.claims[0].margin:.2f}"
     rows.append(row | power_row(found, sum(texts.values())))
-    sums = ", ".join(f"{n * sum(runs.values()):.0f}" for n in NS)
+    sums = ", ".join(one_digit(n * sum(runs.values())) for n in NS)
     return f"{markdown(rows)}\n\nHours of all ten claims to the first look: {sums} with these N."
 
 

@@ -1,20 +1,24 @@
-"""Estimated hours: FLOP by hand, measured and published times, times from results, and the sum
-of a plan."""
+"""Hours: measured steps, times from results, the sum of a plan, and the order of magnitude of what
+was not measured; and disk."""
+
+from collections import Counter
 
 import pytest
 
+from bench.cli.runs import DEVICES
 from bench.runs import config
 from bench.runs.resolve import resolve
 from bench.runs.run import PlannedRun
 from bench.stages import cost
 from bench.stages.cost import (
     ALL,
-    PEAKS,
     STEPS,
     Measured,
-    estimate,
+    measured_seconds,
     predict,
-    scoring_work,
+    rough,
+    rough_hours,
+    sentences,
     steps,
     work_of,
 )
@@ -29,11 +33,12 @@ def no_local_data(monkeypatch):
     monkeypatch.delenv("SENTBENCH_RUNS_PER_GPU", raising=False)
 
 
-def run_of(text="simcse", name="bert-base-uncased", corpus="wiki1m", **recipe):
-    return resolve(text, backbone_name=name, corpus=corpus, data="senteval", seed=42, recipe=recipe)
+def run_of(text="simcse", name="bert-base-uncased", corpus="wiki1m", tasks=("MR",), **recipe):
+    run = resolve(text, backbone_name=name, corpus=corpus, data="senteval", seed=42, recipe=recipe)
+    return PlannedRun(**dict(run), tasks=tasks)
 
 
-# FLOP
+# What was not measured
 
 
 @pytest.mark.parametrize(
@@ -50,17 +55,6 @@ def test_weights_of_known_backbones(name, published, embedded):
     assert cost.stored_weights(run) == pytest.approx(published, rel=0.01)  # nor are positions
 
 
-def test_flop_of_bert_base_on_a_million_sentences_by_hand():
-    run = run_of()
-    assert (run.recipe.batch_size, run.recipe.select_every, steps(run)) == (64, 125, 15_625)
-    weights = 12 * (4 * 768**2 + 2 * 768 * 3072)
-    trained, selected = 6 * weights * 2 * 1_000_000 * 24, 2 * weights * 2909 * 16 * 125
-    half, tf32, _ = PEAKS["a100"]
-    seconds = (trained / half + selected / tf32) / cost.UTILISATION
-    assert estimate(run, "train", (), "test", "a100") == pytest.approx([seconds, seconds])
-    assert seconds == pytest.approx(424, abs=1)
-
-
 def test_steps_of_a_run(tiny_corpus):
     lines, corpus = len(tiny_corpus.read_text().splitlines()), str(tiny_corpus)
     assert steps(run_of("ct-bert[drawn=600]")) == 300
@@ -70,20 +64,34 @@ def test_steps_of_a_run(tiny_corpus):
     assert steps(run_of(corpus=corpus, batch_size=4, sentences=7)) == 2
 
 
-def test_each_task_is_encoded_once():
-    assert scoring_work(["MR"], "test", "cpu")[0] == 10_662
-    assert scoring_work(["STS13"], "test", "cpu") == (2 * 1500, 0)
-    sts = scoring_work(["sts"], "test", "cpu")
-    assert scoring_work(["sts", "STS-B"], "test", "cpu") == sts
-    flop = 2 * 12 * 12 * 768**2 * 16 * 3000
-    seconds = flop / PEAKS["a100"][2] / cost.UTILISATION
-    assert estimate(run_of(), "score", ["STS13"], "test", "a100") == pytest.approx([seconds] * 2)
-    further = run_of("untrained"), run_of()
-    times = [estimate(run, "score", ["MR"], "test", "a100")[0] for run in further]
-    classifiers = scoring_work(["MR"], "test", "a100")[1] * cost.GPU_CLASSIFIER_STEP
-    assert times[0] - times[1] == pytest.approx(4 * classifiers)
-    words = run_of("glove", "glove.6B.300d")
-    assert estimate(words, "score", ["sts"], "test", "a100") == [0, 0]
+def test_sentences_of_tasks_are_read_once():
+    def read(*tasks):
+        return sentences(run_of(tasks=tasks), "score")
+
+    assert (read("MR"), read("STS13")) == (10_662, 2 * 1500)
+    assert read("sts", "STS-B") == read("sts")
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_the_order_of_magnitude_holds_for_measured_steps(name):
+    _, backbone, batch_size, _ = name.split()
+    run = run_of(name=backbone, batch_size=int(batch_size))
+    expected = 3600 * rough_hours([(run, "train")], "a GPU") / steps(run)
+    least, most = STEPS[name]["step"]
+    assert least / 3 < expected < 3 * most
+
+
+def test_the_order_of_magnitude_of_a_suite_by_hand():
+    (run,) = seeds_of_simcse(1).runs
+    weights = 12 * 12 * 768**2
+    training, scoring = (3e-12 * weights * 1_000_000, 2e-12 * weights * 10_662)
+    work = [(run, "train"), (run, "score")]
+    assert rough_hours(work, "a GPU") == pytest.approx((training + scoring) / 3600)
+    hours = 10 * 5e-9 * weights * 1_000_000 / 3600
+    assert f"{hours:.0f}" == "1180"
+    text = "some 0.7 h on a GPU or 1,000 h on a thread of a processor, not measured"
+    assert rough([(run, "train")] * 10) == text
+    assert rough([]).startswith("some 0.1 h on a GPU")
 
 
 # Measured steps
@@ -93,10 +101,10 @@ def test_each_task_is_encoded_once():
 def test_measured_steps_are_of_a_card_and_a_backbone_that_are_known(name):
     card, backbone, batch_size, precision = name.split()
     run = run_of(name=backbone, batch_size=int(batch_size), precision=precision)
-    assert cost._measured_as(run, card) == name
+    assert measured_seconds(run, "train", card)
     least, most = STEPS[name]["step"]
     assert 0 < STEPS[name].get("busy", least) <= least <= most < 0.1
-    assert card in PEAKS
+    assert card in DEVICES
 
 
 @pytest.mark.parametrize(
@@ -111,16 +119,15 @@ def test_seconds_of_measured_steps(places, card, least, most, monkeypatch):
     monkeypatch.setenv("SENTBENCH_RUNS_PER_GPU", str(places))
     selections = 125 * {"h200": 0.08, "h100": 0.1}[card]
     seconds = [15.625 * step + selections for step in (least, most)]
-    assert estimate(run_of(), "train", (), "test", card) == pytest.approx(seconds)
+    assert measured_seconds(run_of(), "train", card) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize("recipe", [{"batch_size": 32}, {"precision": "float32"}])
 def test_steps_of_another_batch_size_or_precision_are_not_measured(recipe):
-    least, most = estimate(run_of(**recipe), "train", (), "test", "h200")
-    assert least == most < 300
+    assert measured_seconds(run_of(**recipe), "train", "h200") is None
 
 
-# The estimate of a plan
+# The hours of a plan
 
 
 def test_a_prediction_adds_up():
@@ -130,17 +137,16 @@ def test_a_prediction_adds_up():
     content["methods"] += ["untrained[pooler=avg]", "word-overlap"]
     content["backbones"] = {"bert-base-uncased": None, "roberta-large": None}
     suite = config.validate(content)
-    prediction = predict(work_of(config.planned(suite)), suite.mode, "h200")
-    assert {place: (count, measured) for place, (count, measured, *_) in prediction.items()} == {
-        ALL: (15, 2),
-        ("bert-base-uncased", "train"): (2, 2),
-        ("bert-base-uncased", "score"): (3, 0),
-        ("roberta-large", "train"): (4, 0),
-        ("roberta-large", "score"): (5, 0),
-        ("none", "score"): (1, 0),
+    hours, rest = predict(work_of(config.planned(suite)), "h200")
+    least, most = measured_seconds(run_of(), "train", "h200")
+    expected = pytest.approx([2, 2 * least / 3600, 2 * most / 3600])
+    assert hours == {ALL: expected, "bert-base-uncased train": expected}
+    assert Counter((run.backbone, stage) for run, stage in rest) == {
+        ("bert-base-uncased", "score"): 3,
+        ("roberta-large", "train"): 4,
+        ("roberta-large", "score"): 5,
+        ("none", "score"): 1,
     }
-    total = prediction.pop(ALL)
-    assert sum(prediction.values()) == pytest.approx(total)
 
 
 # Disk
@@ -182,16 +188,14 @@ def test_times_come_from_the_device_asked_for(tmp_path):
     measured = Measured(tmp_path, "h200")
     assert Measured(tmp_path, "h100").times == {}
 
-    def planned(run, task="MR"):
-        return PlannedRun(**dict(run), tasks=(task,))
-
-    per_step = measured.seconds(planned(run_of("sscl", sentences=640)), "train")
+    per_step = measured.seconds(run_of("sscl", sentences=640), "train")
     assert per_step == pytest.approx(10 * (3.0 + 5.0) / 2)
     for unlike in ({"batch_size": 32}, {"precision": "float32"}, {"name": "roberta-base"}):
-        assert measured.seconds(planned(run_of(**unlike)), "train") == 0
-    assert measured.seconds(planned(run_of(), "sts"), "score") == 0
-    work = work_of([planned(run_of(sentences=6400))])
-    prediction = predict(work, "test", "h200", measured)
-    name = "bert-base-uncased"
-    assert prediction[name, "train"] == pytest.approx([1, 1, 400 / 3600, 400 / 3600])
-    assert prediction[name, "score"] == pytest.approx([1, 1, 300 / 3600, 300 / 3600])
+        assert measured.seconds(run_of(**unlike), "train") == 0
+    assert measured.seconds(run_of(tasks=("sts",)), "score") == 0
+    work = work_of([run_of(sentences=6400)])
+    hours, rest = predict(work, "h200", measured)
+    assert hours["bert-base-uncased train"] == pytest.approx([1, 400 / 3600, 400 / 3600])
+    assert hours["bert-base-uncased score"] == pytest.approx([1, 300 / 3600, 300 / 3600])
+    assert hours[ALL] == pytest.approx([2, 700 / 3600, 700 / 3600])
+    assert rest == []
