@@ -68,11 +68,12 @@ def grid(picture: Figure, figure: FigureRow, headings: Sequence[str]) -> dict[st
 
 
 def means(rows: pd.DataFrame) -> pd.DataFrame:
-    """Means over seeds, where all seeds have a point: elsewhere the mean would jump as seeds drop
-    out."""
-    groups = rows.groupby("at")
-    values = groups[["x", "value", "score"]].mean()
-    return values[groups["seed"].nunique() == rows["seed"].nunique()]
+    """Means over seeds, where all seeds of a run have a point: elsewhere the mean would jump as
+    seeds drop out."""
+    seeds = rows.groupby("run")["seed"].transform("nunique")
+    groups = rows.assign(seeds=seeds).groupby("at")
+    values = groups[["x", "value", "score", "seeds"]].mean()
+    return values[groups["seed"].nunique() == values["seeds"]]
 
 
 def _draw(picture: Figure, figure: FigureRow, table: pd.DataFrame, series: Looks) -> None:
@@ -95,7 +96,7 @@ def _draw(picture: Figure, figure: FigureRow, table: pd.DataFrame, series: Looks
                 panel.plot(own["x"], own["value"], **look | SEED, markevery=kept)
             mean = means(rows)
             panel.plot(mean["x"], mean["value"], **look | MEAN)
-            *place, score = mean.iloc[-1]
+            *place, score = mean[["x", "value", "score"]].iloc[-1]
             if pd.notna(score):
                 panel.annotate(f"{score:.1f}", place, (8, 4), textcoords="offset points")
 
