@@ -1,188 +1,207 @@
-"""The data of the papers' figures: a table a figure, from which all of it is drawn."""
+"""The data of the papers' figures: one long table a figure, a row per point."""
 
-from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from bench.datasets.metrics import BOUNDS
 from bench.judge.numbers import select
 from bench.judge.systems import shown_name
-from bench.judged.rows import FigureRow, Series
+from bench.judged.rows import FigureRow
 from bench.judged.words import LOG, OURS, PRINT
 from bench.reported import curves
 from bench.reported.figures import PaperFigure, PaperSeries, load_figures
 from bench.reported.number import numbers
-from bench.results.suite_results import RunResults, SuiteResults
-from bench.runs.run import PlannedRun
+from bench.results.suite_results import RunResults, SuiteResults, diverged
 
 METRIC = "spearman"  # of all figures that show scores
-# The analysis that a kind of figure shows, where it has another name than the kind.
-_ANALYSES = {"densities": "cosines", "setsim": "layers", "toksim": "layers"}
-Point = dict[str, Any]  # a row of the table of a figure
+Point = dict[str, Any]  # some of `COLUMNS`
+COLUMNS = (
+    "panel", "series", "run", "backbone", "measured_on", "seed", "origin", "x", "value",
+    "at", "kept", "score", "y", "token",
+)  # fmt: skip
+
+# --- The points of a run, by what a figure shows ---
+
+
+def _scores(figure: PaperFigure, run: RunResults) -> Iterator[Point]:
+    for panel, (task, split) in figure.panels.items():
+        value = run.scores.get((task, split, METRIC))
+        if value is not None:
+            yield {"panel": panel, "value": value}
+
+
+def _training(figure: PaperFigure, run: RunResults) -> Iterator[Point]:
+    outcome = run.provenance.outcome
+    for panel, (x, y) in figure.panels.items():
+        for point in outcome.curve or ():
+            place = {"x": getattr(point, x), "value": getattr(point, y)}
+            if None not in place.values():
+                kept = point.step == outcome.best_step
+                yield {"panel": panel, "at": point.step, "kept": kept} | place
+
+
+def _alignment(figure: PaperFigure, run: RunResults) -> Iterator[Point]:
+    whole = run.analyses["alignment"]["STS-B"]["all"]
+    place = {"x": whole["uniformity"], "value": whole["alignment"]}
+    if None not in place.values():  # without a positive pair there is no alignment
+        score = run.scores.get(("Avg", "test", METRIC))
+        yield place | {"at": 0, "kept": True, "score": score}
+
+
+def _cosines(figure: PaperFigure, run: RunResults) -> Iterator[Point]:
+    """The share of the pairs at each cosine, by range of gold scores."""
+    pairs = run.analyses["cosines"]
+    ranges, cosines = np.searchsorted(BOUNDS, pairs["gold"]), np.clip(pairs["cosine"], 0, 1)
+    counts, *_ = np.histogram2d(ranges, cosines, (5, 20), ((0, 5), (0, 1)))
+    for (low, place), count in np.ndenumerate(counts):
+        total = counts[low].sum()
+        panel = f"gold score {low} to {low + 1}, {total:.0f} pairs"
+        yield {"panel": panel, "x": (place + 0.5) / 20, "value": 100 * count / max(total, 1)}
+
+
+# SetSim is between a layer and the next, so it starts at the first layer, not at the embeddings.
+_FIRST_LAYER = {"setsim": 1, "toksim": 0}
+
+
+def _layers(figure: PaperFigure, run: RunResults) -> Iterator[Point]:
+    layers = run.analyses["layers"]
+    for panel, (measure, reading) in figure.panels.items():
+        for layer, value in enumerate(layers[measure][reading], _FIRST_LAYER[measure]):
+            yield {"panel": panel, "x": str(layer), "value": value}
+
+
+def _tokens(figure: PaperFigure, run: RunResults) -> Iterator[Point]:
+    result = run.analyses["tokens"]
+    panel = f"layer {result['layer']}"
+    for (row, column), cosine in np.ndenumerate(result["cosines"]):
+        token = result["tokens"][column]
+        yield {"panel": panel, "x": column, "y": row, "token": token, "value": cosine}
+
+
+_RANKS = ("nearest", "2nd", "3rd", "4th")  # the series of neighbours
+
+
+def _neighbours(figure: PaperFigure, run: RunResults) -> Iterator[Point]:
+    result = run.analyses["in-batch"]
+    for panel, (name,) in figure.panels.items():
+        for (place, rank), cosine in np.ndenumerate(result[name]):
+            size = str(result["sizes"][place])
+            yield {"panel": panel, "series": _RANKS[rank], "x": size, "value": cosine}
+
+
+# By `shows` in figures.yaml; all but the first two are of analyses with these names.
+POINTS_OF: Mapping[str, Callable[[PaperFigure, RunResults], Iterator[Point]]] = {
+    "scores": _scores,
+    "training": _training,
+    "alignment": _alignment,
+    "cosines": _cosines,
+    "layers": _layers,
+    "tokens": _tokens,
+    "in-batch": _neighbours,
+}
+
+
+def _of_run(figure: PaperFigure, run: RunResults) -> list[Point]:
+    """The points of a run; none of an analysis that was not made, or gave a reason instead."""
+    measured = {"scores": run.scores, "training": run.provenance.outcome.curve, **run.analyses}
+    result = measured.get(figure.shows)
+    if not result or "reason" in result:
+        return []
+    own = run.run
+    head = {"run": own.text, "measured_on": own.backbone, "seed": own.seed, "origin": OURS}
+    return [head | point for point in POINTS_OF[figure.shows](figure, run)]
+
+
+# --- The points of print ---
+
+
+def _of_print(figure: PaperFigure, series: PaperSeries, run: str) -> Iterator[Point]:
+    """Scores, the best step of a training, and a released log."""
+    for number in numbers():
+        place = number.source, number.backbone, number.run
+        if number.table in figure.printed and place == (figure.source, series.backbone, run):
+            if number.metric == "best_step":
+                yield {"x": number.value}
+            for panel, part in figure.panels.items():
+                if number.metric == METRIC and part == [number.task, number.split]:
+                    yield {"panel": panel, "value": number.value}
+
+    if "released logs" in figure.printed:
+        of_series = "method == @series.label and backbone == @series.backbone and task == 'STS-B'"
+        for point in curves().query(of_series).itertuples():
+            yield {"x": point.step, "value": point.value, "origin": LOG}
+
+
+# --- Figures ---
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A series as a whole, or at one value of a sweep."""
+
+    series: PaperSeries
+    name: str  # its label with the backbone or the value
+    ours: list[Point]
+    printed: list[Point]
+    remarks: list[str]
 
 
 def figures(suite: SuiteResults) -> list[FigureRow]:
-    """The figures of figures.yaml that the suite has data for; of a sweep, more than one value."""
-    rows = (_figure(figure, suite) for figure in load_figures())
+    """The figures of figures.yaml that the suite has data for."""
+    rows = (_figure(suite, figure) for figure in load_figures())
     return [*filter(None, rows)]
 
 
-def _figure(figure: PaperFigure, suite: SuiteResults) -> FigureRow | None:
-    points: list[Point] = []
-    printed: list[Point] = []
-    remarks: list[str] = []
-    missing: dict[str, list[tuple[str, float | None]]] = {}
-    for series in figure.series:
-        before = len(points)
-        for x, texts in series.points:
-            # The first of the runs that the suite has is drawn.
-            for text in texts:
-                runs = select(suite, text, series.backbone)
-                drawn = []
-                for run in runs:
-                    head = _head(series, x, text, run.run)
-                    drawn += [head | values for values in _shown(figure, run)]
-                    if drawn and figure.kind == "tokens":  # one sentence of one run
-                        break
-                if drawn:
-                    break
-            else:  # it has none of them
-                missing.setdefault(series.label, []).append((series.backbone, x))
-                continue
-            points += drawn
-            name = shown_name(runs)
-            if text != texts[0]:
-                at = "" if x is None else f" at {x:g}"
-                remarks.append(f"{series.label}{at} is {name} here.")
-            diverged = sum(run.status == "diverged" for run in runs)
-            if diverged:
-                remarks.append(f"{diverged} of {len(runs)} trainings of {name} diverged.")
-        if len(points) > before:
-            printed += _printed(figure, series)
-    # A single value is no sweep.
-    if len({point.get("x") for point in points}) < 1 + (figure.kind == "sweep"):
-        return None
-    table = pd.DataFrame(points + printed, dtype=object)
-    if figure.kind == "curves":
-        table = _near(table, max(point["step"] for point in points), remarks)
+def _figure(suite: SuiteResults, figure: PaperFigure) -> FigureRow | None:
+    places = [
+        _place(suite, figure, series, x, texts)
+        for series in figure.series
+        for x, texts in series.points
+    ]
+    if len({point["x"] for place in places for point in place.ours}) < 2:
+        return None  # a single place is no figure
+    shown = [place.series for place in places if place.ours]
+    points, remarks = [], []
+    missing = [place.name for place in places if not place.ours]
+    for place in places:
+        remarks += place.remarks
+        if place.series in shown:
+            points += place.ours + place.printed
     if missing:
-        remarks.append(f"Not in this suite: {_listed(figure, missing)}.")
-    columns = table.where(table.notna(), None).to_dict("list")
+        remarks.append(f"Not in this suite: {', '.join(missing)}.")
     return FigureRow(
         stem=figure.stem,
         heading=figure.heading,
-        kind=figure.kind,
+        drawn=figure.drawn,
         x=figure.x,
+        y=figure.y,
+        columns=figure.columns,
         note=figure.note,
         remarks=tuple(remarks),
-        series=tuple(Series(label=x.label, backbone=x.backbone) for x in figure.series),
-        columns=columns,
+        points={name: [point.get(name) for point in points] for name in COLUMNS},
     )
 
 
-def _near(table: pd.DataFrame, last: int, remarks: list[str]) -> pd.DataFrame:
-    """The points of curves up to our last step: printed curves that go on far beyond it would
-    squeeze ours into a corner. A remark on the others is added, if there are any."""
-    within = table[table["step"] <= last]
-    # A log is drawn as a line, so a single point would only stretch the axis.
-    sizes = within.groupby(["series", "backbone", "origin"])["step"].transform("size")
-    kept = within[(within["origin"] != LOG) | (sizes > 1)]
-    if len(kept) < len(table):
-        also = ", nor are logs with a single point up to it" if len(kept) < len(within) else ""
-        beyond = f"Printed steps and released logs beyond our last step, {last}"
-        remarks.append(f"{beyond}, are not drawn{also}.")
-    return kept
-
-
-def _head(series: PaperSeries, x: float | None, text: str, run: PlannedRun | None = None) -> Point:
-    """The fields that every point has: one of a run of ours, else one in print."""
-    head: Point = {"series": series.label, "run": text, "backbone": series.backbone}
-    head |= {"measured_on": series.backbone, "seed": None, "origin": PRINT}
-    if run:
-        head |= {"measured_on": run.backbone, "seed": run.seed, "origin": OURS}
+def _place(
+    suite: SuiteResults, figure: PaperFigure, series: PaperSeries, x: float | None, texts: list[str]
+) -> _Place:
+    tick, name = series.label, f"{series.label} ({series.backbone})"
     if x is not None:
-        head["x"] = x
-    return head
-
-
-def _shown(figure: PaperFigure, run: RunResults) -> Iterator[Point]:
-    """The values of a run that a figure shows; none without a result."""
-    for task, split in figure.scores:
-        value = run.scores.get((task, split, METRIC))
-        if value is not None:
-            yield {"task": task, "split": split, "value": value}
-    if figure.kind in ("curves", "path"):
-        outcome = run.provenance.outcome
-        for point in outcome.curve or []:
-            if figure.kind == "curves" or None not in (point.alignment, point.uniformity):
-                yield point.model_dump() | {"best": point.step == outcome.best_step}
-    result = run.analyses.get(_ANALYSES.get(figure.kind, figure.kind))
-    # Without a result, an analysis holds the reason.
-    if not result or "reason" in result:
-        return
-    match figure.kind:
-        case "alignment":
-            whole = result["STS-B"]["all"]
-            if whole["alignment"] is not None:  # otherwise there is no positive pair
-                yield whole | {"average": run.scores.get(("Avg", "test", METRIC))}
-        case "densities":
-            for gold, cosine in zip(result["gold"], result["cosine"], strict=True):
-                yield {"gold": gold, "group": bisect_left(BOUNDS, gold), "cosine": cosine}
-        case "tokens":
-            layer, tokens = result["layer"], result["tokens"]
-            for (row, column), cosine in np.ndenumerate(result["cosines"]):
-                position = {"layer": layer, "row": row, "column": column}
-                words = {"token": tokens[row], "other": tokens[column]}
-                yield position | words | {"cosine": cosine}
-        case "in-batch":
-            noises = np.array(result["noise"])
-            for (place, rank), mean in np.ndenumerate(result["mean"]):
-                near = {"sentences": mean, "noise": noises[place, rank]}
-                yield {"batch": result["sizes"][place], "rank": rank + 1, **near}
-        case "setsim" | "toksim":
-            # SetSim is between a layer and the next, so it starts at the first layer, not at the
-            # embeddings.
-            first = int(figure.kind == "setsim")
-            for reading, values in result[figure.kind].items():
-                for layer, value in enumerate(values, first):
-                    yield {"reading": reading, "layer": layer, "value": value}
-
-
-def _printed(figure: PaperFigure, series: PaperSeries) -> Iterator[Point]:
-    """The printed values of a series: scores, the best step of a training, or a released log."""
-    # Print is of the first of several runs; the others stand in for it.
-    xs = {texts[0]: x for x, texts in series.points}
-    for number in numbers():
-        place = (number.source, number.backbone)
-        is_beside = place == (figure.source, series.backbone) and number.table in figure.printed
-        if is_beside and number.run in xs:
-            head = _head(series, xs[number.run], number.run)
-            if number.metric == METRIC and (number.task, number.split) in figure.scores:
-                yield head | {"task": number.task, "split": number.split, "value": number.value}
-            if number.metric == "best_step":
-                yield head | {"step": int(number.value), "best": True}
-    if "released logs" in figure.printed:
-        logs = curves().query(
-            "method == @series.label and backbone == @series.backbone and task == 'STS-B'"
-        )
-        head = _head(series, None, series.run[0]) | {"origin": LOG}
-        for point in logs.itertuples():
-            yield head | {"step": point.step, "dev": point.value}
-
-
-def _listed(figure: PaperFigure, missing: Mapping[str, list[tuple[str, float | None]]]) -> str:
-    """The missing points by label of the series: the swept values, and the backbones if the figure
-    has several."""
-    several = len({series.backbone for series in figure.series}) > 1
-    texts = []
-    for text, points in missing.items():
-        xs = [f"{x:g}" for _, x in points if x is not None]
-        if xs:
-            text += f" at {', '.join(xs)}"
-        if several:
-            text += f" on {', '.join(dict(points))}"
-        texts.append(text)
-    return "; ".join(texts)
+        tick, name = f"{x:g}", f"{series.label} ({x:g})"
+    head = {"panel": "", "series": series.label, "backbone": series.backbone, "x": tick}
+    # Print is of the first run; the others stand in for it.
+    of_print = head | {"run": texts[0], "measured_on": series.backbone, "origin": PRINT}
+    printed = [of_print | point for point in _of_print(figure, series, texts[0])]
+    found = (select(suite, text, series.backbone) for text in texts)
+    runs = next(filter(None, found), [])
+    ours = [head | point for run in runs for point in _of_run(figure, run)]
+    remarks = []
+    if runs and runs[0].run.text != texts[0]:
+        remarks.append(f"{name} is {shown_name(runs)} here.")
+    ended_badly = diverged(runs, name)
+    if ended_badly:
+        remarks.append(f"{ended_badly}.")
+    return _Place(series, name, ours, printed, remarks)

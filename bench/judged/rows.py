@@ -335,26 +335,24 @@ class PairRow(StrictModel):
 # --- Figures ---
 
 
-class Series(StrictModel):
-    """A line of a figure, or one kind of mark."""
-
-    label: str
-    backbone: str
-
-
 class FigureRow(StrictModel):
     """A figure of a paper with our data."""
 
     stem: FileName  # of its file names
     heading: str
-    kind: str  # as in figures.yaml
-    x: str  # label of the axis of a sweep
+    drawn: str  # as in figures.yaml
+    x: str  # labels of the axes
+    y: str
+    columns: int  # the most panels in a row
     note: str  # how it was measured
     remarks: tuple[str, ...]  # sentences on what is missing or differs from print
-    series: tuple[Series, ...]
-    # A column per name: `series`, `run`, `backbone` (as printed), `measured_on`, `seed`, `origin`
-    # ("ours", "printed", "released log"), `x` in a sweep, and the values that the kind shows.
-    columns: dict[str, list[Any]]
+    # A column per name, an entry per point. `backbone` is the printed one; `origin` is "ours",
+    # "printed" or "released log"; `x` is a number on lines, the text of a tick on points, and the
+    # column of a cell, with `y` for its row and `token` for its name. `at` is what the seeds of a
+    # line have in common, if not x; `kept` says whether a point is of a kept checkpoint; the mean
+    # of `score` is written at the end of a line. Further columns: `panel`, `series`, `run`,
+    # `measured_on`, `seed`, `value`.
+    points: dict[str, list[Any]]
 
 
 # --- Runs ---

@@ -11,19 +11,6 @@ from bench.reported.number import Texts, as_list
 from bench.utils.files import stem
 from bench.utils.validation import StrictModel, validated
 
-FigureKind = Literal[
-    "sweep",  # scores against a number
-    "seeds",  # scores of every seed
-    "curves",  # dev score against the step
-    "path",  # alignment and uniformity while training
-    "alignment",  # alignment and uniformity at the end
-    "densities",  # cosines by gold score
-    "setsim",  # similarity of adjacent layers
-    "toksim",  # similarity of tokens, by layer
-    "tokens",  # similarity of the tokens of one sentence
-    "in-batch",  # neighbours by batch size
-]
-
 
 class PaperSeries(StrictModel):
     """One line of a figure, or one kind of mark."""
@@ -31,8 +18,8 @@ class PaperSeries(StrictModel):
     label: str  # as in the legend; series that differ only in the backbone share it
     backbone: str  # as printed
     # A run as in recipes.yaml, or several, of which the first that the suite has is drawn.
-    run: Texts = []  # of all kinds but sweeps
-    runs: dict[float, Texts] = {}  # of a sweep, by x
+    run: Texts = []
+    runs: dict[float, Texts] = {}  # of a sweep instead, by x
 
     @property
     def points(self) -> list[tuple[float | None, list[str]]]:
@@ -46,11 +33,16 @@ class PaperFigure(StrictModel):
     id: str
     source: str  # a key of `SOURCES`
     figure: str  # its name in print
-    title: str  # what it shows
-    kind: FigureKind
+    title: str
+    shows: str  # a key of `bench.judge.series.POINTS_OF`
+    drawn: Literal["lines", "points", "cells"]  # `bench.report.figures.papers.DRAW`
     series: list[PaperSeries]
-    x: str = ""  # axis label of a sweep
-    scores: list[tuple[str, str]] = []  # of sweeps and seeds: task and split of each panel
+    x: str = ""  # label of an axis
+    y: str = ""
+    # The heading of each panel, and its part of what is shown: a task and its split, a similarity
+    # and its reading, or the fields of a training on its axes. By default a panel per backbone.
+    panels: dict[str, list[str]] = {}
+    columns: int = 2  # the most panels in a row
     printed: list[str] = []  # tables with the numbers beside ours, or "released logs"
     note: str = ""  # how it was measured, as far as a reader needs to know
 

@@ -1,17 +1,14 @@
 """The data of the papers' figures: figures.yaml has each, its data are the suite's numbers in the
 right rows, with remarks on what is missing."""
 
-from typing import get_args
-
 import pandas as pd
 import pytest
 
-from bench.judge.series import figures
+from bench.judge.series import POINTS_OF, figures
 from bench.judged.rows import FigureRow
-from bench.judged.words import OURS
 from bench.report.figures.papers import DRAW
 from bench.reported import curves
-from bench.reported.figures import FigureKind, load_figures
+from bench.reported.figures import load_figures
 from bench.results.suite_results import read_results
 from bench.utils.files import read_json, stem, write_json
 from tests.support.printed_numbers import mapped, printed
@@ -35,15 +32,11 @@ def test_every_figure_of_the_papers_is_described_once():
     for figure in FIGURES.values():
         labels = {(series.label, series.backbone) for series in figure.series}
         assert len(labels) == len(figure.series)
-        sweep = figure.kind == "sweep"
-        assert bool(figure.x) == sweep
-        assert bool(figure.scores) == (figure.kind in ("sweep", "seeds"))
-        kinds = {(bool(series.runs), bool(series.run)) for series in figure.series}
-        assert kinds == {(sweep, not sweep)}
+        assert len({bool(series.runs) == bool(series.run) for series in figure.series}) == 1
         named = {(figure.source, table) for table in figure.printed if table != "released logs"}
         assert named <= printed_tables, figure.id
-    kinds = {figure.kind for figure in FIGURES.values()}
-    assert set(get_args(FigureKind)) == set(DRAW) == kinds
+    assert {figure.shows for figure in FIGURES.values()} == set(POINTS_OF)
+    assert {figure.drawn for figure in FIGURES.values()} == set(DRAW)
 
 
 # --- The data of a whole suite ---
@@ -55,7 +48,7 @@ def row(figure, suite):
 
 
 def table(figure, suite):
-    return pd.DataFrame(row(figure, suite).columns)
+    return pd.DataFrame(row(figure, suite).points)
 
 
 def ids(rows):
@@ -75,17 +68,12 @@ def run(folder, method, backbone="bert-base-uncased", seed=42, setting="official
 def test_everything_is_there_without_a_remark(suite):
     rows = figures(suite)
     assert ids(rows) == list(FIGURES)
-    # Its logs go on for longer than the suite's trainings.
-    beyond = "Printed steps and released logs beyond our last step, 3125, are not drawn."
-    remarks = {row.stem: row.remarks for row in rows if row.remarks}
-    assert remarks == {FIGURES["L1"].stem: (beyond,)}
+    assert [row.remarks for row in rows if row.remarks] == []
 
 
 def test_rows_survive_json(suite):
-    """A column holds what JSON holds: None where a value is missing, and no NaN."""
     for found in figures(suite):
         assert FigureRow.model_validate_json(found.model_dump_json()) == found
-        assert len({len(column) for column in found.columns.values()}) == 1
 
 
 def spearman(scores):
@@ -104,9 +92,10 @@ def spearman(scores):
 )
 def test_scores_are_those_of_a_run(folder, suite, name, label, method, backbone, count):
     rows = table(name, suite).query("seed == 43 and series == @label")
-    rows = rows[rows["run"] == f"{method}@official"].set_index(["task", "split"])
+    rows = rows[rows["run"] == f"{method}@official"].set_index("panel")
     values = spearman(run(folder, method, backbone, seed=43)[0])
-    assert rows["value"].to_dict() == {key: values[key] for key in FIGURES[name].scores}
+    panels = FIGURES[name].panels
+    assert rows["value"].to_dict() == {panel: values[*key] for panel, key in panels.items()}
     assert len(rows) == count
 
 
@@ -115,25 +104,31 @@ def test_scores_are_those_of_a_run(folder, suite, name, label, method, backbone,
     [
         (
             "G5",
-            [
-                (0, 76.25), (0.5, 76.96), (1, 76.90), (2, 77.11), (3, 77.63), (4, 76.81),
-                (8, 76.94), (16, 75.57),
-            ],
+            {
+                "0": 76.25, "0.5": 76.96, "1": 76.90, "2": 77.11, "3": 77.63, "4": 76.81,
+                "8": 76.94, "16": 75.57,
+            },
         ),
-        ("S6", [(11, 77.80)]),
-        ("S7", [(2, 77.90)]),
+        ("S6", {"11": 77.80}),
+        ("S7", {"2": 77.90}),
     ],
 )  # fmt: skip
 def test_a_sweep_holds_printed_numbers(suite, name, expected):
     found = table(name, suite).query("origin == 'printed'")
-    assert [*zip(found["x"], found["value"], strict=True)] == expected
+    assert set(found["panel"]) == {"STS average, test"}
+    assert dict(zip(found["x"], found["value"], strict=True)) == expected
+
+
+def test_places_are_in_the_order_of_the_sweep(suite):
+    """Print has places that we have not, which stand among ours."""
+    assert [*table("G5", suite)["x"].unique()] == ["0", "0.5", "1", "2", "3", "4", "8", "16"]
 
 
 @pytest.mark.parametrize("label", ["SimCSE", "DCLR", "IS-CSE"])
 def test_seeds_stand_beside_all_printed_rows(suite, label):
     numbers = printed().query("source == 'is-cse' and table == 'Table 1' and task == 'Avg'")
     numbers = numbers.query("backbone == 'roberta-large' and method == @label")
-    rows = table("I10", suite).query("origin == 'printed' and task == 'Avg' and series == @label")
+    rows = table("I10", suite).query("origin == 'printed' and panel == 'average' and x == @label")
     assert rows["value"].tolist() == numbers["value"].tolist() != []
 
 
@@ -143,14 +138,24 @@ def test_curves_hold_the_training_and_the_log(folder, suite):
     scores, _ = run(folder, "esimcse", backbone="roberta-base", seed=43)
     own, outcome = rows.query("seed == 43"), scores["provenance"]["outcome"]
     points = [[point["step"], point["dev"]] for point in outcome["curve"]]
-    assert own[["step", "dev"]].to_numpy().tolist() == points
-    assert own.loc[own["best"].eq(True), "step"].tolist() == [outcome["best_step"]]
-    logs = curves().query(f"method == 'ESimCSE' and {place} and task == 'STS-B' and step <= 3125")
-    found = rows.query("origin == 'released log'")[["step", "dev"]]
-    assert found.to_numpy().tolist() == logs[["step", "value"]].to_numpy().tolist()
-    assert len(found) == 25
+    assert own[["x", "value"]].to_numpy().tolist() == points
+    assert own.loc[own["kept"].eq(True), "x"].tolist() == [outcome["best_step"]]
+    logs = curves().query(f"method == 'ESimCSE' and {place} and task == 'STS-B'")
+    found = rows.query("origin == 'released log'")[["x", "value"]]
+    assert found.to_numpy().tolist() == logs[["step", "value"]].to_numpy().tolist() != []
+
+
+def test_a_printed_best_step_is_an_x(suite):
     best = table("S12", suite).query("origin == 'printed'")
-    assert best[["series", "step"]].to_numpy().tolist() == [["SSCL-SimCSE", 1500]]
+    assert best[["series", "x"]].to_numpy().tolist() == [["SSCL-SimCSE", 1500]]
+
+
+def test_a_path_is_that_of_a_training(folder, suite):
+    scores, _ = run(folder, "simcse[dropout=0,schedule=constant,select_every=10,sentences=12800]")
+    curve = pd.DataFrame(scores["provenance"]["outcome"]["curve"])
+    own = table("Z1", suite).query("series == 'no dropout' and seed == 42")
+    expected = curve[["step", "uniformity", "alignment"]]
+    assert own[["at", "x", "value"]].to_numpy().tolist() == expected.to_numpy().tolist()
 
 
 PUBLISHED = "published[model=princeton-nlp/sup-simcse-roberta-large,pooler=cls]"
@@ -159,27 +164,20 @@ PUBLISHED = "published[model=princeton-nlp/sup-simcse-roberta-large,pooler=cls]"
 def test_alignment_is_that_of_all_pairs(folder, suite):
     scores, found = run(folder, "is-cse", backbone="roberta-large")
     rows = table("I8", suite).query("series == 'IS-CSE' and backbone == 'roberta-large'")
-    own = rows.query("seed == 42").iloc[0]
-    assert own["average"] == spearman(scores)["Avg", "test"]
-    for name, value in found["alignment"]["STS-B"]["all"].items():
-        assert own[name] == value
-
-
-def test_densities_are_those_of_every_pair(folder, suite):
-    _, found = run(folder, "is-cse", backbone="roberta-large")
-    own = table("I9", suite).query("series == 'IS-CSE' and seed == 42")
-    for name in ("gold", "cosine"):
-        assert own[name].tolist() == found["cosines"][name]
+    (own,) = rows.query("seed == 42").to_dict("records")
+    whole = found["alignment"]["STS-B"]["all"]
+    assert (own["x"], own["value"]) == (whole["uniformity"], whole["alignment"])
+    assert own["score"] == spearman(scores)["Avg", "test"]
 
 
 def test_neighbours_are_those_of_every_batch_size_and_rank(folder, suite):
     _, found = run(folder, PUBLISHED, backbone="none", setting="paper")
     own = table("G1", suite).query("seed == 42")
-    for column, name in (("sentences", "mean"), ("noise", "noise")):
-        values = own.pivot(index="batch", columns="rank", values=column)
-        assert values.index.tolist() == found["in-batch"]["sizes"]
-        assert values.columns.tolist() == [1, 2, 3, 4]
-        assert values.to_numpy().tolist() == found["in-batch"][name]
+    for panel, name in (("sentences", "mean"), ("Gaussian noise", "noise")):
+        values = own[own["panel"] == panel]["value"].to_numpy().reshape(-1, 4)
+        assert values.tolist() == found["in-batch"][name]
+    assert [*own["x"].unique()] == [str(size) for size in found["in-batch"]["sizes"]]
+    assert [*own["series"].unique()] == ["nearest", "2nd", "3rd", "4th"]
 
 
 @pytest.mark.parametrize(
@@ -188,21 +186,45 @@ def test_neighbours_are_those_of_every_batch_size_and_rank(folder, suite):
 def test_layers_are_counted_from_the_embeddings(folder, suite, name, measure, layers):
     _, found = run(folder, "sscl[layer=11]", seed=43)
     own = table(name, suite).query("series == 'SSCL-SimCSE' and seed == 43")
-    for reading, values in found["layers"][measure].items():
-        at = own[own["reading"] == reading]
-        assert dict(zip(at["layer"], at["value"], strict=True)) == dict(
-            zip(layers, values, strict=True)
+    for panel, (_, reading) in FIGURES[name].panels.items():
+        at = own[own["panel"] == panel]
+        assert at["x"].tolist() == [str(layer) for layer in layers]
+        assert at["value"].tolist() == found["layers"][measure][reading]
+
+
+def test_tokens_are_in_their_row_and_column(folder, suite):
+    found = run(folder, "sscl[layer=11]", seed=43)[1]["tokens"]
+    own = table("S11", suite).query("series == 'SSCL-SimCSE' and seed == 43")
+    assert own.pivot(index="y", columns="x", values="value").to_numpy().tolist() == found["cosines"]
+    assert own[own["y"] == 0]["token"].tolist() == found["tokens"]
+    assert set(own["panel"]) == {"layer 12"}
+
+
+def change_analyses(folder, **changes):
+    for path in (folder / "analyses").iterdir():
+        content = read_json(path)
+        for name, change in changes.items():
+            content["analyses"][name] |= change
+        write_json(path, content)
+
+
+def test_cosines_are_counted_by_gold_score(tmp_path):
+    """A gold score ends its range, and cosines below 0 count as 0."""
+    write_everything(tmp_path, only=["I9"], seeds=(1,))
+    pairs = [(0.0, -0.2), (0.999, 0.01), (1.0, 0.12), (1.001, 0.97), (2.0, 1.0), (5.0, 0.52)]
+    gold, cosine = zip(*pairs, strict=True)
+    change_analyses(tmp_path, cosines={"gold": gold, "cosine": cosine})
+    rows = table("I9", read_results(tmp_path)).query("series == 'SimCSE' and value > 0")
+    heads = {"gold score 0 to 1, 3 pairs": [(0.025, 200 / 3), (0.125, 100 / 3)]}
+    heads |= {"gold score 1 to 2, 2 pairs": [(0.975, 100)]}
+    heads |= {"gold score 4 to 5, 1 pairs": [(0.525, 100)]}
+    expected = [(panel, x, share) for panel, shares in heads.items() for x, share in shares]
+    for found, (panel, x, share) in zip(rows.itertuples(), expected, strict=True):
+        assert (found.panel, found.x, found.value) == (
+            panel,
+            pytest.approx(x),
+            pytest.approx(share),
         )
-
-
-def test_tokens_are_those_of_one_seed(folder, suite):
-    found = run(folder, "sscl[layer=11]")[1]["tokens"]
-    own = table("S11", suite).query("series == 'SSCL-SimCSE'")
-    assert own["seed"].unique().tolist() == [42]
-    matrix = own.pivot(index="row", columns="column", values="cosine")
-    assert matrix.to_numpy().tolist() == found["cosines"]
-    for name, place in (("token", "row"), ("other", "column")):
-        assert own.groupby(place)[name].unique().str[0].tolist() == found["tokens"]
 
 
 # --- What is missing or differs ---
@@ -223,37 +245,6 @@ def test_there_is_no_figure_without_data(tmp_path, entries, expected):
     assert ids(figures(suite)) == expected
 
 
-def test_what_print_has_beyond_our_last_step_is_left_out(tmp_path):
-    """A log of a single point would be no line, and would stretch the axis."""
-    write_everything(tmp_path / "a", only=["S12", "L1"], seeds=(1,), steps=4)
-    short = read_results(tmp_path / "a")
-    assert set(table("S12", short)["origin"]) == {OURS}
-    assert table("L1", short).query("origin != @OURS")["step"].max() == 500
-    write_everything(tmp_path / "b", only=["L1"], seeds=(1,), steps=1)
-    found = row("L1", read_results(tmp_path / "b"))
-    assert set(found.columns["origin"]) == {OURS}
-    assert found.remarks == (
-        "Printed steps and released logs beyond our last step, 125, are not drawn, "
-        "nor are logs with a single point up to it.",
-    )
-
-
-def change_analyses(folder, **changes):
-    for path in (folder / "analyses").iterdir():
-        content = read_json(path)
-        for name, change in changes.items():
-            content["analyses"][name] |= change
-        write_json(path, content)
-
-
-def test_gold_scores_end_their_group(tmp_path):
-    write_everything(tmp_path, only=["I9"], seeds=(1,))
-    gold = [0.0, 0.999, 1.0, 1.001, 2.0, 2.5, 3.0, 3.2, 4.0, 4.2, 5.0]
-    change_analyses(tmp_path, cosines={"gold": gold, "cosine": [score / 5 for score in gold]})
-    groups = table("I9", read_results(tmp_path)).query("series == 'SimCSE'")["group"].tolist()
-    assert groups == [0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
-
-
 def test_an_analysis_that_could_not_be_made_is_no_data(tmp_path):
     write_everything(tmp_path, only=["S1", "I8"], seeds=(1,))
     no_pair = {"STS-B": {"all": {"alignment": None, "uniformity": -2.0}}}
@@ -270,15 +261,19 @@ def test_stand_ins_are_named_and_what_is_missing_is_said(tmp_path):
     rows = figures(read_results(tmp_path))
     assert ids(rows) == ["G5", "L1", "I8", "S1", "S6", "S7", "S10", "S11", "S12", "Z1"]
     for found in rows:
-        points = pd.DataFrame(found.columns)
+        points = pd.DataFrame(found.points)
         assert set(points.query("origin == @OURS")["measured_on"]) == {"toy-bert"}
         # Nor are printed numbers of other backbones.
         assert set(points["backbone"]) == {"bert-base-uncased"}
     found = dict(zip(ids(rows), rows, strict=True))
-    assert found["S6"].remarks == ("Not in this suite: SSCL-SimCSE at 4, 5, 6, 7, 8, 9, 10, 11.",)
-    assert found["S1"].remarks == ("SSCL-SimCSE is sscl[layer=3], official here.",)
-    missing = "bert-large-uncased, roberta-base, roberta-large"
-    assert found["I8"].remarks == (f"Not in this suite: SimCSE on {missing}; IS-CSE on {missing}.",)
+    missing = ", ".join(f"SSCL-SimCSE ({layer})" for layer in range(4, 12))
+    assert found["S6"].remarks == (f"Not in this suite: {missing}.",)
+    stand_in = "SSCL-SimCSE (bert-base-uncased) is sscl[layer=3], official here."
+    assert found["S1"].remarks == (stand_in,)
+    # Of these, neither a run nor a log is drawn.
+    places = ("bert-large-uncased", "roberta-base", "roberta-large")
+    missing = ", ".join(f"{name} ({place})" for name in ("SimCSE", "IS-CSE") for place in places)
+    assert found["I8"].remarks == (f"Not in this suite: {missing}.",)
 
 
 def test_the_first_run_of_several_is_taken_and_diverged_trainings_are_told(tmp_path):
@@ -286,8 +281,8 @@ def test_the_first_run_of_several_is_taken_and_diverged_trainings_are_told(tmp_p
     entries = [{"method": name, "seed": 1, "scores": 70.0} for name in names]
     entries += [{"method": names[2], "seed": 2, "status": "diverged", "reason": "NaN"}]
     for last, runs, remark in (
-        (4, [names[2], names[0]], "1 of 2 trainings of sscl[layer=11], official diverged."),
-        (2, [names[1], names[0]], "SSCL-SimCSE at 1 is sscl[stack=1], official here."),
+        (4, [names[2], names[0]], "1 of 2 seeds of SSCL-SimCSE (1) diverged."),
+        (2, [names[1], names[0]], "SSCL-SimCSE (1) is sscl[stack=1], official here."),
     ):
         suite = read_results(write_suite(tmp_path / str(last), entries[:last]))
         drawn = table("S7", suite).query("origin == @OURS")["run"].tolist()

@@ -166,7 +166,7 @@ def project() -> Judged:
         stand_ins=[f"Backbone {NASTY}"], **WITH_BASELINE,
     )  # fmt: skip
     figure = row(
-        FigureRow, stem="sscl_figure-6", heading=f"SSCL, Figure 6: Points {NASTY}", kind="seeds"
+        FigureRow, stem="sscl_figure-6", heading=f"SSCL, Figure 6: Points {NASTY}", drawn="points"
     )
     return Judged(
         suite=suite, numbers=_numbers(), systems=_systems(), series=[figure], runs=_runs(),

@@ -22,4 +22,5 @@ def render_figures(judged: Judged, out: Path) -> None:
         for stem, averages in figure_stems(judged.numbers).items():
             save(comparison(heading, averages), out, stem, number_frame(averages))
         for figure in judged.series:
-            save(draw(heading, figure), out, figure.stem, table_of(figure))
+            data = table_of(figure).dropna(axis="columns", how="all")
+            save(draw(heading, figure), out, figure.stem, data)

@@ -3,7 +3,7 @@
 matplotlib's constrained layout makes room for labels, title, legend and note.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from textwrap import fill
@@ -11,7 +11,6 @@ from typing import Any
 
 import pandas as pd
 from matplotlib.artist import Artist
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.style import context
 
@@ -56,8 +55,8 @@ SERIES: dict[str, Look] = {
     "delete one word": {"color": WINE, "ls": ":", "marker": "p"},
 }
 SERIES["dropout 0.1"] = SERIES["SimCSE"]
-RANKS = ("nearest", "2nd", "3rd", "4th")  # of neighbours in a batch
-SERIES |= dict(zip(RANKS, SERIES.values(), strict=False))
+# Neighbours in a batch.
+SERIES |= dict(zip(("nearest", "2nd", "3rd", "4th"), SERIES.values(), strict=False))
 
 
 def with_stand_ins(backbone: str, measured_on: Iterable[str]) -> str:
@@ -68,33 +67,6 @@ def with_stand_ins(backbone: str, measured_on: Iterable[str]) -> str:
 
 
 wrapped = partial(fill, break_on_hyphens=False)  # names of backbones are not broken
-
-
-def grid(
-    figure: Figure,
-    headings: Sequence[str] = ("",),
-    *,
-    height: float,
-    columns: int = 2,
-    xlabel: str = "",
-    ylabel: str = "",
-) -> list[Axes]:
-    """Lay out a panel per heading, row by row.
-
-    Args:
-        figure: an empty one, which gets its size.
-        height: of a row of panels with their labels, in inches.
-        columns: the most panels in a row.
-        xlabel, ylabel: of every panel, of the first panel in each row.
-    """
-    columns = min(columns, len(headings))
-    rows = -(-len(headings) // columns)
-    figure.set_size_inches(WIDTH, rows * height)
-    for place, heading in enumerate(headings):
-        panel = figure.add_subplot(rows, columns, place + 1, title=heading, xlabel=xlabel)
-        if place % columns == 0:
-            panel.set_ylabel(ylabel)
-    return figure.axes
 
 
 def add_texts(figure: Figure, title: str, notes: Iterable[str]) -> None:
