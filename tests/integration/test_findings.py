@@ -1,7 +1,8 @@
 """What docs/findings.md is made with, its numbers that follow from plan, audit and results, and the
 example of docs/statistics.md."""
 
-from collections import Counter
+import re
+from collections import Counter, defaultdict
 from itertools import chain, combinations
 from statistics import fmean
 
@@ -89,6 +90,23 @@ def test_a_gain_of_a_point_is_excluded_for_all_claims_on_sts():
         text = TEXTS[name].replace("*", "")
         assert "SimCSE on STS is excluded for all 14 methods with five seeds" in text
         assert "The rule was written after these scores" in text
+
+
+def test_what_holds_on_transfer_tasks():
+    names = defaultdict(list)
+    for pair in documents.compared("simcse").values():
+        if pair.board == "transfer" and pair.verdict:
+            names[pair.verdict].append(pair.label.partition(" (")[0])
+    better = " and ".join(sorted(names["better"]))
+    assert f"{better} are better than SimCSE" in PAGE
+    assert f"{better} are better, but" in TEXTS["README.md"]
+    (sentence,) = re.findall(r"seeds\. ([^.]*) gain less than a point", PAGE)
+    assert {*re.split(", | and ", sentence)} == {*names["gain below the margin"]}
+    assert "The other seven claims are open" in PAGE
+    assert len(names["open"]) == 7
+    systems = documents.scored("transfer")
+    (mean,) = (row for row in systems if row.label == "Untrained (pooler=avg)")
+    assert all(fmean(row.averages) < fmean(mean.averages) for row in systems if row.corpus)
 
 
 def test_the_word_by_hand():
