@@ -262,7 +262,7 @@ def test_stand_ins_are_named_and_what_is_missing_is_said(tmp_path):
     assert ids(rows) == ["G5", "L1", "I8", "S1", "S6", "S7", "S10", "S11", "S12", "Z1"]
     for found in rows:
         points = pd.DataFrame(found.points)
-        assert set(points.query("origin == @OURS")["measured_on"]) == {"toy-bert"}
+        assert set(points.query("origin == 'ours'")["measured_on"]) == {"toy-bert"}
         # Nor are printed numbers of other backbones.
         assert set(points["backbone"]) == {"bert-base-uncased"}
     found = dict(zip(ids(rows), rows, strict=True))
@@ -285,6 +285,6 @@ def test_the_first_run_of_several_is_taken_and_diverged_trainings_are_told(tmp_p
         (2, [names[1], names[0]], "SSCL-SimCSE (1) is sscl[stack=1], official here."),
     ):
         suite = read_results(write_suite(tmp_path / str(last), entries[:last]))
-        drawn = table("S7", suite).query("origin == @OURS")["run"].tolist()
+        drawn = table("S7", suite).query("origin == 'ours'")["run"].tolist()
         assert drawn == [f"{name}@official" for name in runs]
         assert row("S7", suite).remarks[0] == remark
