@@ -161,8 +161,9 @@ def _figure(suite: SuiteResults, figure: PaperFigure) -> FigureRow | None:
         for series in figure.series
         for x, texts in series.points
     ]
-    if len({point["x"] for place in places for point in place.ours}) < 2:
-        return None  # a single place is no figure
+    is_sweep = any(series.runs for series in figure.series)
+    if len({point["x"] for place in places for point in place.ours}) <= is_sweep:
+        return None  # a single value is no sweep
     shown = [place.series for place in places if place.ours]
     points, remarks = [], []
     missing = [place.name for place in places if not place.ours]
