@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from contextlib import redirect_stderr, suppress
+from contextlib import redirect_stderr
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from bench.cli.parameters import (
     CORPORA_HELP,
@@ -23,11 +23,8 @@ from bench.cli.parameters import (
 from bench.runs import ANALYSES, STAGES
 from bench.utils.errors import UserError, counted, did_you_mean, errors_of
 
-if TYPE_CHECKING:
-    from bench.runs.plan import Plan
-    from bench.runs.run import PlannedRun
-
 DEVICES = ["a100", "h100", "h200", "cpu"]  # whose hours are predicted
+Stages = Annotated[list[str], opt("Only these stages.", **one_of(STAGES))]
 
 
 @command()
@@ -137,101 +134,69 @@ def show_status(
 
 
 @command()
-def job(
-    suite: SuiteFolder,
-    ids: Annotated[list[str], arg("Runs of the plan; by default all.", "ID")] = [],
-    stages: Annotated[list[str], opt("Only these stages.", **one_of(STAGES))] = list(STAGES),
-    attempt: Annotated[int, opt("From 2 on, no run that failed for good.", "N", min=1)] = 1,
-    run: Annotated[
-        str,
-        opt("Instead of planned runs, method[key=value,...]+ingredient@paper|official.", "TEXT"),
-    ] = "",
-    backbone: Annotated[str, opt("With --run: a backbone, by name or folder.", "NAME")] = "none",
-    corpus: Annotated[str, opt(f"With --run: {CORPORA_HELP}.", "NAME")] = "",
-    data: Annotated[str, opt(f"With --run: {DATA_HELP}.", "NAME")] = "senteval",
-    seed: Annotated[int | None, opt("With --run: needed by a training.", "N", min=0)] = None,
-    recipe: Annotated[list[str], opt("With --run: fields of the recipe.", "KEY=VALUE ...")] = [],
+def train(
+    method: Annotated[str, arg("method[key=value,...]+ingredient@paper|official.", "METHOD")],
+    backbone: Annotated[str, arg("Name or folder; some methods have none.", "BACKBONE")] = "none",
+    suite: SuiteFolder = Path("results/by-hand"),
+    corpus: Annotated[str, opt(f"{CORPORA_HELP}.", "NAME")] = "",
+    data: Annotated[str, opt(f"{DATA_HELP}.", "NAME")] = "senteval",
+    seed: Annotated[int | None, opt("Needed by a training.", "N", min=0)] = None,
+    recipe: Annotated[list[str], opt("Fields of the recipe.", "KEY=VALUE ...")] = [],
     tasks: Tasks = ["sts"],
-    analyses: Annotated[list[str], opt("With --run: what to measure.", **one_of(ANALYSES))] = [],
+    analyses: Annotated[list[str], opt("What to measure.", **one_of(ANALYSES))] = [],
     mode: Mode = "test",
+    stages: Stages = list(STAGES),
 ) -> None:
-    """Train, score and analyse the runs of a plan, or one run.
+    """Train, score and analyse one run, and print its scores.
 
-    Results of a plan's runs that exist are not repeated; --run scores and analyses again. An
-    interrupted training continues from its checkpoint. A training that diverges, or that its
-    backbone makes impossible, is a result. With --run, the scores are printed, and show --suite
-    has them beside those of earlier ones.
+    A trained run is not trained again, and an interrupted training continues from its checkpoint;
+    scores and analyses are made again. A training that diverges, or that its backbone makes
+    impossible, is a result. show --suite has the scores beside those of earlier runs.
     """
     from bench.cli.evaluate import score_tables
     from bench.results.records import read_scores
     from bench.runs.paths import result_file
-    from bench.runs.plan import Plan, add_by_hand, read_plan
+    from bench.runs.plan import Plan
     from bench.runs.resolve import parse, resolve
-    from bench.runs.run import PlannedRun
-    from bench.stages.activity import check_retry
-    from bench.stages.inputs import compare
+    from bench.stages.jobs import run_by_hand
 
-    if not run:
-        plan = read_plan(suite / "plan.json")
-        runs = plan.chosen(ids)
-    else:
-        ((_, fields),), _ = parse(f"recipe[{','.join(recipe)}]")
-        resolved = resolve(
-            run, backbone_name=backbone, corpus=corpus, data=data, seed=seed, recipe=fields
+    ((_, fields),), _ = parse(f"recipe[{','.join(recipe)}]")
+    run = resolve(
+        method, backbone_name=backbone, corpus=corpus, data=data, seed=seed, recipe=fields
+    )
+    if run.trained and (seed is None or not run.corpus):
+        raise UserError(
+            f"'{run.method}' is trained, so it needs a corpus and a seed; "
+            "add --corpus wiki1m --seed 42"
         )
-        if resolved.trained and (seed is None or not resolved.corpus):
-            raise UserError(
-                f"'{resolved.method}' is trained, so it needs a corpus and a seed; "
-                "add --corpus wiki1m --seed 42"
-            )
-        work = {"tasks": parse_tasks(tasks), "analyses": analyses}
-        runs = [PlannedRun.model_validate(dict(resolved) | work)]
-        common = {"suite": suite.name, "data": data, "corpus": corpus, "mode": mode, "runs": runs}
-        plan = Plan.model_validate(common)
-    # The workflow has looked for changed inputs before it started a job.
-    changed = compare(runs, suite)[0] if runs and not ids else []
-    if attempt > 1 and len(runs) == 1:  # before it waits for a device
-        check_retry(suite, runs[0].id, stages)
-    # Before the run is made: a plan is written before the scores of its runs.
-    is_planned = bool(run) and "score" in stages and add_by_hand(plan, suite / "plan.json")
-    try:
-        _process(plan, runs, stages, suite, attempt, again=bool(run or changed))
-    except UserError:
-        if ids and stages == ["train"]:
-            # A training job of the workflow, which starts no scoring after it. Errors of the
-            # scoring are in the status.
-            trained = [run for run in runs if result_file(suite, run.id, "train").exists()]
-            with suppress(UserError):
-                _process(plan, trained, ["score", "analyse"], suite, attempt)
-        raise
-    if run and "score" in stages:
-        file = result_file(suite, runs[0].id, "score")
+    planned = dict(run) | {"tasks": parse_tasks(tasks), "analyses": analyses}
+    common = {"suite": suite.name, "data": data, "corpus": corpus, "mode": mode, "runs": [planned]}
+    is_shown = run_by_hand(Plan.model_validate(common), suite, stages)
+    if "score" in stages:
+        file = result_file(suite, run.id, "score")
         records = read_scores(file).as_written()["records"]
         if records:  # none of a training that diverged
-            print(score_tables({run: records}))
+            print(score_tables({method: records}))
         print(f"\nScores: {file}")
-        if is_planned:
+        if is_shown:
             print(f"Show them again: python -m bench show --suite {shlex.quote(str(suite))}")
 
 
-def _process(
-    plan: Plan,
-    runs: list[PlannedRun],
-    stages: list[str],
-    suite: Path,
-    attempt: int,
-    again: bool = False,
+@command()
+def job(
+    suite: SuiteFolder,
+    ids: Annotated[list[str], arg("Runs of the plan; by default all.", "ID")] = [],
+    stages: Stages = list(STAGES),
+    attempt: Annotated[int, opt("From 2 on, no run that failed for good.", "N", min=1)] = 1,
 ) -> None:
-    """Take runs through stages in this process."""
-    from bench.stages.device import lease
-    from bench.stages.jobs import run_plan
-    from bench.utils.progress import Progress
+    """Train, score and analyse runs of a plan, as the workflow does.
 
-    progress = Progress(len(runs), "runs")
-    largest = max((run.recipe.batch_size for run in runs if "train" in stages), default=0)
-    with lease(largest) as device:
-        for run in run_plan(suite, plan, runs, device, stages, attempt > 1, again):
-            progress.advance(note=run.id)
+    Results that exist are not repeated. An interrupted training continues from its checkpoint. A
+    training that diverges, or that its backbone makes impossible, is a result.
+    """
+    from bench.stages.jobs import run_job
+
+    run_job(suite, ids, stages, retry=attempt > 1)
 
 
 @command()

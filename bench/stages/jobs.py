@@ -4,7 +4,7 @@ import shlex
 import shutil
 import time
 import traceback
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -33,14 +33,16 @@ from bench.results.records import (
     write_scores,
 )
 from bench.runs import STAGES, paths
-from bench.runs.plan import Plan, in_order, plan_command
+from bench.runs.plan import Plan, add_by_hand, in_order, plan_command, read_plan
 from bench.runs.run import PlannedRun, Run, identity_of
 from bench.stages.activity import check_retry, is_transient, working
-from bench.stages.inputs import Inputs, lacks_seeds
+from bench.stages.device import lease
+from bench.stages.inputs import Inputs, compare, lacks_seeds
 from bench.training.checkpoint import trained_encoder
 from bench.training.context import RunContext
 from bench.utils.errors import TransientError, UserError, warn
 from bench.utils.files import is_complete, staging_folder, write_json
+from bench.utils.progress import Progress
 from methods.base import Refusal
 
 
@@ -222,20 +224,53 @@ def run_encoder(run: Run, suite: Path, device: str) -> Encoder:
         raise UserError(f"'{run.method}' cannot be scored: {refusal}") from None
 
 
+def run_job(suite: Path, ids: Sequence[str], stages: list[str], retry: bool) -> None:
+    """Take planned runs, by default all, through stages: a job of the workflow, or a suite without
+    it. `retry` is that of `run_plan`.
+
+    `UserError`, too, where what a training read has changed.
+    """
+    plan = read_plan(suite / "plan.json")
+    runs = plan.chosen(ids)
+    # The workflow has looked for changed inputs before it started a job.
+    changed = compare(runs, suite)[0] if runs and not ids else []
+    if retry and len(runs) == 1:  # before it waits for a device
+        check_retry(suite, runs[0].id, stages)
+    try:
+        run_plan(suite, plan, runs, stages, retry, bool(changed))
+    except UserError:
+        if ids and stages == ["train"]:
+            # A training job of the workflow, which starts no scoring after it. Errors of the
+            # scoring are in the status.
+            trained = [run for run in runs if paths.result_file(suite, run.id, "train").exists()]
+            with suppress(UserError):
+                run_plan(suite, plan, trained, ["score", "analyse"], retry)
+        raise
+
+
+def run_by_hand(plan: Plan, suite: Path, stages: Collection[str]) -> bool:
+    """Train the runs of a plan that are not trained, and score and analyse all again; `UserError`,
+    too, where what a training read has changed. Returns whether the suite's folder has them in its
+    plan now, and so in tables."""
+    compare(plan.runs, suite)
+    # Before the run is made: a plan is written before the scores of its runs.
+    is_planned = "score" in stages and add_by_hand(plan, suite / "plan.json")
+    run_plan(suite, plan, plan.runs, stages, again=True)
+    return is_planned
+
+
 def run_plan(
     suite: Path,
     plan: Plan,
     runs: Sequence[PlannedRun],
-    device: str,
     stages: Collection[str] = STAGES,
     retry: bool = False,
     again: bool = False,
-) -> Iterator[PlannedRun]:
-    """Train, score and analyse planned runs in this process and yield each when it is complete.
+) -> None:
+    """Train, score and analyse planned runs in this process, on a device that it holds meanwhile.
 
     Results that exist are not repeated, and a run that fails does not stop the others: `UserError`
-    at the end. Encoders that nothing needs any more are deleted unless the plan keeps them. The
-    jobs of the workflow do this, and machines without it.
+    at the end. Encoders that nothing needs any more are deleted unless the plan keeps them.
 
     Args:
         runs: some of the plan, from `Plan.chosen`.
@@ -244,21 +279,24 @@ def run_plan(
         again: whether runs are scored and analysed although they have results.
     """
     errors: list[str] = []
-    for run in runs:
-        try:
-            if retry:
-                check_retry(suite, run.id, stages)
-            _run_stages(suite, plan, run, device, stages, again)
-            if not plan.keep_encoders:
-                _drop_encoders(suite, plan, run)
-            yield run
-        except Exception as error:
-            if len(runs) == 1:
-                raise
-            if not isinstance(error, UserError):
-                traceback.print_exc()
-            errors.append(f"{run.id}: {error}")
-            warn(f"error: {errors[-1]}")
+    progress = Progress(len(runs), "runs")
+    largest = max((run.recipe.batch_size for run in runs if "train" in stages), default=0)
+    with lease(largest) as device:
+        for run in runs:
+            try:
+                if retry:
+                    check_retry(suite, run.id, stages)
+                _run_stages(suite, plan, run, device, stages, again)
+                if not plan.keep_encoders:
+                    _drop_encoders(suite, plan, run)
+                progress.advance(note=run.id)
+            except Exception as error:
+                if len(runs) == 1:
+                    raise
+                if not isinstance(error, UserError):
+                    traceback.print_exc()
+                errors.append(f"{run.id}: {error}")
+                warn(f"error: {errors[-1]}")
     if errors:
         raise UserError(f"{len(errors)} of {len(runs)} runs failed; the last is {errors[-1]}")
 

@@ -16,7 +16,7 @@ from bench.models.load import load_encoder, save_encoder
 from bench.results.records import read_scores
 from bench.utils.files import read_json, write_json
 from methods.untrained import Untrained
-from tests.support.tiny_suite import job_words
+from tests.support.tiny_suite import train_words
 from tests.support.tiny_tasks import write_tasks
 
 pytestmark = pytest.mark.usefixtures("global_state")
@@ -30,7 +30,7 @@ def job(tiny_bert, tiny_data, tiny_corpus):
     """Run stages of a method on the tiny backbone, by default all; the file of its scores."""
 
     def run(method, suite, *words):
-        given = job_words(method, tiny_bert, tiny_data, tiny_corpus)
+        given = train_words(method, tiny_bert, tiny_data, tiny_corpus)
         assert main([*given, "--suite", str(suite), *words]) == 0
         return next((suite / "scores").glob("*"), suite)
 

@@ -1,4 +1,4 @@
-"""Runs that `job --run` makes: their scores are printed, and one folder's runs form a table."""
+"""Runs that `train` makes: their scores are printed, and one folder's runs form a table."""
 
 import csv
 import json
@@ -8,7 +8,7 @@ import yaml
 
 from bench.__main__ import main
 from bench.runs.plan import read_plan
-from tests.support.tiny_suite import job_words, tiny_configuration
+from tests.support.tiny_suite import tiny_configuration, train_words
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def by_hand(tiny_bert, tiny_data, tiny_corpus, tmp_path, capsys):
     """Make a run in a folder; the exit status and what is printed."""
 
     def make(method, *more):
-        words = job_words(method, tiny_bert, tiny_data, tiny_corpus)
+        words = train_words(method, tiny_bert, tiny_data, tiny_corpus)
         status = main([*words, "--suite", str(tmp_path), "--tasks", "STS-B", *more])
         return status, capsys.readouterr()
 

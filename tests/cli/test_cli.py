@@ -17,7 +17,7 @@ from bench.utils.interrupts import Stopped
 from bench.utils.version import __version__
 from methods.simcse import SimCSE
 from tests.support.programs import ROOT, ended
-from tests.support.tiny_suite import job_words
+from tests.support.tiny_suite import train_words
 
 COMMAND = [sys.executable, "-m", "bench"]
 
@@ -27,7 +27,7 @@ def job(tiny_bert, tiny_data, tiny_corpus, tmp_path):
     """Train and score a method on the tiny backbone, in two jobs: status and what was written."""
 
     def run(method):
-        words = job_words(method, tiny_bert, tiny_data, tiny_corpus)
+        words = train_words(method, tiny_bert, tiny_data, tiny_corpus)
         words += ["--suite", str(tmp_path / "suite"), "--stages"]
         status = main([*words, "train"]) or main([*words, "score"])
         return status, *map(read_scores, (tmp_path / "suite").glob("scores/*"))

@@ -10,17 +10,17 @@ import pytest
 from bench.cli.program import commands
 from tests.support.programs import ROOT
 
-RUN = ["--run", "simcse", "--backbone", "b", "--corpus", "c", "--data", "d", "--suite", "s"]
+TRAIN = ["train", "simcse", "b", "--corpus", "c", "--data", "d", "--suite", "s"]
 EVALUATE = ["evaluate", "model", "--out", "o"]
 
 
 @pytest.mark.parametrize(
     ("words", "name", "value"),
     [
-        (["job", *RUN, "--tasks", "STS12", "TREC", "--mode", "dev"], "tasks", ["STS12", "TREC"]),
-        (["job", *RUN, "--tasks", "MR", "--tasks", "CR", "TREC"], "tasks", ["MR", "CR", "TREC"]),
-        (["job", *RUN, "--tasks", "a b", "", "ö", "x=y"], "tasks", ["a b", "", "ö", "x=y"]),
-        (["job", *RUN, "--recipe", "x=-1", "note=--x"], "recipe", ["x=-1", "note=--x"]),
+        ([*TRAIN, "--tasks", "STS12", "TREC", "--mode", "dev"], "tasks", ["STS12", "TREC"]),
+        ([*TRAIN, "--tasks", "MR", "--tasks", "CR", "TREC"], "tasks", ["MR", "CR", "TREC"]),
+        ([*TRAIN, "--tasks", "a b", "", "ö", "x=y"], "tasks", ["a b", "", "ö", "x=y"]),
+        ([*TRAIN, "--recipe", "x=-1", "note=--x"], "recipe", ["x=-1", "note=--x"]),
         (["fetch", "data", "senteval", "--tasks", "--suite", "s", "--out", "o"], "tasks", []),
         (["evaluate", "--tasks", "sts", "--out", "o", "--", "m", "--x"], "model", ["m", "--x"]),
         (["coverage", "--config", "a", "b", "--out", "o.md"], "config", [Path("a"), Path("b")]),

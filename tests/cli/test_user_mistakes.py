@@ -17,7 +17,7 @@ from tests.support.tiny_suite import tiny_configuration
 TOY = str(ROOT / "bench/world/backbones/toy-bert")
 CONFIG = tiny_configuration("toy-bert", "world", "world", methods=["simcse"])
 TEXT = yaml.safe_dump(CONFIG)
-RUN = ["--backbone", "toy-bert", "--corpus", "world", "--data", "world", "--suite", "s"]
+TRAIN = ["train", "simcse", "toy-bert", "--corpus", "world", "--data", "world", "--suite", "s"]
 EVALUATE = ["evaluate", TOY, "--data", "mydata", "--out", "o.json"]
 ROW = ["gs-infonce-v2", "Table 2", "--row"]
 
@@ -52,12 +52,12 @@ CONFIGURATIONS = [
 COMMANDS = [
     (["evalute"], "no such command 'evalute'", "'evaluate'?", "see python -m bench --help"),
     (["job", "-x"], "no such option: -x; see python -m bench job --help"),
-    (["job", *RUN[:-2]], "missing option '--suite'; see python -m bench job --help"),
-    (["job", "--run", "simcse", *RUN], "'simcse' is trained, so it needs", "--seed 42"),
-    (["job", "--run", "simcse", *RUN, "--seed", "x"], "'--seed'", "integer"),
-    (["job", "--run", "simcse", *RUN, "--recipe", "batch_size"], "'batch_size'", "write key=value"),
-    (["job", "--run", "simcse", *RUN, "--tasks"], "--tasks needs a value"),
-    (["job", "--run", "simcse", *RUN, "--mode", "tset"], "'tset' is unknown; did you mean 'test'?"),
+    (["job"], "missing option '--suite'; see python -m bench job --help"),
+    (TRAIN, "'simcse' is trained, so it needs", "--seed 42"),
+    ([*TRAIN, "--seed", "x"], "'--seed'", "integer"),
+    ([*TRAIN, "--recipe", "batch_size"], "'batch_size'", "write key=value"),
+    ([*TRAIN, "--tasks"], "--tasks needs a value"),
+    ([*TRAIN, "--mode", "tset"], "'tset' is unknown; did you mean 'test'?"),
     (["plan"], "give exactly one of --config, --suite"),
     (["plan", "--config", "nothing.yaml"], "configuration nothing.yaml", "config/ holds"),
     (["plan", "--suite", "smok"], "unknown suite 'smok'; did you mean 'smoke'?", "name the file"),

@@ -143,7 +143,7 @@ def suite(tmp_path_factory):
     """A suite of the embedded world."""
     path = tmp_path_factory.mktemp("world") / "suite"
     plan = planned(path, ["STS-B", "TREC", "MRPC"])
-    assert list(run_plan(path, plan, plan.runs, "cpu")) == plan.runs
+    run_plan(path, plan, plan.runs)
     return path
 
 
@@ -176,7 +176,7 @@ def test_scores_of_one_seed_are_made_again(data_folder, tmp_path, monkeypatch):
     file = result_file(tmp_path, run.id, "score")
 
     def made():
-        assert list(run_plan(tmp_path, plan, plan.runs, "cpu")) == [run]
+        run_plan(tmp_path, plan, plan.runs)
         return read_scores(file)
 
     with monkeypatch.context() as then:

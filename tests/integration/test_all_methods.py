@@ -26,7 +26,7 @@ def test_a_method_trains_the_same_way_twice_and_is_scored(name, tmp_path):
     run = run.model_copy(update={"tasks": tasks})
     suites = tmp_path / "first", tmp_path / "second"
     for suite in suites:
-        list(run_plan(suite, PLAN, [run], "cpu", ["train", "score"]))
+        run_plan(suite, PLAN, [run], ["train", "score"])
     first, second = (run_folder(suite, run.id) for suite in suites)
     assert_left(second, left(first))
     read = read_scores(suites[0] / "scores" / f"{run.id}.json")

@@ -33,7 +33,7 @@ def work(content, suite, *places, **options):
     suites.plan(suites.validate(content)).write(suite / "plan.json")
     plan = read_plan(suite / "plan.json")
     runs = [plan.runs[place] for place in places] or plan.chosen()
-    list(jobs.run_plan(suite, plan, runs, "cpu", **options))
+    jobs.run_plan(suite, plan, runs, **options)
     ids = [run.id for run in plan.runs]
     left = {ids.index(path.parent.name) for path in suite.glob("runs/*/encoder")}
     assert {ids.index(path.stem) for path in suite.glob("trained/*")} == left

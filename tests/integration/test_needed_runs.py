@@ -51,8 +51,8 @@ def test_teacher_and_student_are_trained_in_order(make, tiny_bert, tmp_path):
     """Fails if the student learns from its own backbone, from another encoder, or without one."""
     content, teacher, student = make()
     plan = read_plan(tmp_path / "plan.json")
-    done = jobs.run_plan(tmp_path, plan, plan.chosen(), "cpu")
-    assert [run.id for run in done] == [teacher.id, student.id]
+    assert [run.id for run in plan.chosen()] == [teacher.id, student.id]
+    jobs.run_plan(tmp_path, plan, plan.chosen())
     rows = read_results(tmp_path).runs
     assert [run.status for run in rows] == ["finished", "finished"]
     found = read_trained(paths.result_file(tmp_path, student.id, "train")).run
@@ -77,10 +77,9 @@ def test_a_planned_run_keeps_its_name(make, tmp_path):
     changed = planned.model_copy(update={"recipe": Recipe()})
     match = re.escape(f"the plan's run {run.id} is another one now") + ".*; write the plan again"
     with pytest.raises(UserError, match=match):
-        list(jobs.run_plan(tmp_path, plan, [changed], "cpu", ["train"]))
+        jobs.run_plan(tmp_path, plan, [changed], ["train"])
     assert not (tmp_path / "trained").exists()
-    (done,) = jobs.run_plan(tmp_path, plan, [planned], "cpu", ["train"])
-    assert done.id == run.id
+    jobs.run_plan(tmp_path, plan, [planned], ["train"])
     assert paths.result_file(tmp_path, run.id, "train").is_file()
 
 
@@ -95,7 +94,7 @@ def test_a_student_needs_its_teachers_encoder(make, tmp_path):
         jobs.train_run(student, tmp_path, "cpu")
     write_json(file, {"outcome": {"status": "diverged", "reason": "the loss is nan"}})
     plan = read_plan(tmp_path / "plan.json")
-    list(jobs.run_plan(tmp_path, plan, plan.chosen([student.id]), "cpu"))
+    jobs.run_plan(tmp_path, plan, plan.chosen([student.id]))
     row = read_results(tmp_path).runs[1]
     why = "it needs run:simcse[sentences=28]@official, whose training diverged"
     assert (row.status, row.reason) == ("skipped", why)

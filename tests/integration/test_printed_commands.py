@@ -55,10 +55,10 @@ OTHERS = {
 PARSED = {
     "check-method": "test_your_method.py and README's block run it",
     "evaluate": "its models are on the hub; README's block runs it",
-    "job": "it trains published backbones; test_your_method.py runs another",
     "reproduce": "it trains; README's block runs it",
     "run": "it trains; README's block runs it",
     "status": "it needs the times of trainings, as tests/stages/test_status.py has them",
+    "train": "its backbone is on the hub; test_your_method.py trains another",
     "verify": "it needs encoders, as tests/checks/test_verify.py has them",
 }
 

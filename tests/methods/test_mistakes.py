@@ -44,7 +44,7 @@ def verdicts(wanted, folder):
     assert len(runs) == len(wanted)
     part = plan.model_copy(update={"runs": runs})
     part.write(folder / "plan.json")
-    list(run_plan(folder, part, runs, "cpu", ["train", "score"]))
+    run_plan(folder, part, runs, ["train", "score"])
     return {cell.verdict.kind for cell in judge_world(read_results(folder))}
 
 

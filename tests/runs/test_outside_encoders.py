@@ -198,7 +198,7 @@ def test_its_row_stands_beside_those_of_methods(content, model, tmp_path):
     made = content(entry, {**entry, "label": "scaled", "normalize": True}, tasks=["STS-B"])
     plan = suites.plan(suites.validate(made))
     plan.write(tmp_path / "plan.json")
-    list(jobs.run_plan(tmp_path, plan, plan.chosen(), "cpu"))
+    jobs.run_plan(tmp_path, plan, plan.chosen())
     suite = read_results(tmp_path)
     rows = {row.label: row for row in systems_of(suite)}
     ours = rows["Ours"]

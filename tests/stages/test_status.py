@@ -12,7 +12,7 @@ import torch
 from bench.cli import main
 from bench.runs import config, paths
 from bench.runs.plan import read_plan
-from bench.stages import activity, device, jobs
+from bench.stages import activity, jobs
 from bench.stages.activity import KILLED, LOCK, Failure, hold, last_failure, working
 from bench.stages.cost import rough, steps
 from bench.stages.status import status
@@ -223,7 +223,7 @@ def test_a_failed_run_does_not_stop_the_others(error, three, monkeypatch, capsys
     assert f"error: {failed.id}: {failed.failure.error}\n" in said
     assert ("Traceback" in said) == isinstance(error, ValueError)
     with monkeypatch.context() as patch:  # alone in its job, it does not wait for a device
-        patch.setattr(device, "lease", lambda: pytest.fail("a device is leased"))
+        patch.setattr(jobs, "lease", lambda _: pytest.fail("a device is leased"))
         assert main([*job, failed.id, "--attempt", "2"]) == 2
     assert capsys.readouterr().err.splitlines()[-1] == f"error: {failed.failure.error}"
     assert status(three) == suite_status

@@ -20,11 +20,11 @@ def tiny_run(
     return resolve(text, **places, seed=seed, recipe=named)
 
 
-def job_words(method: str, bert: Path, data: Path, corpus: Path) -> list[str]:
+def train_words(method: str, bert: Path, data: Path, corpus: Path) -> list[str]:
     """The command that trains and scores a method with seed 1, without the suite's folder."""
-    places = ["--backbone", str(bert), "--corpus", str(corpus), "--data", str(data)]
+    places = [str(bert), "--corpus", str(corpus), "--data", str(data)]
     recipe = ["--recipe", "batch_size=8", "select_every=2"]
-    return ["job", "--run", method, *places, "--seed", "1", *recipe]
+    return ["train", method, *places, "--seed", "1", *recipe]
 
 
 def tiny_configuration(
@@ -45,6 +45,6 @@ def seeds_of_simcse(count: int) -> Plan:
 def training_words(run: Run, suite: Path) -> list[str]:
     """The command that trains a run, given by its text."""
     recipe = [f"{key}={value}" for key, value in sorted(suite_recipe(run).items())]
-    words = ["job", "--run", run.text, "--suite", str(suite), "--backbone", run.reference]
+    words = ["train", run.text, run.reference, "--suite", str(suite)]
     words += ["--corpus", run.corpus, "--data", run.data, "--seed", str(run.seed)]
     return [*words, "--recipe", *recipe, "--stages", "train"]
