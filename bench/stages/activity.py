@@ -71,7 +71,8 @@ def hold(suite: Path, runs: Iterable[str]) -> None:
     if at_work:
         raise UserError(
             f"a job of another start is at work on {at_work[0]} in {suite}, as after a kill of "
-            f"Snakemake alone; wait for its end, or end it: pkill -TERM -f 'bench (job|train) .*{suite}'"
+            "Snakemake alone; wait for its end, or end it: "
+            f"pkill -TERM -f 'bench (job|train) .*{suite}'"
         )
 
 
