@@ -1,1 +1,1 @@
-"""The methods, one file each, named after the paper. `base.py` is what they import."""
+"""The methods, one file each, named after the paper. `base` is what they import."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from jinja2 import Environment, nodes
 
-FILES = ("bench/**/*.py", "methods/*.py", "sentbench.py", "tools/**/*.py", "tests/**/*.py")
+FILES = ("bench/**/*.py", "methods/**/*.py", "sentbench.py", "tools/**/*.py", "tests/**/*.py")
 # Load and Store, and signs such as `+` and `not`: each belongs to a node that is counted.
 MARKS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
 

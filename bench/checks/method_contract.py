@@ -1,4 +1,4 @@
-"""The contract of methods (methods/base.py), as tests of the methods of a file:
+"""The contract of methods (methods/base/contract.py), as tests of the methods of a file:
 
     pytest -p bench.checks.pytest_option --pyargs bench.checks.method_contract --method FILE.py
 

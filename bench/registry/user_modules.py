@@ -1,7 +1,6 @@
 """Modules of the user that a method's file imports, whose code decides its numbers, too."""
 
 import ast
-import inspect
 import os
 import sysconfig
 from collections.abc import Iterator
@@ -9,14 +8,14 @@ from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 
+import methods
 from bench.utils.files import sha256_file, sha256_text
-from methods.base import Method
 
 # Folders of code that is not the user's: this project and the standard library.
 _NOT_USER_CODE = (
     f"{Path(__file__).parents[1]}{os.sep}",
     str(Path(__file__).parents[2] / "sentbench.py"),
-    f"{Path(inspect.getfile(Method)).parent}{os.sep}",
+    f"{Path(methods.__file__).parent}{os.sep}",
     f"{sysconfig.get_path('stdlib')}{os.sep}",
 )
 # Calls that run code which no import statement names.

@@ -17,7 +17,7 @@ def runs(tiny_backbone: Path, tiny_corpus: Path, tiny_data: Path, tmp_path: Path
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Vectors go through maps seven at a time."""
-    monkeypatch.setattr("methods.base.VECTORS_AT_ONCE", 7)
+    monkeypatch.setattr("methods.base.transform.VECTORS_AT_ONCE", 7)
 
 
 @pytest.fixture(scope="session", params=["bert", "roberta"])

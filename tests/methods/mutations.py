@@ -7,13 +7,13 @@ from tests.oracles.edits import Mutation, edits
 
 MUTATIONS: dict[str, Mutation] = {
     # The formula
-    **edits("methods.base:cosine", {
+    **edits("methods.base.contrastive:cosine", {
         "sign_of_the_cosine": ("simcse", "rows @ columns.T", "-rows @ columns.T"),
         "product_in_place_of_cosine": (
             "simcse", "(F.normalize(rows, dim=-1), F.normalize(columns, dim=-1))",
             "(rows, columns)"),
     }),
-    **edits("methods.base:info_nce", {
+    **edits("methods.base.contrastive:info_nce", {
         "cosine_clamped_as_if_distance": (
             "cosine(anchors, positives)", "cosine(anchors, positives).clamp(min=0)"),
         "temperature_multiplied": (
@@ -32,23 +32,23 @@ MUTATIONS: dict[str, Mutation] = {
         "computed_in_float32": (
             "cosine(anchors, positives)", "cosine(anchors.float(), positives.float()).double()"),
     }, case="simcse"),
-    **edits("methods.base:Contrastive.contrast", {
+    **edits("methods.base.contrastive:Contrastive.contrast", {
         "temperature_inverted": (
             "simcse", "self.hyper.temperature", "1 / self.hyper.temperature"),
     }),
-    **edits("methods.base:Contrastive.pairs", {
+    **edits("methods.base.contrastive:Contrastive.pairs", {
         "positive_of_the_next_sentence": (
             "simcse", "(first, second)", "(first, second.roll(1, 0))"),
         "views_swapped": ("simcse", "(first, second)", "(second, first)"),
         "positive_detached": ("simcse", "(first, second)", "(first, second.detach())"),
     }),
-    **edits("methods.base:pair_loss", {
+    **edits("methods.base.contrastive:pair_loss", {
         "sum_in_place_of_mean": (
             "simcse", "F.cross_entropy(logits, torch.arange(len(logits), device=logits.device))",
             "F.cross_entropy(logits, torch.arange(len(logits)), reduction='sum')"),
     }),
     # GS-InfoNCE
-    **edits("methods.base:Negatives.logits", {
+    **edits("methods.base.contrastive:Negatives.logits", {
         "lambda_added_to_the_exponent": ("gs-lambda", "math.log(self.weight)", "self.weight"),
         "lambda_divides": (
             "gs-small-lambda", "logits + math.log(self.weight)", "logits - math.log(self.weight)"),
@@ -63,7 +63,7 @@ MUTATIONS: dict[str, Mutation] = {
             "anchors.unsqueeze(1) + (noise * self.hyper.std).to(anchors)"),
         "noise_of_another_shape": ("noise * self.hyper.std", "noise.sign() * self.hyper.std"),
     }, case="gs"),
-    **edits("methods.base:Step.generator", {
+    **edits("methods.base.contract:Step.generator", {
         "noise_of_the_next_step": ("gs", "self.index", "self.index + 1"),
         "noise_of_another_seed": ("gs", "self.seed", "1"),
     }),
@@ -90,7 +90,7 @@ MUTATIONS: dict[str, Mutation] = {
     **edits("methods.sscl:SSCL.plain_share", {
         "average_of_other_shares": ("sscl-dropout-all-both-average", "0.5", "0.4"),
     }),
-    **edits("methods.base:Contrastive.loss", {
+    **edits("methods.base.contrastive:Contrastive.loss", {
         "sum_in_place_of_average": (
             "sscl-dropout-all-both-average",
             "(1 - share) * loss + share * info_nce(anchors, positives, temperature)",
@@ -130,7 +130,7 @@ MUTATIONS: dict[str, Mutation] = {
             "is-cse-paper", "self.hyper.buffer if self.hyper.current_first else needed",
             "self.hyper.buffer"),
     }),
-    **edits("methods.base:Queued.append", {
+    **edits("methods.base.contrastive:Queued.append", {
         "memory_of_another_length": ("is-cse-official", "-len(self.rows)", "1 - len(self.rows)"),
         "oldest_rows_kept": (
             "is-cse-paper", "[self.rows.to(vectors), vectors]",
@@ -172,7 +172,7 @@ MUTATIONS: dict[str, Mutation] = {
         "steps_counted_from_one": ("step.index", "step.index + 1"),
         "constant_alpha_a_little_off": ("is-cse-official", "return end", "return end + 0.0001"),
     }, case="is-cse-rising"),
-    **edits("methods.base:Contrastive.loss", {
+    **edits("methods.base.contrastive:Contrastive.loss", {
         "smoothing_in_place_of_instance": (
             "is-cse-official", "loss + coefficient * term", "loss + coefficient * (term - loss)"),
     }),
@@ -187,7 +187,7 @@ MUTATIONS: dict[str, Mutation] = {
             "torch.arange(len(h)))"),
     }),
     # Compositions
-    **edits("methods.base:Contrastive.slots", {
+    **edits("methods.base.contrastive:Contrastive.slots", {
         "ingredient_forgotten": ("gs+is-cse", "[self, *self.parts]", "[self]"),
     }),
     **edits("methods.is_cse:ISCSE.terms", {
@@ -198,7 +198,7 @@ MUTATIONS: dict[str, Mutation] = {
         "temperature_of_the_ingredient": (
             "sscl+is-cse", "info_nce(anchors, h, temperature)", "info_nce(anchors, h, 0.05)"),
     }),
-    **edits("methods.base:Contrastive.loss", {
+    **edits("methods.base.contrastive:Contrastive.loss", {
         "average_covers_the_smoothing_term": (
             "is-cse+sscl", "coefficient * term", "coefficient * term / 2"),
         "average_leaves_the_noise_in_the_plain_loss": (

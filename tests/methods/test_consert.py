@@ -56,7 +56,7 @@ def test_equals_oracle(kind, t, dtype):
 
 
 LOSSES: dict[str, Mutation] = {
-    **edits("methods.base:nt_xent", {
+    **edits("methods.base.contrastive:nt_xent", {
         "one_direction": (
             "F.cross_entropy(logits, partners, reduction=reduction)",
             "F.cross_entropy(logits[:len(first)], partners[:len(first)], reduction=reduction)"),

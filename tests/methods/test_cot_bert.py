@@ -110,7 +110,7 @@ MUTATIONS: dict[str, Mutation] = {
     **edits("methods.cot_bert:CoTBERT.loss", {
         "in one part": ("in parts", "self.hyper.split", "1"),
     }),
-    **edits("methods.base:Views.split", {
+    **edits("methods.base.contract:Views.split", {
         "every second sentence": ("in parts", "rows.chunk(count)", "rows.view(-1, count).T"),
     }),
 }  # fmt: skip

@@ -63,7 +63,7 @@ MISTAKES: dict[str, Mutation] = {
     **{name: MUTATIONS[name]._replace(case="trained")
        for name in (
            "sign_of_the_cosine", "temperature_multiplied", "positive_of_the_next_sentence")},
-    **edits("methods.base:masked_mean", {
+    **edits("methods.base.tools:masked_mean", {
         "mean_over_padding": (
             "pooled", "(states * weights).sum(1) / weights.sum(1)",
             "torch.where(weights.bool(), states, states[:, :1]).mean(1)"),

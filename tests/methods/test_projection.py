@@ -78,7 +78,7 @@ MISTAKES: dict[str, Mutation] = {
     **edits("methods.projection:Projection.transform", {
         "centre added back": ("-(weight @ centre)", "weight @ centre"),
     }),
-    **edits("methods.base:scatter", {
+    **edits("methods.base.transform:scatter", {
         "last chunk alone": ("total += moved.T @ moved", "total = moved.T @ moved"),
     }),
 }  # fmt: skip
