@@ -76,7 +76,8 @@ def explained(sample: Sample, tests: Sequence[str], family: str, noun: str = "se
         parts.append(f"{counted(len(gone), noun)} diverged and left the pairs{fate}")
     if following:
         title = "next look" if sample.look else "first look"
-        parts.append(f"{title}: {sample.made(following)} of {counted(following, noun)}")
+        made = sample.made(following)
+        parts.append(f"{title} at {counted(following, noun)}, of which {made} have results")
     elif not sample.beside:
         parts.append("no further look")
     return "; ".join(parts)

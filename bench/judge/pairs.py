@@ -208,19 +208,22 @@ def against(suite: SuiteResults, baseline: str) -> list[PairRow]:
 
 def _answered(sample: Sample, claim: Claim, decision: Decision, family: str) -> dict[str, Any]:
     """The fields of a row that its claim adds."""
-    progress, size = "", sample.next_look
-    if size and decision.answer == "open":
-        progress = f"{sample.made(size)} of {size} seeds"
+    progress, size = [], sample.next_look
+    if claim.family > 1:
+        progress.append("claimed after a score")
+    # Of one that is decided, once the next look has begun.
+    if size and (decision.answer == "open" or sample.made(size) > sample.look):
+        progress.append(f"{sample.made(size)} of {size} seeds")
     tests = [
-        f"p = {decision.p:.2g} that the gain is 0",
-        f"p = {decision.p_below:.2g} that it is {claim.margin:.2f} or more",
+        f"corrected p = {decision.p:.2g} of no gain",
+        f"{decision.p_below:.2g} of {claim.margin:.2f} or more",
     ]
     return {
         "family": claim.family,
         "margin": claim.margin,
         "planned": sample.sizes[0],
         "next_look": size,
-        "progress": progress,
+        "progress": ", ".join(progress),
         "p_adjusted": decision.p if sample.tested else None,
         "p_below": decision.p_below if sample.tested else None,
         "verdict": decision.answer,

@@ -259,7 +259,7 @@ class SystemRow(StrictModel):
     half_width: float | None = None  # of its interval
     margin: float | None = None  # of its claim
     word: Word | None = None
-    progress: str = ""  # of an open claim: how many seeds of the next look are there
+    progress: str = ""  # whether it is a late claim; of an open one, how many seeds are there
     why: str = ""  # the reason of the word
 
     @property
@@ -320,7 +320,7 @@ class PairRow(StrictModel):
     margin: float | None = None
     planned: int | None = None  # N
     next_look: int | None = None  # the seeds of the next look
-    progress: str = ""  # of an open claim: how many of them are there
+    progress: str = ""  # whether it is a late claim; of an open one, how many of them are there
     p_adjusted: Known = None  # `p` by Holm's method
     p_below: Known = None  # by Holm's method, that the gain is the margin or more
     verdict: Word | None = None

@@ -175,7 +175,7 @@ def in_format(judged: Judged, board: BoardRow, rows: Sequence[SystemRow], form: 
     """A leaderboard in one of `LEADERBOARD_FORMATS`, as text and in LaTeX a short one; or, of the
     form "why", the reasons of its verdicts."""
     if form == "why":
-        return "\n".join(reasons(systems=rows)) or f"{board.name}: nothing is claimed"
+        return "\n".join(reasons(systems=rows)) or f"{board.name}: no claim of this row"
     if form == "csv":
         return csv(frame(judged, board.name, rows))
     suite = judged.suite

@@ -213,7 +213,7 @@ class Compare(StrictModel):
 
     baseline: Text
     """the method that every other one is compared with, as in `methods`"""
-    claims: Distinct[Annotated[ClaimEntry, _or_text("method")]] = []
+    claims: Annotated[list[Annotated[ClaimEntry, _or_text("method")]], Field(min_length=1)] = []
     """the gains to decide on; by default those of every method that is trained without labels"""
     margin: PositiveFloat = 1.0
     """in points: is a gain above 0, is it below this margin?"""
@@ -406,7 +406,8 @@ def _claims(compare: Compare, runs: Sequence[PlannedRun]) -> list[Claim]:
     """The claims of a comparison, each once; on the backbones of both sides."""
     with errors_of("'compare.baseline'"):
         baseline = named_row(compare.baseline, runs)
-    known = boards_of(expand_tasks([task for run in runs for task in run.tasks]))
+    tasks = {*expand_tasks([task for run in runs for task in run.tasks])}
+    known = [name for name, board in boards_of(tasks).items() if tasks & {*board.tasks}]
     for name in compare.boards:
         if name not in known:
             raise UserError(f"'compare.boards' has '{name}'{did_you_mean(name, known)}")

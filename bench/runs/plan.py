@@ -135,12 +135,12 @@ class Plan(Document):
         parts = []
         if counts:
             planned = listed(map(str, sorted(counts)))
-            parts.append(f"{counted(len(claims), 'claim')}, planned with {planned} seeds of both")
+            parts += [counted(len(claims), "claim"), f"seeds planned for both sides: {planned}"]
             if min(counts) < USUAL_SEEDS:
                 parts.append(f"with fewer than {USUAL_SEEDS} a look decides next to nothing")
         dropped = len(self.claims) - len(claims)
         if dropped:
-            parts.append(f"{counted(dropped, 'dropped claim')} in the count")
+            parts.append(counted(dropped, "dropped claim"))
         return "; ".join(parts)
 
     def chosen(self, ids: Sequence[str] = ()) -> list[PlannedRun]:

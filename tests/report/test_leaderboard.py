@@ -301,7 +301,7 @@ def test_why_says_the_sentence_of_a_row_on_each_board(folder, capsys, monkeypatc
         f"SSCL, official, sts, {BASE}: worse; {WHY}", "",
         f"SSCL, official, transfer, {BASE}: worse; other",
     ]  # fmt: skip
-    assert said(capsys, "--suite", folder, "--why", "simcse") == "sts: nothing is claimed\n"
+    assert said(capsys, "--suite", folder, "--why", "simcse") == "sts: no claim of this row\n"
 
 
 def test_why_says_the_sentences_of_a_printed_row(folder, capsys, monkeypatch):

@@ -240,6 +240,12 @@ def test_mistakes_in_claims_name_the_key(claims, message):
         suites.plan(suite(methods=["simcse", "sscl", "word-overlap"], compare=compare))
 
 
+def test_a_board_that_is_not_scored_has_no_claims():
+    compare = {"baseline": "simcse", "boards": "transfer"}
+    with pytest.raises(UserError, match="'compare.boards' has 'transfer'"):
+        suites.plan(suite(methods=["simcse", "sscl"], tasks=["sts"], compare=compare))
+
+
 def test_reseeded_runs_have_only_the_new_seeds():
     made = suite(methods=["simcse", {"method": "is-cse", "seeds": [9]}])
     reseeded = suites.planned(suites.reseeded(made, range(1, 4)))

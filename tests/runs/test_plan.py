@@ -161,21 +161,21 @@ def test_claims_are_free_before_the_first_score_and_kept_after_it(tmp_path, writ
         ("sscl", 1.0, 1, False),
         ("is-cse", 1.0, 1, True),
     ]
-    assert read_plan(path).claims_in_short.endswith("; 1 dropped claim in the count")
+    assert read_plan(path).claims_in_short.endswith("; 1 dropped claim")
     without = written(planned(methods=["simcse", "sscl", "is-cse", "dclr"]))
-    assert without.claims_in_short == "2 dropped claims in the count"
+    assert without.claims_in_short == "2 dropped claims"
     assert written(claiming("is-cse", "sscl")).claims == before.claims
 
 
 def test_a_plan_says_with_how_many_seeds_gains_are_claimed():
     assert claiming("sscl").claims_in_short == (
-        "1 claim, planned with 2 seeds of both; with fewer than 5 a look decides next to nothing"
+        "1 claim; seeds planned for both sides: 2; with fewer than 5 a look decides next to nothing"
     )
 
 
 def test_added_seeds_are_not_those_that_gains_are_claimed_with(written):
     grown = written(claiming("sscl"), claiming("sscl", seeds=[1, 2, 3]))
-    assert "planned with 2 seeds" in grown.claims_in_short
+    assert "both sides: 2;" in grown.claims_in_short
 
 
 @pytest.mark.parametrize(
