@@ -76,8 +76,7 @@ def explained(sample: Sample, tests: Sequence[str], family: str, noun: str = "se
         parts.append(f"{counted(len(gone), noun)} diverged and left the pairs{fate}")
     if following:
         title = "next look" if sample.look else "first look"
-        made = sample.made(following)
-        parts.append(f"{title} at {counted(following, noun)}, of which {made} have results")
+        parts.append(f"{title} at {counted(following, noun)}, {sample.made(following)} made")
     elif not sample.beside:
         parts.append("no further look")
     return "; ".join(parts)

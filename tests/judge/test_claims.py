@@ -76,10 +76,10 @@ def test_a_sentence_has_all_that_an_answer_rests_on():
     pair = claimed(1.0, 2.0, 3.0, first=3)
     assert explained(pair.sample, ["p = 0.074 that the gain is 0"], "Holm over 2 claims") == (
         "look at 3 seeds (N = 3); mean 2.00 of n = 3, 98 % interval -2.02 to 6.02; p = 0.074 that "
-        "the gain is 0; level 2 %, Holm over 2 claims; next look at 6 seeds, of which 3 have results"
+        "the gain is 0; level 2 %, Holm over 2 claims; next look at 6 seeds, 3 made"
     )
     before = claimed(1.0, 2.0, first=5)
-    assert explained(before.sample, ["p"], "Holm").endswith("; first look at 5 seeds, of which 2 have results")
+    assert explained(before.sample, ["p"], "Holm").endswith("; first look at 5 seeds, 2 made")
 
 
 def test_a_sentence_counts_the_seeds_that_diverged():

@@ -77,7 +77,7 @@ def test_seeds_that_were_added_wait_for_the_next_look(tmp_path):
     ours = judged(tmp_path, *runs).ours
     assert ours.scores == pytest.approx(first)
     assert ours.verdict.kind == "reproduced"
-    assert ours.verdict.reason.endswith("next look at 10 seeds, of which 7 have results")
+    assert ours.verdict.reason.endswith("next look at 10 seeds, 7 made")
 
 
 def test_a_score_that_equals_print_does_not_outrank_it(tmp_path):
@@ -146,7 +146,7 @@ OTHER_SEED = seeds("is-cse", [78.0])[0] | {"seed": 50}
         ([*IS_CSE, SKIPPED], DELTA, "not run", "this backbone has no layer 11"),
         ([*IS_CSE, *seeds("simcse", [75.0], data="world")], DELTA, "not comparable",
          "scored on world"),
-        ([*IS_CSE[:1], *SIMCSE[:1]], DELTA, "open", "first look at 3 seeds, of which 1 have results"),
+        ([*IS_CSE[:1], *SIMCSE[:1]], DELTA, "open", "first look at 3 seeds, 1 made"),
         ([OTHER_SEED, *SIMCSE], DELTA, "open", "the two runs have no seed in common"),
     ],
 )  # fmt: skip
@@ -208,7 +208,7 @@ def test_a_difference_has_the_planned_seeds_of_both_sides(tmp_path):
         {"method": "simcse", "seed": 3},
     ]
     reason = judged(tmp_path, *runs, where=DELTA).ours.verdict.reason
-    assert reason.endswith("first look at 4 seeds, of which 3 have results")
+    assert reason.endswith("first look at 4 seeds, 3 made")
 
 
 def test_a_stand_in_shows_its_numbers_and_says_so(tmp_path):
@@ -467,7 +467,7 @@ def test_accuracies_of_a_checkpoint_are_those_of_five_classifier_seeds(tmp_path)
         for row in quoted_numbers(tmp_path / "one", checkpoint(records=one), metric="accuracy")
         if row.task == "MR"
     }
-    assert verdict == "first look at 5 classifier seeds, of which 1 have results"
+    assert verdict == "first look at 5 classifier seeds, 1 made"
 
 
 def test_a_row_names_the_runs_behind_it(tmp_path):

@@ -172,7 +172,7 @@ def test_before_its_first_look_a_claim_is_open():
     runs.append(replace(scored("sscl", 3, None), status="missing"))
     found = row_of(against(suite(*runs, claims=[claim("sscl")]), "simcse"))
     assert (found.n, found.verdict, found.p_adjusted, found.next_look) == (2, "open", None, 3)
-    assert found.reason.endswith("first look at 3 seeds, of which 2 have results")
+    assert found.reason.endswith("first look at 3 seeds, 2 made")
 
 
 def test_an_untrained_method_is_compared_one_sample_and_without_backbone_on_every_one():

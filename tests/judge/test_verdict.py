@@ -82,10 +82,10 @@ def test_a_difference_that_may_be_0_is_not_reproduced(mean, kind):
 def test_nothing_is_decided_before_the_first_look_and_between_looks():
     before = verdict(75.0, [75.0] * 4, planned=5)
     assert (before.kind, before.mark, before.p) == ("open", "? 5", None)
-    assert before.reason.endswith("first look at 5 seeds, of which 4 have results")
+    assert before.reason.endswith("first look at 5 seeds, 4 made")
     between = verdict(75.0, [*OURS, 0.0, 0.0], planned=10)
     assert (between.kind, between.next_look) == ("reproduced", None)
-    assert between.reason.endswith("next look at 10 seeds, of which 7 have results")
+    assert between.reason.endswith("next look at 10 seeds, 7 made")
     assert verdict(76.0).mark == "? 10"
 
 

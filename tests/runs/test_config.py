@@ -242,7 +242,7 @@ def test_mistakes_in_claims_name_the_key(claims, message):
 
 def test_a_board_that_is_not_scored_has_no_claims():
     compare = {"baseline": "simcse", "boards": "transfer"}
-    with pytest.raises(UserError, match="'compare.boards' has 'transfer'"):
+    with pytest.raises(UserError, match=r"'compare\.boards' has 'transfer'"):
         suites.plan(suite(methods=["simcse", "sscl"], tasks=["sts"], compare=compare))
 
 
