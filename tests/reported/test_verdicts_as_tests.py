@@ -67,7 +67,7 @@ OUTCOMES = {
     "not comparable": "pytest.skip",
     "not run": "pytest.skip",
 }
-LOOK = r"(first|next) look: \d+ of \d+ (classifier )?seeds"
+LOOK = r"(first|next) look at \d+ (classifier )?seeds, \d+ made"
 
 
 @pytest.mark.slow
