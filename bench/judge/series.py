@@ -10,7 +10,7 @@ from bench.datasets.metrics import BOUNDS
 from bench.judge.numbers import select
 from bench.judge.systems import shown_name
 from bench.judged.rows import FigureRow
-from bench.judged.words import LOG, OURS, PRINT
+from bench.judged.words import LOG, OURS, PRINT, RANKS
 from bench.reported import curves
 from bench.reported.figures import PaperFigure, PaperSeries, load_figures
 from bench.reported.number import numbers
@@ -81,15 +81,12 @@ def _tokens(figure: PaperFigure, run: RunResults) -> Iterator[Point]:
         yield {"panel": panel, "x": column, "y": row, "token": token, "value": cosine}
 
 
-_RANKS = ("nearest", "2nd", "3rd", "4th")  # the series of neighbours
-
-
 def _neighbours(figure: PaperFigure, run: RunResults) -> Iterator[Point]:
     result = run.analyses["in-batch"]
     for panel, (name,) in figure.panels.items():
         for (place, rank), cosine in np.ndenumerate(result[name]):
             size = str(result["sizes"][place])
-            yield {"panel": panel, "series": _RANKS[rank], "x": size, "value": cosine}
+            yield {"panel": panel, "series": RANKS[rank], "x": size, "value": cosine}
 
 
 # By `shows` in figures.yaml; all but the first two are of analyses with these names.

@@ -86,3 +86,4 @@ WORLD_WORDS: dict[Kind, str] = {
 # --- The data of a figure ---
 
 OURS, PRINT, LOG = "ours", "printed", "released log"  # where a point comes from
+RANKS = ("nearest", "2nd", "3rd", "4th")  # the series of neighbours in a batch

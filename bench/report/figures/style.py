@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.style import context
 
 from bench.judged.rows import NO_BACKBONE
+from bench.judged.words import RANKS
 from bench.report.formats import TEMPLATES, csv
 from bench.utils.files import atomic_file, inside, write_text
 
@@ -55,8 +56,7 @@ SERIES: dict[str, Look] = {
     "delete one word": {"color": WINE, "ls": ":", "marker": "p"},
 }
 SERIES["dropout 0.1"] = SERIES["SimCSE"]
-# Neighbours in a batch.
-SERIES |= dict(zip(("nearest", "2nd", "3rd", "4th"), SERIES.values(), strict=False))
+SERIES |= dict(zip(RANKS, SERIES.values(), strict=False))
 
 
 def with_stand_ins(backbone: str, measured_on: Iterable[str]) -> str:
