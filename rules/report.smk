@@ -1,12 +1,13 @@
-# From scores to rows, and from rows to tables, figures and the page.
-from bench.judged.store import FILE, rule_sum
-
-JUDGED = f"{RESULTS}/{FILE}"
+# From scores to tables, figures and the page.
+from bench.utils.files import sha256_file
 
 
 def judging_rule(wildcards):
-    """Sums of the rule and of the printed numbers; when they change, the suite is judged again."""
-    return rule_sum()
+    """A sum of the code that judges and of the printed numbers; when it changes, the suite is judged and rendered again."""
+    bench = Path(workflow.basedir, "bench")
+    folders = ["judge", "judged", "reported", "results", "runs", "datasets"]
+    files = [path for name in folders for path in (bench / name).glob("*.*")]
+    return sha256_text("".join(map(sha256_file, sorted(files))))
 
 
 def judging_plan(wildcards):
@@ -14,25 +15,10 @@ def judging_plan(wildcards):
     return sha256_text(GROWN.model_dump_json())
 
 
-rule judge:
+rule render:
     input:
         outputs_of("score"),
         outputs_of("analyse"),
-    output:
-        JUDGED,
-    log:
-        f"{RESULTS}/logs/judge.log",
-    params:
-        suite=suite_folder,
-        plan=judging_plan,
-        rule=judging_rule,
-    shell:
-        "python -m bench judge {params.suite:q} > {log:q} 2>&1"
-
-
-rule render:
-    input:
-        JUDGED,
     output:
         page=report(
             f"{RESULTS}/report/index.html",
@@ -62,6 +48,8 @@ rule render:
         f"{RESULTS}/logs/render.log",
     params:
         suite=suite_folder,
+        plan=judging_plan,
+        rule=judging_rule,
         figures=subpath(output.figure, parent=True),
     shell:
         "python -m bench render {params.suite:q} --figures {params.figures:q} > {log:q} 2>&1"

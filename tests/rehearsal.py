@@ -8,6 +8,7 @@ figure. Scores are of random models: they say nothing about a method. The same c
 an interrupted rehearsal; with other code it starts again.
 """
 
+import json
 import os
 import re
 import shutil
@@ -203,7 +204,7 @@ def jobs_of(plan: Plan) -> dict[str, int]:
         corpora.add(plan.corpus)
     backbones = {run.backbone for run in runs} - {NO_BACKBONE.name}
     inputs = {"data": 1, "corpus": len(corpora), "backbone": len(backbones)}
-    return {**jobs, **inputs, "judge": 1, "render": 1}
+    return {**jobs, **inputs, "render": 1}
 
 
 def check_dry_run(plan: Plan) -> None:
@@ -250,8 +251,13 @@ def check_reported() -> int:
     if done.returncode not in (0, 1):  # passed, failed
         raise UserError(f"the reported tests could not be run; see {OUT}/reported.log")
     (suite,) = ElementTree.parse(report).iter("testsuite")
-    # As the copy has judged them: here the recipe would be another.
-    numbers = read_json(RESULTS / "judged.json")["rows"]["numbers"]
+    # As the copy judges them: here the recipe would be another.
+    code = (
+        "import sentbench; "
+        f"rows = sentbench.read_suite({str(RESULTS)!r}); print(rows.model_dump_json())"
+    )
+    judged = ended(sys.executable, "-c", code, cwd=PROJECT, **OF_COPY)
+    numbers = json.loads(judged.stdout)["numbers"]
     sides = [row[side] for row in numbers for side in ("ours", "checkpoint") if row[side]]
     failing = sum(side["verdict"]["kind"] in FAILING for side in sides)
     if (suite.get("failures"), suite.get("errors")) != (str(failing), "0"):

@@ -201,33 +201,26 @@ def evaluate(
 def verify(
     result: Annotated[
         list[Path],
-        arg("A file of scores, of a suite or of evaluate; or a suite, for its rows.", "RESULT"),
+        arg("A file of scores, of a suite or of evaluate.", "RESULT"),
     ],
     suite: OptionalSuite = None,
     data: Annotated[str | None, opt("The data, if not where RESULT says.", "NAME")] = None,
 ) -> int:
-    """Recompute scores from their encoders, or rows from their scores, and compare.
+    """Recompute scores from their encoders, and compare.
 
     --suite names the folder with the run's encoder if RESULT is not in it. The exit status is 0 if
     all results are confirmed, 1 if one is not, and 2 if one cannot be recomputed.
     """
     from bench.checks.verify import verify as verify_result
-    from bench.judge.stage import is_confirmed
     from bench.stages.device import lease
 
     status = 0
     with lease() as device:
         for path in result:
             try:
-                if path.is_dir():
-                    confirmed = is_confirmed(path)
-                    others = "not confirmed: judging gives other rows; remove its judged.json"
-                    print(f"{path}: {'confirmed' if confirmed else others}")
-                else:
-                    verified = verify_result(path, suite, data, device)
-                    confirmed = verified.confirmed
-                    print(verified.report(), flush=True)
-                status = max(status, int(not confirmed))
+                verified = verify_result(path, suite, data, device)
+                print(verified.report(), flush=True)
+                status = max(status, int(not verified.confirmed))
             except UserError as error:  # the other results are still verified
                 warn(f"error: {error}")
                 status = 2

@@ -193,22 +193,6 @@ def audit() -> None:
 
 
 @command()
-def judge(
-    suite: Annotated[Path, arg("The suite's folder, results/<suite>.", "SUITE")],
-) -> None:
-    """Judge a suite and write its rows.
-
-    The workflow does it after scoring. Other commands read the rows in SUITE/judged.json as long
-    as they are of the present results, and judge by themselves otherwise.
-    """
-    from bench.judge.stage import write_rows
-    from bench.judged.store import FILE
-
-    write_rows(suite)
-    print(suite / FILE)
-
-
-@command()
 def render(
     suite: Annotated[Path, arg("The suite's folder, results/<suite>.", "SUITE")],
     out: Annotated[Path | None, opt("For tables/ and report/; by default SUITE.", "FOLDER")] = None,

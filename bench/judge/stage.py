@@ -1,20 +1,14 @@
-"""The stage of judging: rows from the suite's folder where they are fresh, else judged in memory.
-
-Nothing is imported at the top that loads torch or scipy: reading fresh rows needs neither.
-"""
-
-from __future__ import annotations
+"""The stage of judging: the rows of a suite's folder, of plans, and of chosen comparisons."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from bench.judged import store
+from bench.judge.judge import judge
+from bench.judge.pairs import against
 from bench.judged.rows import Judged, PairRow
+from bench.results.suite_results import RunResults, SuiteResults, read_results
+from bench.runs.plan import Plan, named, read_plan
 from bench.utils.errors import UserError, did_you_mean, errors_of, listed
-
-if TYPE_CHECKING:
-    from bench.runs.plan import Plan
 
 
 def read_suite(suite_dir: Path | str) -> Judged:
@@ -29,33 +23,11 @@ def read_suite(suite_dir: Path | str) -> Judged:
         UserError: there is no plan, or a file is damaged.
     """
     folder = Path(suite_dir)
-    return store.read(folder, store.key_of(folder)) or _judged(folder)
-
-
-def _judged(folder: Path) -> Judged:
-    from bench.judge.judge import judge
-    from bench.results import suite_results
-
-    return judge(suite_results.read_results(folder)).model_copy(update={"folder": folder})
-
-
-def write_rows(suite_dir: Path) -> None:
-    """Judge a suite and write its rows, as the workflow does."""
-    key = store.key_of(suite_dir)  # before anything is read
-    store.write(_judged(suite_dir), suite_dir, key)
-
-
-def is_confirmed(suite_dir: Path) -> bool:
-    """Judge a suite again; whether the file of its rows has the same."""
-    return store.read(suite_dir, store.key_of(suite_dir)) == _judged(suite_dir)
+    return judge(read_results(folder)).model_copy(update={"folder": folder})
 
 
 def judge_plans(plans: Sequence[Plan]) -> Judged:
     """The rows of plans, as one suite in which nothing has run; without plans of print alone."""
-    from bench.judge.judge import judge
-    from bench.results.suite_results import RunResults, SuiteResults
-    from bench.runs.plan import Plan
-
     runs = [RunResults(run) for plan in plans for run in plan.runs]
     whole = Plan(suite="", data="senteval", runs=[])
     if plans:
@@ -65,8 +37,6 @@ def judge_plans(plans: Sequence[Plan]) -> Judged:
 
 def planned_names(folder: Path, text: str) -> set[tuple[str, str]]:
     """Method and setting of the planned runs that a text names (`bench.runs.plan.named`)."""
-    from bench.runs.plan import named, read_plan
-
     return {(run.method, run.setting) for run in named(text, read_plan(folder / "plan.json").runs)}
 
 
@@ -78,9 +48,6 @@ def compared(
     heading, pairs = judged.suite, judged.pairs
     assert judged.folder is not None
     if baseline not in ("", heading.baseline):
-        from bench.judge.pairs import against
-        from bench.results.suite_results import read_results
-
         pairs = tuple(against(read_results(judged.folder), baseline))
     elif not heading.baseline:
         raise UserError(f"suite {heading.suite} has no baseline; name one")

@@ -1,2 +1,2 @@
 """The rows that judging makes of a suite and everything that is rendered reads: their models
-(`rows.py`), their words (`words.py`) and their file `results/<suite>/judged.json` (`store.py`)."""
+(`rows.py`) and their words (`words.py`)."""

@@ -10,8 +10,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bench.datasets.manifest import manifest
-from bench.judge.stage import read_suite
-from bench.judged import store
 from bench.models.load import load_encoder, save_encoder
 from bench.registry.backbones import backbone, vocabulary
 from bench.results.records import read_analyses, read_scores, read_trained
@@ -44,7 +42,6 @@ def encoder(folder):
 READERS = {
     "data/manifest.json": manifest,
     "suite/plan.json": lambda suite: read_plan(suite / "plan.json"),
-    "suite/judged.json": lambda suite: store.read(suite, "key"),
     "suite/scores/run000.json": lambda folder: read_scores(folder / "run000.json"),
     "suite/analyses/run000.json": lambda folder: read_analyses(folder / "run000.json"),
     "suite/trained/run000.json": lambda folder: read_trained(folder / "run000.json"),
@@ -73,7 +70,6 @@ def folder(tiny_bert, tiny_data, tiny_corpus, tmp_path_factory):
     save_encoder(load_encoder(tiny_bert, pooler="avg"), root / "saved")
     run = {"method": "simcse", "seed": 0, "scores": 70.0, "analyses": {"a": {"b": 1.0}}}
     suite = write_suite(root / "suite", [run])
-    store.write(read_suite(suite), suite, "key")
     made = read_json(suite / "scores" / "run000.json")["provenance"]
     described = {
         "suite/trained/run000.json": {"outcome": made["outcome"], "provenance": made},
