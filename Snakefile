@@ -25,7 +25,6 @@ rule all:
     default_target: True
     input:
         f"{RESULTS}/report/index.html",
-        JUDGED,
         # Without them, what is missing would not be made again as long as the page is newer.
         outputs_of("score"),
         outputs_of("analyse"),

@@ -208,9 +208,9 @@ def points(suite: Path, runs: Sequence[PlannedRun]) -> pd.DataFrame:
 def numbered(run: PlannedRun) -> set[tuple[str, str]]:
     """The tasks and metrics of which a run has a number."""
     return {
-        (task, metric)
-        for task, split, metric in scored_cells(expand_tasks(run.tasks))
-        if split == "test" and metric in METRICS and METRICS[metric].least
+        (cell.task, cell.metric)
+        for cell in scored_cells(expand_tasks(run.tasks))
+        if (cell.split, cell.aggregation) == ("test", "all") and METRICS[cell.metric].least
     }
 
 

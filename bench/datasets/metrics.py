@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 from statistics import fmean, pvariance
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bench.utils.errors import UserError
 
@@ -279,9 +279,14 @@ FURTHER_SEEDS = (1112, 1113, 1114, 1115)
 PROBE_SEED = "probe seed"
 
 
-def aggregated(metric: str, aggregation: str) -> str:
-    """The name of a metric with an aggregation; with "all" or none the metric itself."""
-    return metric if aggregation in ("all", "") else f"{metric}_{aggregation}"
+class Cell(NamedTuple):
+    """What a score is of. The aggregation is "all", of `AGGREGATIONS`, `UNSEEN`, `REST`, or the
+    seed of the classifiers (`probe_seed`)."""
+
+    task: str
+    split: str
+    metric: str
+    aggregation: str = "all"
 
 
 def probe_seed(seed: int) -> str:
@@ -309,13 +314,6 @@ def score_record(
     }  # fmt: skip
 
 
-def metric_of(name: str) -> Metric:
-    """The metric of a name, which may end with an aggregation."""
-    for aggregation in AGGREGATIONS:
-        name = name.removesuffix(f"_{aggregation}")
-    return METRICS[name]
-
-
 def metrics_of(protocol: str, task: str) -> dict[str, Metric]:
     """The metrics of the scores of a task, by name."""
     return {
@@ -325,13 +323,13 @@ def metrics_of(protocol: str, task: str) -> dict[str, Metric]:
     }
 
 
-def quantities(outcome: Any, analyses: Mapping[str, Any]) -> dict[tuple[str, str, str], float]:
-    """The metrics that are no scores, by (task, split, metric), of the
-    `bench.results.records.Outcome` of a training and of its analyses."""
+def quantities(outcome: Any, analyses: Mapping[str, Any]) -> dict[Cell, float]:
+    """The metrics that are no scores, of the `bench.results.records.Outcome` of a training and of
+    its analyses."""
     values = {}
     for name, metric in METRICS.items():
         if metric.value:
             value = metric.value(analyses.get(metric.analysis, {}) if metric.analysis else outcome)
             if value is not None:
-                values[*metric.cell, name] = float(value)
+                values[Cell(*metric.cell, name)] = float(value)
     return values

@@ -12,7 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 from statistics import fmean
 
-from bench.datasets.metrics import AGGREGATIONS, METRICS, aggregated, metrics_of
+from bench.datasets.metrics import AGGREGATIONS, METRICS, Cell, metrics_of
 from bench.utils.errors import UserError, suggestion
 from bench.utils.validation import FileName
 
@@ -109,18 +109,18 @@ AVERAGED = {name: GROUPS[metric.average] for name, metric in METRICS.items() if 
 # The dev sets whose plain mean is "Avg. STS" on dev, as `avg_sts` in SimCSE's trainer.
 DEV_AVERAGE = ("STS-B", "SICK-R")
 
-Key = tuple[str, str, str]  # task, split, metric, of a score
 # The averages that papers report, each with the scores whose mean it is. STS-B and SICK-R have no
 # subsets, so they enter means over subsets with their only score.
-AVERAGES: dict[Key, list[Key]] = {
-    ("Avg", "test", metric): [(task, "test", metric) for task in group]
+AVERAGES: dict[Cell, list[Cell]] = {
+    Cell("Avg", "test", metric): [Cell(task, "test", metric) for task in group]
     for metric, group in AVERAGED.items()
 }
-for _metric in (aggregated("spearman", mean) for mean in AGGREGATIONS):
-    AVERAGES["Avg", "test", _metric] = [
-        (task, "test", _metric if task in WITH_SUBSETS else "spearman") for task in STS_TASKS
+for _mean in AGGREGATIONS:
+    AVERAGES[Cell("Avg", "test", "spearman", _mean)] = [
+        Cell(task, "test", "spearman", _mean if task in WITH_SUBSETS else "all")
+        for task in STS_TASKS
     ]
-AVERAGES["Avg", "dev", "spearman"] = [(task, "dev", "spearman") for task in DEV_AVERAGE]
+AVERAGES[Cell("Avg", "dev", "spearman")] = [Cell(task, "dev", "spearman") for task in DEV_AVERAGE]
 ALIASES = {alias: task.name for task in TASKS.values() for alias in task.aliases} | {"Avg.": "Avg"}
 
 
@@ -179,10 +179,10 @@ class Board:
         """The main column: the average, or the only task."""
         return "Avg" if len(self.tasks) > 1 else self.tasks[0]
 
-    def keys(self, task: str) -> list[Key]:
+    def cells(self, task: str) -> list[Cell]:
         """The scores whose mean stands in a column: one, or for "Avg" those of all tasks."""
         tasks = self.tasks if task == "Avg" else (task,)
-        return [(name, "test", self.metric) for name in tasks]
+        return [Cell(name, "test", self.metric) for name in tasks]
 
     def is_in_print(self, task: str) -> bool:
         """Return whether papers have this column: their "Avg" is over the tasks of `AVERAGED`."""
@@ -226,28 +226,28 @@ BOARDS = boards_of(())
 # --- Scores and their averages
 
 
-def scored_cells(tasks: Iterable[str]) -> set[Key]:
+def scored_cells(tasks: Iterable[str]) -> set[Cell]:
     """The cells that a scoring of tasks gives, with averages of complete groups; sets that a
     manifest describes are taken to have a dev split."""
-    cells: set[Key] = set()
+    cells: set[Cell] = set()
     for task in map(task_of, tasks):
         means = AGGREGATIONS if task.has_subsets else ()
         for name, metric in metrics_of(task.protocol, task.name).items():
-            cells |= {(task.name, "test", aggregated(name, mean)) for mean in ("all", *means)}
+            cells |= {Cell(task.name, "test", name, mean) for mean in ("all", *means)}
             # SentEval gives F1 on the test part only.
             is_pairs = task.protocol == PAIRS
             if "dev" in (task.sizes or SPLITS) if is_pairs else not metric.formula:
-                cells.add((task.name, "dev", name))
+                cells.add(Cell(task.name, "dev", name))
     return cells | {cell for cell, parts in AVERAGES.items() if cells.issuperset(parts)}
 
 
-def averages(scores: Mapping[Key, float]) -> dict[Key, float]:
+def averages(scores: Mapping[Cell, float]) -> dict[Cell, float]:
     """The `AVERAGES` of which all scores, points by cell, are there."""
     means = {}
     for cell, parts in AVERAGES.items():
         values = [scores[part] for part in parts if part in scores]
         if len(values) == len(parts):
-            means[cell] = fmean(values) if "dev" in cell else average(values)
+            means[cell] = fmean(values) if cell.split == "dev" else average(values)
     return means
 
 

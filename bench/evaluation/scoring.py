@@ -21,6 +21,7 @@ from bench.datasets.metrics import (
     CLASSIFIER_SEED,
     REST,
     UNSEEN,
+    Cell,
     metrics_of,
     probe_seed,
     score_record,
@@ -251,9 +252,9 @@ def score_vectors(
         scores = {}
         for record in records:
             if (record["split"], record["aggregation"]) == ("test", aggregation):
-                scores[record["task"], "test", record["metric"]] = record["value"]
+                scores[Cell(record["task"], "test", record["metric"])] = record["value"]
         for cell, value in averages(scores).items():
-            records.append(score_record(*cell, value, aggregation))
+            records.append(score_record(cell.task, "test", cell.metric, value, aggregation))
     return EncoderScores(records, items)
 
 

@@ -1,12 +1,14 @@
 """A suite as a whole: its boards, its baseline, and how it differs from the papers."""
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
-from bench.judge.sample import has_seeds
 from bench.judge.systems import shown_name
 from bench.judged.rows import BoardRow, Heading, OrderRow
-from bench.results.suite_results import FAILED, RunResults, SuiteResults, deviations
+from bench.results.suite_results import SuiteResults
+from bench.results.system import FAILED, System
 from bench.runs import config
+from bench.runs.plan import deviations
 
 
 def differs(suite: SuiteResults) -> list[str]:
@@ -32,11 +34,11 @@ def _partial(suite: SuiteResults) -> str:
 def heading(
     suite: SuiteResults,
     tables: Iterable[BoardRow] = (),
-    baseline: Sequence[RunResults] = (),
+    baseline: Sequence[System] = (),
     uncompared: str = "",
     orders: Iterable[OrderRow] = (),
 ) -> Heading:
-    """The heading of a suite with its tables, the runs of its baseline, and why there are no
+    """The heading of a suite with its tables, its baseline on each backbone, and why there are no
     pairs."""
     plan = suite.plan
     is_of_project = (config.SUITES / f"{plan.suite}.yaml").is_file()
@@ -45,8 +47,8 @@ def heading(
         mode=plan.mode,
         config=plan.suite if is_of_project else "FILE.yaml",
         baseline=plan.baseline,
-        baseline_name=shown_name(baseline) if baseline else "",
-        baseline_has_seeds=has_seeds(baseline),
+        baseline_name=shown_name([*chain(*(x.runs for x in baseline))]) if baseline else "",
+        baseline_has_seeds=any(system.has_seeds for system in baseline),
         uncompared=uncompared,
         boards=tuple(tables),
         stand_ins=tuple(plan.stand_ins.values()),

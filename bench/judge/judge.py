@@ -3,12 +3,13 @@
 from bench.judge.heading import heading
 from bench.judge.numbers import judge_numbers, number_rows, quoted_rows, setting_rows
 from bench.judge.orders import orders
-from bench.judge.pairs import against, find, results_on
+from bench.judge.pairs import against, find, system_on
 from bench.judge.series import figures
 from bench.judge.systems import board_rows, shown_name, system_rows
 from bench.judge.world import judge_world
 from bench.judged.rows import Analysis, Judged, PairRow, RunRow, SystemRow
-from bench.results.suite_results import RunResults, SuiteResults
+from bench.results.suite_results import SuiteResults
+from bench.results.system import RunResults, System
 from bench.utils.errors import UserError
 
 _ORIGIN = ("code", "data", "corpora", "device", "arithmetic", "versions")
@@ -17,32 +18,32 @@ _CURVE = ("step", "dev", "loss", "alignment", "uniformity")
 
 def judge(suite: SuiteResults) -> Judged:
     """All rows of a suite."""
-    tables = board_rows(suite)
-    baseline: list[RunResults] = []
+    boards = board_rows(suite)
+    baseline: list[System] = []
     pairs: list[PairRow] = []
     uncompared = ""
-    baseline_ids: list[str] = []
     if suite.plan.baseline:
         text = find(suite, suite.plan.baseline).text
         for backbone in dict.fromkeys(result.run.backbone for result in suite.runs):
-            baseline += results_on(suite, text, backbone)
+            system = system_on(suite, text, backbone)
+            if system and system not in baseline:
+                baseline.append(system)
         try:
-            pairs = against(suite, suite.plan.baseline)
-            baseline_ids = [result.run.id for result in baseline]
+            pairs = against(suite, boards, suite.plan.baseline)
         except UserError as error:
             uncompared = str(error)
-    numbers = number_rows(suite, judge_numbers(suite, pairs))
+    numbers = number_rows(judge_numbers(suite, boards, pairs))
     systems: list[SystemRow] = []
-    for board in tables:
-        systems += system_rows(suite, board, pairs, baseline_ids)
+    for board in boards:
+        systems += system_rows(suite, board, pairs, baseline if pairs else ())
     world = judge_world(suite)
     if all(row.verdict.kind == "not comparable" for row in world):
         world = []  # a suite of its own recipe
     return Judged(
-        suite=heading(suite, tables, baseline, uncompared, orders(numbers, tables)),
+        suite=heading(suite, boards, baseline, uncompared, orders(numbers, boards)),
         numbers=tuple(numbers),
         settings=tuple(setting_rows()),
-        quoted=tuple(quoted_rows(suite, tables)),
+        quoted=tuple(quoted_rows(suite, boards)),
         world=tuple(world),
         systems=tuple(systems),
         pairs=tuple(pairs),

@@ -9,12 +9,13 @@ from itertools import chain
 from statistics import fmean
 from typing import Any
 
-from bench.datasets.metrics import SHARE, Tolerance, metric_of
-from bench.judge.sample import Sample, differences_of, planned_scores, scores_of
+from bench.datasets.metrics import METRICS, SHARE, Cell, Tolerance
+from bench.judge.sample import Sample, differences_of, sample_of
 from bench.judge.statistics import coefficient_of_variation, expected_best
-from bench.judge.systems import board_rows, task_scores
+from bench.judge.systems import task_scores
 from bench.judge.verdict import TOLERANCES, VerdictInput, tolerance, verdicts_of
 from bench.judged.rows import (
+    NO_BACKBONE,
     BoardRow,
     NumberRow,
     PairRow,
@@ -24,27 +25,27 @@ from bench.judged.rows import (
     SideRow,
     Verdict,
 )
-from bench.registry.backbones import NO_BACKBONE
 from bench.reported import SOURCES, paper_name, public_sd, quoted
 from bench.reported.address import address, printed_names, reproduce_command, row_name
 from bench.reported.number import Number, numbers, sweep_lines
-from bench.results.suite_results import (
+from bench.results.suite_results import SuiteResults
+from bench.results.system import (
     NOT_SCORED,
     RunResults,
-    SuiteResults,
-    deviations,
+    Scores,
+    System,
     diverged,
     draws_of,
+    planned_scores,
 )
+from bench.runs.plan import deviations
 
 
-def select(suite: SuiteResults, run: str, backbone: str) -> list[RunResults]:
-    """The results of a method in a setting (`simcse@official`) on a backbone as printed, or on its
-    stand-in: all of one corpus and recipe, comparable with print if any are."""
+def select(suite: SuiteResults, run: str, backbone: str) -> System | None:
+    """The system of a method in a setting (`simcse@official`) on a backbone as printed, or on its
+    stand-in."""
     stand_in = suite.plan.stand_ins.get(backbone, backbone)
-    found = suite.results(run, backbone) or suite.results(run, stand_in)
-    best = sorted(found, key=lambda result: bool(deviations_from_print(result, backbone)))
-    return [result for result in found if result.experiment == best[0].experiment]
+    return suite.system(run, backbone) or suite.system(run, stand_in)
 
 
 def deviations_from_print(result: RunResults, backbone: str, metric: str = "") -> list[str]:
@@ -56,9 +57,15 @@ def deviations_from_print(result: RunResults, backbone: str, metric: str = "") -
     data = result.provenance.data.name
     if data not in ("senteval", ""):
         clauses.append(f"scored on {data}")
-    if metric and metric_of(metric).kind == SHARE and result.provenance.mode != "test":
+    if metric and METRICS[metric].kind == SHARE and result.provenance.mode != "test":
         clauses.append(f"classifiers of mode {result.provenance.mode}")
     return clauses + deviations([result.run])
+
+
+def is_planned(system: System | None, cell: Cell) -> bool:
+    """Whether a run of a system is planned to have a score in a cell."""
+    runs = system.runs if system else ()
+    return any(cell in planned_scores(result.run) for result in runs)
 
 
 @dataclass(eq=False)
@@ -69,19 +76,19 @@ class Side:
     number: Number
     run: str  # text of the runs, such as simcse@official
     backbone: str  # as printed
-    # The results of the runs, one per seed; of a printed difference also those of the subtracted.
-    operands: list[list[RunResults]]
+    # The system, and of a printed difference the subtracted one; None without planned runs.
+    operands: list[System | None]
     verdict: Verdict = field(init=False)
 
     @property
     def results(self) -> list[RunResults]:
-        return [*chain(*self.operands)]
+        return [*chain(*(system.runs for system in self.operands if system))]
 
     @property
     def measured_on(self) -> str:
         """The backbone of our runs; empty without runs."""
-        runs = self.operands[0]
-        return runs[0].run.backbone if runs else ""
+        system = self.operands[0]
+        return system.first.backbone if system else ""
 
     @property
     def deterministic(self) -> bool:
@@ -91,11 +98,10 @@ class Side:
     @cached_property
     def sample(self) -> Sample:
         """The scores over seeds; for a difference, over the seeds that both sides have."""
-        keys = [self.number.key]
-        if self.number.minus:
-            sample = differences_of(self.operands[0], self.operands[1], keys)
-        else:
-            sample = scores_of(self.operands[0], keys)
+        scores = [
+            system.scores([self.number.cell]) if system else Scores() for system in self.operands
+        ]
+        sample = differences_of(*scores) if self.number.minus else sample_of(*scores)
         sign = self.number.form.sign
         values = {draw: sign * value for draw, value in sample.values.items()}
         return replace(sample, values=values, beside=[sign * value for value in sample.beside])
@@ -111,20 +117,21 @@ class Side:
         number = self.number
         sign, why = number.form.sign, number.reason or number.deviation
         ids = [result.run.id for result in self.results]
-        return number.value, number.key, sign, why, self.backbone, len(self.operands), *ids
+        return number.value, number.cell, sign, why, self.backbone, len(self.operands), *ids
 
     @cached_property
     def verdict_without_test(self) -> Verdict | None:
         """The verdict if no statistics are needed, else None."""
-        number, key = self.number, self.number.key
-        for runs in self.operands:
-            if not diverged(runs) and all(key not in result.scores for result in runs):
+        number, cell = self.number, self.number.cell
+        for system in self.operands:
+            runs = system.runs if system else ()
+            if not diverged(runs) and all(cell not in result.scores for result in runs):
                 default = "this score is not in the suite" if runs else NOT_SCORED
                 reasons = (result.reason for result in runs if result.reason)
                 return Verdict(kind="not run", reason=number.reason or next(reasons, default))
         ended_badly = diverged(self.results)
         deviating = (
-            deviations_from_print(result, self.backbone, key[2]) for result in self.results
+            deviations_from_print(result, self.backbone, cell.metric) for result in self.results
         )
         clauses = next(filter(None, deviating), [])
         if clauses or number.deviation:
@@ -142,15 +149,15 @@ class Side:
         """Whether a verdict that is settled without a test was planned to have one: runs that can
         be compared, with seeds or those of classifiers, that have no score yet or diverged."""
         number = self.number
-        drawn = {draw for result in self.results for draw in draws_of(result.run, [number.key])}
+        drawn = {draw for result in self.results for draw in draws_of(result.run, [number.cell])}
         if number.reason or number.deviation or drawn <= {None}:
             return False
-        for runs in self.operands:
-            if not any(number.key in planned_scores(result.run) for result in runs):
+        for system in self.operands:
+            if not is_planned(system, number.cell):
                 return False
-            if any(deviations_from_print(result, self.backbone, number.key[2]) for result in runs):
-                return False
-        return True
+        metric = number.cell.metric
+        clauses = (deviations_from_print(x, self.backbone, metric) for x in self.results)
+        return not any(clauses)
 
     def row(self) -> SideRow:
         return SideRow(
@@ -163,7 +170,7 @@ class Side:
 
     def verdict_input(self) -> VerdictInput:
         number = self.number
-        task, split, metric = number.key
+        task, split, metric, _ = number.cell
         spread = None
         # The public seeds are Spearman correlations of a single method, over all pairs of a task,
         # so they say nothing of anything else.
@@ -183,7 +190,7 @@ class Side:
     def _tolerance(self) -> Tolerance:
         """The tolerance of a score, which depends on how the run was made."""
         name = "untrained"
-        parts = self.operands[0][0].run.parts  # none in plans of before
+        parts = self.results[0].run.parts  # none in plans of before
         if self.number.our_metric.kind == SHARE:
             name = "transfer" if self.deterministic else "trained, transfer"
         elif not self.deterministic:
@@ -202,11 +209,13 @@ class Side:
 Sides = Mapping[str, Side]
 
 
-def judge_numbers(suite: SuiteResults, pairs: Sequence[PairRow] = ()) -> list[Sides]:
+def judge_numbers(
+    suite: SuiteResults, boards: Iterable[BoardRow], pairs: Sequence[PairRow] = ()
+) -> list[Sides]:
     """Our sides of each printed number that measures something, in the order of print. A printed
     difference of averages has the answer of the claim among the `pairs` whose margin it is."""
-    results_of = cache(partial(select, suite))
-    compared = [_sides(number, results_of) for number in numbers() if number.is_measurement]
+    system_of = cache(partial(select, suite))
+    compared = [_sides(number, system_of) for number in numbers() if number.is_measurement]
     # The further sides look at the same numbers again, so they have families of their own. A
     # question belongs to the paper in which it comes first.
     families: dict[tuple[str, str], list[Side]] = defaultdict(list)
@@ -215,13 +224,13 @@ def judge_numbers(suite: SuiteResults, pairs: Sequence[PairRow] = ()) -> list[Si
         for name, side in sides.items():
             if asked.setdefault(side.question, side) is side:
                 families[side.number.source, name].append(side)
-    metrics = {row.name: row.whole.metric for row in board_rows(suite)}
+    metrics = {row.name: row.whole.metric for row in boards}
     claimed = {}
     for pair in pairs:
         if pair.margin is not None:
-            key = pair.task, "test", metrics[pair.board]
+            cell = Cell(pair.task, "test", metrics[pair.board])
             name = f"{pair.method}@{pair.setting}"
-            claimed[name, pair.baseline, pair.backbone, key, pair.margin] = pair
+            claimed[name, pair.baseline, pair.backbone, cell, pair.margin] = pair
     for family in families.values():
         tested = [side for side in family if not side.verdict_without_test]
         settled = [side for side in family if side.verdict_without_test]
@@ -235,7 +244,7 @@ def judge_numbers(suite: SuiteResults, pairs: Sequence[PairRow] = ()) -> list[Si
             side.verdict = first.verdict_without_test or first.verdict
         ours = sides["ours"]
         number = ours.number
-        place = number.run, number.minus, ours.backbone, number.key, number.value
+        place = number.run, number.minus, ours.backbone, number.cell, number.value
         claim = claimed.get(place)
         if claim and ours.verdict.is_comparable:
             ours.verdict = Verdict(
@@ -244,22 +253,22 @@ def judge_numbers(suite: SuiteResults, pairs: Sequence[PairRow] = ()) -> list[Si
     return compared
 
 
-def _sides(number: Number, results_of: Callable[[str, str], list[RunResults]]) -> Sides:
+def _sides(number: Number, system_of: Callable[[str, str], System | None]) -> Sides:
     backbone, other_run = number.our_backbone, _other_setting(number.run)
-    operands = [results_of(number.run, backbone)]
-    other_operands = [results_of(other_run, backbone)]
+    operands = [system_of(number.run, backbone)]
+    other_operands = [system_of(other_run, backbone)]
     if number.minus:
-        subtracted = results_of(number.minus, backbone)
+        subtracted = system_of(number.minus, backbone)
         operands.append(subtracted)
         # A method with a single setting, such as an untrained encoder, is subtracted from both.
-        other_operands.append(results_of(_other_setting(number.minus), backbone) or subtracted)
+        other_operands.append(system_of(_other_setting(number.minus), backbone) or subtracted)
     sides = {"ours": Side(number, number.run, backbone, operands)}
     other = Side(number, other_run, backbone, other_operands)
     if other.scores:
         sides["other"] = other
     if number.checkpoint:
-        name = NO_BACKBONE.name  # a published checkpoint brings its own
-        published = [results_of(number.checkpoint, name)]
+        name = NO_BACKBONE  # a published checkpoint brings its own
+        published = [system_of(number.checkpoint, name)]
         sides["checkpoint"] = Side(number, number.checkpoint, name, published)
     return sides
 
@@ -272,9 +281,8 @@ def _other_setting(run: str) -> str:
 # --- Rows ---
 
 
-def number_rows(suite: SuiteResults, compared: Iterable[Sides]) -> list[NumberRow]:
+def number_rows(compared: Iterable[Sides]) -> list[NumberRow]:
     """A row for each number of `judge_numbers`."""
-    planned = {result.run.id: planned_scores(result.run) for result in suite.runs}
     places = {number: place for place, number in enumerate(numbers())}
     tasks: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for number in places:
@@ -287,9 +295,6 @@ def number_rows(suite: SuiteResults, compared: Iterable[Sides]) -> list[NumberRo
         number = ours.number
         label = row_name(number.method, number.variant)
         is_only = len(tasks[number.ranked_with]) == 1
-        is_planned = True
-        for runs in ours.operands:
-            is_planned &= any(number.key in planned[result.run.id] for result in runs)
         # Beside print stand our scores as far as they can be compared with it.
         scores = ours.scores if ours.verdict.is_comparable else ()
         side_rows = {name: side.row() for name, side in sides.items()}
@@ -321,7 +326,7 @@ def number_rows(suite: SuiteResults, compared: Iterable[Sides]) -> list[NumberRo
                 our_split=number.our_split,
                 command=reproduce_command(number) if number.run else "",
                 ranks=number.is_score and (number.task == "Avg" or is_only),
-                planned=is_planned,
+                planned=all(is_planned(system, number.cell) for system in ours.operands),
                 ours=side_rows["ours"],
                 other=side_rows.get("other"),
                 published=number.checkpoint,
@@ -361,9 +366,10 @@ def quoted_rows(suite: SuiteResults, boards: Iterable[BoardRow]) -> Iterator[Quo
     """A row for each quoted row of the boards; ours, if they can be compared."""
     for board in boards:
         for _, entry in quoted(board.name).iterrows():
+            system = select(suite, entry.run, entry.backbone)
             runs = [
                 run
-                for run in select(suite, entry.run, entry.backbone)
+                for run in (system.runs if system else ())
                 if not deviations_from_print(run, entry.backbone, board.whole.metric)
             ]
             ours = task_scores(runs, board.whole)
@@ -385,10 +391,10 @@ def _run_scores(sides: Iterable[Side]) -> list[RunScores]:
     setting, and the published checkpoint."""
     behind: dict[str, RunScores] = {}
     for side in sides:
-        for runs in filter(None, side.operands):
-            name, backbone = runs[0].run.text, runs[0].run.backbone
-            if backbone != NO_BACKBONE.name:
+        for system in filter(None, side.operands):
+            name, backbone = system.first.text, system.first.backbone
+            if backbone != NO_BACKBONE:
                 name += f" on {backbone}"
-            scores = {result.run.id: result.scores.get(side.number.key) for result in runs}
+            scores = {x.run.id: x.scores.get(side.number.cell) for x in system.runs}
             behind[name] = RunScores(name=name, runs=(*scores,), scores=(*scores.values(),))
     return [*behind.values()]

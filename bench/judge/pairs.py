@@ -4,7 +4,7 @@
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -17,12 +17,13 @@ from bench.judge.claims import Claimed, Decision, decide, explained
 from bench.judge.heading import differs
 from bench.judge.items import ItemDifference, compare_items
 from bench.judge.printed_gains import printed_gains
-from bench.judge.sample import ByDraw, Sample, differences_of, has_seeds, values_of
+from bench.judge.sample import Sample, differences_of
 from bench.judge.statistics import holm
-from bench.judge.systems import board_rows, shown_name
+from bench.judge.systems import shown_name
 from bench.judged.rows import NO_BACKBONE, BoardRow, PairRow, ScoreColumns, grouped
 from bench.judged.words import ITEMS_LEVEL, Pairing
-from bench.results.suite_results import RunResults, SuiteResults
+from bench.results.suite_results import SuiteResults
+from bench.results.system import Scores, System
 from bench.runs.plan import Claim, named_row
 from bench.runs.run import PlannedRun
 from bench.utils.errors import UserError, counted, errors_of
@@ -34,11 +35,9 @@ def find(suite: SuiteResults, text: str) -> PlannedRun:
         return named_row(text, [result.run for result in suite.runs])
 
 
-def results_on(suite: SuiteResults, text: str, backbone: str) -> list[RunResults]:
-    """The results of a method on a backbone, of several corpora or recipes the first. A method
-    without a backbone has the same on all of them."""
-    found = suite.results(text, backbone) or suite.results(text, NO_BACKBONE)
-    return [result for result in found if result.experiment == found[0].experiment]
+def system_on(suite: SuiteResults, text: str, backbone: str) -> System | None:
+    """The system of a method on a backbone. A method without a backbone has the same on all."""
+    return suite.system(text, backbone) or suite.system(text, NO_BACKBONE)
 
 
 def _name(run: PlannedRun) -> str:
@@ -54,19 +53,17 @@ class _Comparison:
     board: BoardRow
     backbone: str
     task: str
-    results_a: list[RunResults]
-    results_b: list[RunResults]
+    a: System
+    b: System
+    scores_a: Scores
+    scores_b: Scores
     claim: Claim | None
 
     @cached_property
     def sample(self) -> Sample:
         """The differences; of a claim at its look, else of all seeds."""
-        keys = self.board.whole.keys(self.task)
-        sample = differences_of(self.results_a, self.results_b, keys)
+        sample = differences_of(self.scores_a, self.scores_b)
         return sample if self.claim else replace(sample, planned=[])
-
-    def values(self, results: Sequence[RunResults]) -> ByDraw:
-        return values_of(results, self.board.whole.keys(self.task))
 
     @cached_property
     def items(self) -> ItemDifference | None:
@@ -75,7 +72,7 @@ class _Comparison:
         if mean is None or not METRICS[board.metric].is_main:
             return None
         tasks = board.tasks if self.task == "Avg" else [self.task]
-        return compare_items(self.results_a[0].items, self.results_b[0].items, tasks, mean)
+        return compare_items(self.a.runs[0].items, self.b.runs[0].items, tasks, mean)
 
     @property
     def kind(self) -> Pairing:
@@ -83,12 +80,12 @@ class _Comparison:
             return "items" if self.items else "deterministic"
         if self.sample.beside:
             return "Welch"
-        sides = self.results_a, self.results_b
-        return "paired" if all(map(has_seeds, sides)) else "one-sample"
+        both = self.a.has_seeds and self.b.has_seeds
+        return "paired" if both else "one-sample"
 
     def row(self, is_beside_print: bool) -> PairRow:
-        a, b = self._side(self.results_a), self._side(self.results_b)
-        run, sample, items = self.results_a[0].run, self.sample, self.items
+        a, b = self._side(self.scores_a), self._side(self.scores_b)
+        run, sample, items = self.a.first, self.sample, self.items
         estimate = sample.estimate
         differences = sample.differences
         width = p = nan
@@ -99,7 +96,7 @@ class _Comparison:
             width, p = estimate.half_width(), estimate.p_value()
         printed = []
         if is_beside_print:
-            methods = [results[0].run.method for results in (self.results_a, self.results_b)]
+            methods = self.a.first.method, self.b.first.method
             printed = printed_gains(methods, self.board.whole, self.task, self.backbone, estimate)
         return PairRow(
             board=self.board.name,
@@ -108,12 +105,12 @@ class _Comparison:
             setting=run.setting,
             task=self.task,
             label=run.label,
-            name=shown_name(self.results_a),
+            name=shown_name(self.a.runs),
             outside=run.outside,
             labelled=run.labelled,
-            runs=tuple(result.run.id for result in self.results_a),
-            baseline=_name(self.results_b[0].run),
-            baseline_name=shown_name(self.results_b),
+            runs=tuple(result.run.id for result in self.a.runs),
+            baseline=_name(self.b.first),
+            baseline_name=shown_name(self.b.runs),
             kind=self.kind,
             n=len(differences),
             items=items.n if items else None,
@@ -128,16 +125,16 @@ class _Comparison:
             printed=tuple(printed),
         )
 
-    def _side(self, results: Sequence[RunResults]) -> ScoreColumns:
+    def _side(self, scores: Scores) -> ScoreColumns:
         """The scores of one side that the differences are of."""
-        values = self.values(results)
-        if has_seeds(results):
+        values = scores.values
+        if scores.has_seeds:
             values = {draw: values[draw] for draw in self.sample.draws if draw in values}
         return ScoreColumns(scores=tuple(values.values()))
 
 
 def _comparisons(
-    suite: SuiteResults, baseline: str, claims: Sequence[Claim]
+    suite: SuiteResults, boards: Iterable[BoardRow], baseline: str, claims: Sequence[Claim]
 ) -> Iterator[_Comparison]:
     """The comparisons with a baseline in which both sides have scores. Templates are chosen and not
     drawn, so rows over templates have none."""
@@ -145,12 +142,11 @@ def _comparisons(
     del texts[baseline]
     names = dict.fromkeys(result.run.backbone for result in suite.runs)
     current = {(claim.method, claim.backbone): claim for claim in claims if not claim.dropped}
-    for board, backbone, text in product(board_rows(suite), names, texts):
-        results_a = results_on(suite, text, backbone)
-        results_b = results_on(suite, baseline, backbone)
-        if not (results_a and results_b):
+    for board, backbone, text in product(boards, names, texts):
+        a, b = system_on(suite, text, backbone), system_on(suite, baseline, backbone)
+        if not (a and b):
             continue
-        runs = results_a[0].run, results_b[0].run
+        runs = a.first, b.first
         # If neither side uses a backbone there is one comparison, not one per backbone.
         if any(run.template for run in runs) or backbone not in (
             NO_BACKBONE, *(run.backbone for run in runs)
@@ -158,14 +154,17 @@ def _comparisons(
             continue
         for task in dict.fromkeys((*board.whole.tasks, board.whole.overall)):
             claim = current.get((text, backbone))
-            if claim and not (task == board.overall and claim.is_on(board.name)):
+            if claim and not (
+                task == board.overall and claim.is_on(board.name) and claim.is_of(a.first)
+            ):
                 claim = None
-            compared = _Comparison(board, backbone, task, results_a, results_b, claim)
-            if all(map(compared.values, (results_a, results_b))):
-                yield compared
+            cells = board.whole.cells(task)
+            sides = a.scores(cells), b.scores(cells)
+            if all(scores.values for scores in sides):
+                yield _Comparison(board, backbone, task, a, b, *sides, claim)
 
 
-def against(suite: SuiteResults, baseline: str) -> list[PairRow]:
+def against(suite: SuiteResults, boards: Sequence[BoardRow], baseline: str) -> list[PairRow]:
     """Compare all methods of a suite with `baseline`, each on the backbones that it shares with it:
     a row for each board, backbone, method and task (or `Avg`) that both have scores on.
 
@@ -175,7 +174,7 @@ def against(suite: SuiteResults, baseline: str) -> list[PairRow]:
     """
     side_b = find(suite, baseline)
     claims = [claim for claim in suite.plan.claims if claim.baseline == side_b.text]
-    comparisons = [*_comparisons(suite, side_b.text, claims)]
+    comparisons = [*_comparisons(suite, boards, side_b.text, claims)]
     if not comparisons:
         names = dict.fromkeys(result.run.backbone for result in suite.runs)
         raise UserError(

@@ -1,4 +1,4 @@
-"""Scores by seed, and the looks at which they are judged: the one path from runs to an answer.
+"""Scores by seed, and the looks at which they are judged: the one path from systems to a verdict.
 
 A look is at the first N, 2 N or 4 N planned seeds, in the order of the plan, so that nobody chooses
 when to look, or at which seeds (docs/statistics.md#looks).
@@ -6,18 +6,13 @@ when to look, or at which seeds (docs/statistics.md#looks).
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from statistics import fmean
 from typing import Any
 
-from bench.datasets.metrics import METRICS
-from bench.datasets.tasks import Key, expand_tasks, scored_cells
 from bench.judge.statistics import Estimate, estimate, welch
 from bench.judged.words import FEWEST_SEEDS, LOOKS
-from bench.results.suite_results import Draw, RunResults, draws_of, planned_row
-from bench.runs.run import PlannedRun
-
-ByDraw = Mapping[Draw, float]
+from bench.results.system import ByDraw, Draw, Scores
 
 
 @dataclass(frozen=True)
@@ -90,102 +85,41 @@ class Sample:
         return self.estimate if self.look and len(self.scores) >= FEWEST_SEEDS else None
 
 
-# --- From runs to samples ---
+# --- From systems to samples ---
 
 
-@cache
-def _cells(tasks: tuple[str, ...]) -> set[Key]:
-    return scored_cells(expand_tasks(tasks))
+def _sample(values: ByDraw, additions: Mapping[Draw, int], **more: Any) -> Sample:
+    planned = sorted(additions, key=lambda draw: additions[draw])
+    return Sample(values, planned, sum(number == 0 for number in additions.values()), **more)
 
 
-def planned_scores(run: PlannedRun, tasks: tuple[str, ...] | None = None) -> set[Key]:
-    """The keys of `RunResults.scores` that a planned run will have, given data sets with their
-    usual splits; by default of all its tasks."""
-    if run.skip:
-        return set()
-    measured = {*run.analyses}
-    if run.seed is not None:
-        measured.add("")  # the training
-    return _cells(run.tasks if tasks is None else tasks) | {
-        (*metric.cell, name)
-        for name, metric in METRICS.items()
-        if metric.value and metric.analysis in measured
-    }
+def sample_of(scores: Scores) -> Sample:
+    """The scores of a system. Classifier seeds are all there are, so they have a single look."""
+    looks = LOOKS if scores.has_seeds else LOOKS[:1]
+    return _sample(scores.values, scores.additions, looks=looks)
 
 
-def _addition(run: PlannedRun, keys: Collection[Key]) -> int | None:
-    """The addition with which all keys are planned; None if they are not, or if that is lost."""
-    additions = run.additions
-    for last in sorted({0, *filter(None, additions.values())}):
-        tasks = [task for task, number in additions.items() if (number or 0) <= last]
-        known = tuple(task for task in tasks if additions[task] is not None)
-        if planned_scores(run, known) >= {*keys}:
-            return last
-    return None
-
-
-def planned_draws(results: Sequence[RunResults], keys: Collection[Key]) -> dict[Draw, int]:
-    """The planned draws of a row, each with the number of its addition."""
-    found: dict[Draw, int] = {}
-    for run in planned_row(results):
-        number = _addition(run, keys)
-        if number is not None:
-            for draw in draws_of(run, keys):
-                found.setdefault(draw, number)
-    return found
-
-
-def values_of(results: Sequence[RunResults], keys: Sequence[Key]) -> ByDraw:
-    """The points of a row by draw, means over keys."""
-    found: dict[Draw, float] = {}
-    for result in results:
-        found |= result.draws(*keys)
-    return found
-
-
-def has_seeds(results: Sequence[RunResults]) -> bool:
-    """Whether the runs of a row are trainings with a seed each."""
-    return any(result.run.seed is not None for result in results)
-
-
-def _diverged(results: Sequence[RunResults]) -> set[Draw]:
-    return {result.run.draw for result in results if result.status == "diverged"}
-
-
-def _sample(values: ByDraw, numbers: Mapping[Draw, int], **more: Any) -> Sample:
-    planned = sorted(numbers, key=lambda draw: numbers[draw])
-    return Sample(values, planned, sum(number == 0 for number in numbers.values()), **more)
-
-
-def scores_of(results: Sequence[RunResults], keys: Sequence[Key]) -> Sample:
-    """The scores of a row, means over keys. Classifier seeds are all there are, so they have a
-    single look."""
-    looks = LOOKS if has_seeds(results) else LOOKS[:1]
-    return _sample(values_of(results, keys), planned_draws(results, keys), looks=looks)
-
-
-def differences_of(
-    results_a: Sequence[RunResults], results_b: Sequence[RunResults], keys: Sequence[Key]
-) -> Sample:
-    """The differences A - B of two rows, paired by seed. A single score of one is subtracted from
-    every score of the other, and its classifier seeds stand beside them."""
-    a, b = values_of(results_a, keys), values_of(results_b, keys)
-    numbers_a, numbers_b = planned_draws(results_a, keys), planned_draws(results_b, keys)
-    gone = {"left_out": _diverged(results_b), "diverged": _diverged(results_a)}
-    if has_seeds(results_a) and has_seeds(results_b):
-        values = {draw: a[draw] - b[draw] for draw in a if draw in b}
-        numbers = {
-            draw: max(numbers_a[draw], numbers_b[draw]) for draw in numbers_a if draw in numbers_b
+def differences_of(a: Scores, b: Scores) -> Sample:
+    """The differences A - B of two systems, paired by seed. A single score of one is subtracted
+    from every score of the other, and its classifier seeds stand beside them."""
+    gone = {"left_out": b.diverged, "diverged": a.diverged}
+    if a.has_seeds and b.has_seeds:
+        values = {draw: a.values[draw] - b.values[draw] for draw in a.values if draw in b.values}
+        # A pair was planned when its later side was.
+        additions = {
+            draw: max(a.additions[draw], b.additions[draw])
+            for draw in a.additions
+            if draw in b.additions
         }
-        return _sample(values, numbers, **gone)
-    if not (has_seeds(results_a) or has_seeds(results_b)):
-        values = {None: fmean(a.values()) - fmean(b.values())} if a and b else {}
-        return Sample(values, [], 0)
-    sign, seeded, fixed = (1, a, b) if has_seeds(results_a) else (-1, b, a)
-    numbers = numbers_a if seeded is a else numbers_b
-    beside = [sign * score for score in fixed.values()]
-    values = {draw: sign * score for draw, score in seeded.items()} if beside else {}
-    if None in fixed:
+        return _sample(values, additions, **gone)
+    if not (a.has_seeds or b.has_seeds):
+        if not (a.values and b.values):
+            return Sample({}, [], 0)
+        return Sample({None: fmean(a.values.values()) - fmean(b.values.values())}, [], 0)
+    sign, seeded, fixed = (1, a, b) if a.has_seeds else (-1, b, a)
+    beside = [sign * score for score in fixed.values.values()]
+    values = {draw: sign * score for draw, score in seeded.values.items()} if beside else {}
+    if None in fixed.values:
         values = {draw: score - beside[0] for draw, score in values.items()}
         beside = []
-    return _sample(values, numbers, beside=beside, **gone)
+    return _sample(values, seeded.additions, beside=beside, **gone)

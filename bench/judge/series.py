@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.datasets.metrics import BOUNDS
+from bench.datasets.metrics import BOUNDS, Cell
 from bench.judge.numbers import select
 from bench.judge.systems import shown_name
 from bench.judged.rows import FigureRow
@@ -14,7 +14,8 @@ from bench.judged.words import LOG, OURS, PRINT, RANKS
 from bench.reported import curves
 from bench.reported.figures import PaperFigure, PaperSeries, load_figures
 from bench.reported.number import numbers
-from bench.results.suite_results import RunResults, SuiteResults, diverged
+from bench.results.suite_results import SuiteResults
+from bench.results.system import RunResults, diverged
 
 METRIC = "spearman"  # of all figures that show scores
 Point = dict[str, Any]  # some of `COLUMNS`
@@ -28,7 +29,7 @@ COLUMNS = (
 
 def _scores(figure: PaperFigure, run: RunResults) -> Iterator[Point]:
     for panel, (task, split) in figure.panels.items():
-        value = run.scores.get((task, split, METRIC))
+        value = run.scores.get(Cell(task, split, METRIC))
         if value is not None:
             yield {"panel": panel, "value": value}
 
@@ -47,7 +48,7 @@ def _alignment(figure: PaperFigure, run: RunResults) -> Iterator[Point]:
     whole = run.analyses["alignment"]["STS-B"]["all"]
     place = {"x": whole["uniformity"], "value": whole["alignment"]}
     if None not in place.values():  # without a positive pair there is no alignment
-        score = run.scores.get(("Avg", "test", METRIC))
+        score = run.scores.get(Cell("Avg", "test", METRIC))
         yield place | {"at": 0, "kept": True, "score": score}
 
 
@@ -193,8 +194,9 @@ def _place(
     # Print is of the first run; the others stand in for it.
     of_print = head | {"run": texts[0], "measured_on": series.backbone, "origin": PRINT}
     printed = [of_print | point for point in _of_print(figure, series, texts[0])]
-    found = (select(suite, text, series.backbone) for text in texts)
-    runs = next(filter(None, found), [])
+    systems = (select(suite, text, series.backbone) for text in texts)
+    system = next(filter(None, systems), None)
+    runs = system.runs if system else ()
     ours = [head | point for run in runs for point in _of_run(figure, run)]
     remarks = []
     if runs and runs[0].run.text != texts[0]:

@@ -6,7 +6,8 @@ from pathlib import Path
 from bench.judge.judge import judge
 from bench.judge.pairs import against
 from bench.judged.rows import Judged, PairRow
-from bench.results.suite_results import RunResults, SuiteResults, read_results
+from bench.results.suite_results import SuiteResults, read_results
+from bench.results.system import RunResults
 from bench.runs.plan import Plan, named, read_plan
 from bench.utils.errors import UserError, did_you_mean, errors_of, listed
 
@@ -48,7 +49,7 @@ def compared(
     heading, pairs = judged.suite, judged.pairs
     assert judged.folder is not None
     if baseline not in ("", heading.baseline):
-        pairs = tuple(against(read_results(judged.folder), baseline))
+        pairs = tuple(against(read_results(judged.folder), heading.boards, baseline))
     elif not heading.baseline:
         raise UserError(f"suite {heading.suite} has no baseline; name one")
     elif not pairs:

@@ -16,10 +16,10 @@ from bench.judged.rows import (
     PairRow,
     Score,
     SystemRow,
-    grouped,
     known,
 )
-from bench.results.suite_results import RunResults, SuiteResults, diverged
+from bench.results.suite_results import SuiteResults
+from bench.results.system import RunResults, System, diverged, first_scored
 from bench.runs.run import PlannedRun
 from bench.utils.errors import counted, listed
 
@@ -44,15 +44,10 @@ def is_own(run: PlannedRun) -> bool:
     return has_file and run.setting == "paper"
 
 
-def _first_scored(results: Sequence[RunResults]) -> RunResults:
-    """The first finished run of a system, else its first: what the others have read is unknown."""
-    return min(results, key=lambda result: result.status != "finished")
-
-
 def shown_name(results: Sequence[RunResults]) -> str:
-    """Label and setting of a system, as tables show them, and whether it has seen test
+    """Label and setting of runs of a system, as tables show them, and whether it has seen test
     sentences."""
-    result = _first_scored(results)
+    result = first_scored(results)
     name = result.run.label
     if result.run.outside:
         name += OUTSIDE
@@ -67,14 +62,18 @@ def system_rows(
     suite: SuiteResults,
     board: BoardRow,
     pairs: Sequence[PairRow] = (),
-    baseline: Collection[str] = (),
+    baseline: Collection[System] = (),
 ) -> list[SystemRow]:
-    """A row per method, setting, backbone, corpus and recipe, the best average of a backbone first;
-    then those without a backbone, then those trained with labels. Each has its difference from a
-    baseline on what sums up the board; `baseline` are the ids of its runs."""
+    """A row per system, the best average of a backbone first; then those without a backbone, then
+    those trained with labels. Each has its difference from the baseline on what sums up the
+    board."""
     tasks = set(board.whole.tasks)
-    scored = [result for result in suite.runs if tasks & set(expand_tasks(result.run.tasks))]
-    rows = [_system(board, group, pairs, baseline) for group in grouped(scored, _experiment)]
+    rows = []
+    for system in suite.systems:
+        # Seeds that were added may have other tasks.
+        runs = [result for result in system.runs if tasks & {*expand_tasks(result.run.tasks)}]
+        if runs:
+            rows.append(_system_row(board, runs, pairs, is_baseline=system in baseline))
     places = [*dict.fromkeys(row.backbone for row in rows if row.backbone != NO_BACKBONE)]
     places.append(NO_BACKBONE)
 
@@ -84,17 +83,11 @@ def system_rows(
     return sorted(rows, key=order)
 
 
-def _experiment(result: RunResults) -> tuple[str, ...]:
-    """The fields that runs of one system have in common, whatever their seeds."""
-    run = result.run
-    return run.backbone, run.label, run.text, str(result.experiment)
-
-
-def _system(
+def _system_row(
     board: BoardRow,
     results: Sequence[RunResults],
     pairs: Sequence[PairRow],
-    baseline: Collection[str],
+    is_baseline: bool,
 ) -> SystemRow:
     first = results[0].run
     # A method without a backbone is compared on each, and shown beside a single one.
@@ -102,9 +95,10 @@ def _system(
     compared = [x for x in pairs if first.id in x.runs and (x.board, x.task) == place]
     pair = compared[0] if len(compared) == 1 else None
     unfinished = Counter(result.fate for result in results if result.status != "finished")
-    scored = _first_scored(results)
+    scored = first_scored(results)
     remarks = _remarks(board, results, scored, unfinished)
-    drawn = [tuple(result.draws(*board.planned.keys("Avg")).values()) for result in results]
+    cells = board.planned.cells("Avg")
+    drawn = [tuple(result.draws(cells).values()) for result in results]
     return SystemRow(
         board=board.name,
         backbone=first.backbone,
@@ -128,7 +122,7 @@ def _system(
         run_averages=tuple(result.points(board.planned, "Avg") for result in results),
         averages=tuple(chain(*drawn)),
         scores=tuple(task_scores(results, board.whole)),
-        is_baseline=first.id in baseline,
+        is_baseline=is_baseline,
         difference=pair.difference if pair else None,
         half_width=pair.half_width if pair else None,
         margin=pair.margin if pair else None,
@@ -163,7 +157,7 @@ def task_scores(results: Sequence[RunResults], board: Board) -> list[Score]:
     """The points of runs by draw on each task of a board, and their average."""
     scores = []
     for task in (*board.tasks, "Avg"):
-        draws = (result.draws(*board.keys(task)).values() for result in results)
+        draws = (result.draws(board.cells(task)).values() for result in results)
         scores.append(Score(task=task, scores=tuple(chain(*draws))))
     return scores
 

@@ -17,14 +17,16 @@ from typing import Any
 
 import pandas as pd
 
-from bench.datasets.metrics import METRICS, SHARE
+from bench.datasets.metrics import METRICS, SHARE, Cell
 from bench.datasets.tasks import expand_tasks, scored_cells
 from bench.judge.sample import Sample
 from bench.judge.statistics import estimate
 from bench.judge.verdict import VerdictInput, verdicts_of
 from bench.judged.rows import Verdict, WorldRow
 from bench.reported import FOLDER
-from bench.results.suite_results import NEUTRAL_CHANGES, RunResults, SuiteResults
+from bench.results.suite_results import SuiteResults
+from bench.results.system import RunResults
+from bench.runs.plan import NEUTRAL_CHANGES
 from bench.runs.run import PlannedRun
 from bench.utils.files import sha256_text
 
@@ -61,11 +63,11 @@ def judge_world(suite: SuiteResults) -> list[WorldRow]:
         planned = scored_cells(expand_tasks(run.run.tasks))
         own = (numbers.run == run.run.text) & (numbers.backbone == run.run.backbone)
         for _, entry in numbers[own].iterrows():
-            key = entry.task, "test", entry.metric
+            cell = Cell(entry.task, "test", entry.metric)
             number = entry.get(f"seed {run.run.seed or 1}", nan)
-            if key not in planned or pd.isna(number):
+            if cell not in planned or pd.isna(number):
                 continue
-            score = run.scores.get(key, nan)
+            score = run.scores.get(cell, nan)
             verdict = _verdict(suite, run, entry, number, score)
             rows.append(
                 WorldRow(

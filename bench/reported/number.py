@@ -13,7 +13,7 @@ import pandas as pd
 import yaml
 from pydantic import BeforeValidator, model_validator
 
-from bench.datasets.metrics import AGGREGATIONS, PRINTED, OfMetric, aggregated
+from bench.datasets.metrics import AGGREGATIONS, PRINTED, Cell, OfMetric
 from bench.datasets.tasks import WITH_SUBSETS
 from bench.reported import COLUMNS, FOLDER, ROW_COLUMNS, SOURCES
 from bench.utils.errors import UserError, errors_of
@@ -129,9 +129,10 @@ class Number(OfMetric):
         return self.source, self.table, self.method, self.backbone, self.variant
 
     @property
-    def key(self) -> tuple[str, str, str]:
-        """Our score of it, as in `bench.results.suite_results.RunResults.scores`."""
-        return self.task, self.our_split, aggregated(PRINTED[self.metric][0], self.aggregation)
+    def cell(self) -> Cell:
+        """What our score of it is of."""
+        metric, _ = PRINTED[self.metric]
+        return Cell(self.task, self.our_split, metric, self.aggregation or "all")
 
 
 @cache

@@ -17,6 +17,9 @@ from bench.utils.errors import UserError, counted, did_you_mean, listed, suggest
 from bench.utils.files import write_json
 from bench.utils.validation import Document, StrictModel, read_document
 
+# Recipe fields that change the cost of a training, not its scores.
+NEUTRAL_CHANGES = {"threads", "precision"}
+
 USUAL_SEEDS = 5  # with 3, two degrees of freedom estimate the spread
 
 
@@ -27,6 +30,19 @@ def in_order(runs: Iterable[Run]) -> list[Run]:
         for needed in (*in_order(run.needs.values()), run):
             ordered.setdefault(needed.id, needed)
     return list(ordered.values())
+
+
+def deviations(runs: Iterable[Run]) -> list[str]:
+    """How the trainings of runs differ from those of papers, as clauses."""
+    trained = [run for run in runs if run.seed is not None]
+    corpora = {run.corpus for run in trained if not run.own_corpus} - {"wiki1m"}
+    changed = {key for run in trained for key in run.recipe_changes} - NEUTRAL_CHANGES
+    clauses = []
+    if corpora:
+        clauses.append(f"trained on {listed(sorted(corpora))}")
+    if changed:
+        clauses.append(f"recipe changed ({', '.join(sorted(changed))})")
+    return clauses
 
 
 class Claim(StrictModel):
@@ -52,6 +68,11 @@ class Claim(StrictModel):
 
     def is_on(self, board: str) -> bool:
         return not self.boards or board in self.boards
+
+    def is_of(self, run: PlannedRun) -> bool:
+        """Whether it is of a run's training. Claims of the first plans state none."""
+        training = run.corpus, run.recipe_changes
+        return not self.corpus or (self.corpus, self.recipe_changes) == training
 
 
 class Plan(Document):
@@ -299,8 +320,10 @@ def named(text: str, runs: Sequence[PlannedRun]) -> list[PlannedRun]:
 
 def named_row(text: str, runs: Sequence[PlannedRun]) -> PlannedRun:
     """A run of the planned method that a text names; without `@`, of its official setting if that
-    is planned."""
-    return min(named(text, runs), key=lambda run: run.setting != "official")
+    is planned, and of several corpora or recipes one that is comparable with print."""
+    return min(
+        named(text, runs), key=lambda run: (run.setting != "official", bool(deviations([run])))
+    )
 
 
 def _would_be(method: str, planned: PlannedRun) -> bool:

@@ -3,7 +3,7 @@
 import pytest
 
 from bench.datasets import tasks
-from bench.datasets.metrics import quantities
+from bench.datasets.metrics import Cell, quantities
 from bench.datasets.tasks import BOARDS, GROUPS, TASKS, boards_of, scored_cells
 from bench.results.records import CurvePoint, Outcome
 
@@ -21,7 +21,7 @@ def test_every_task_is_scored_by_the_metric_of_its_table():
         boards = [board for board in BOARDS.values() if task.name in board.tasks]
         assert boards
         cells = scored_cells([task.name])
-        assert all((task.name, "test", board.metric) in cells for board in boards)
+        assert all(Cell(task.name, "test", board.metric) in cells for board in boards)
     own = [board.name for board in boards_of(["sts:a", "probing:b"]).values()][-3:]
     assert own == ["own_sts", "own_probing", "own_probing_mlp"]
 
@@ -36,15 +36,15 @@ def test_quantities_are_read_from_outcome_and_analyses():
     curve = [CurvePoint(step=step, dev=dev) for step, dev in steps]
     outcome = Outcome(status="finished", best_step=125, curve=curve)
     assert quantities(outcome, analyses) == {
-        ("STS-B", "dev", "best_step"): 125,
-        ("early STS-B", "dev", "early_dev"): 65,
-        ("alignment", "", "alignment"): 0.2,
-        ("uniformity", "", "uniformity"): -2.5,
-        ("cosine variance", "test", "cosine_variance"): pytest.approx(0.05 / 3),
-        ("SetSim", "test", "layer_similarity"): pytest.approx(0.6),
-        ("last SetSim", "test", "last_layer_similarity"): 0.7,
-        ("TokSim", "test", "token_similarity"): 25,
-        ("last TokSim", "test", "last_token_similarity"): pytest.approx(22.5),
+        Cell("STS-B", "dev", "best_step"): 125,
+        Cell("early STS-B", "dev", "early_dev"): 65,
+        Cell("alignment", "", "alignment"): 0.2,
+        Cell("uniformity", "", "uniformity"): -2.5,
+        Cell("cosine variance", "test", "cosine_variance"): pytest.approx(0.05 / 3),
+        Cell("SetSim", "test", "layer_similarity"): pytest.approx(0.6),
+        Cell("last SetSim", "test", "last_layer_similarity"): 0.7,
+        Cell("TokSim", "test", "token_similarity"): 25,
+        Cell("last TokSim", "test", "last_token_similarity"): pytest.approx(22.5),
     }
     without = {"alignment": {"reason": "no STS-B"}, "cosines": {"reason": "no STS-B"}}
     outcome = Outcome(status="finished", curve=[])

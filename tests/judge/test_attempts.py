@@ -14,11 +14,11 @@ import pytest
 import yaml
 from scipy import stats
 
-from bench.judge.pairs import against
 from bench.judge.stage import compared, read_suite
 from bench.results.suite_results import read_results
 from bench.runs import config
 from tests.support.no_fsync import no_fsync
+from tests.support.rows import against
 
 __all__ = ["no_fsync"]
 

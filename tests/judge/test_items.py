@@ -13,9 +13,8 @@ from bench.datasets.tasks import STS_TASKS
 from bench.evaluation.scoring import read_tasks, with_keys
 from bench.judge import items
 from bench.judge.items import _ranks, compare_items
-from bench.judge.pairs import against
 from tests.support.compared_runs import scored, suite
-from tests.support.rows import row_of
+from tests.support.rows import against, row_of
 
 
 def pairs(n, strengths, seed=0, sentences=None):

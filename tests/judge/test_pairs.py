@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bench.datasets.metrics import FURTHER_SEEDS, aggregated, probe_seed
+from bench.datasets.metrics import FURTHER_SEEDS, Cell, probe_seed
 from bench.datasets.tasks import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS
-from bench.judge.pairs import against, find
+from bench.judge.pairs import find
 from bench.judged.rows import grouped
 from bench.utils.errors import UserError
 from tests.support.compared_runs import BASE, claim, scored, suite
-from tests.support.rows import row_of, rows_of
+from tests.support.rows import against, row_of, rows_of
 
 
 def table(method, rows, **more):
@@ -203,8 +203,8 @@ def test_beside_classifier_seeds_a_claim_has_the_test_of_welch():
     points, of_seeds = (81.1, 81.3, 81.2, 99.0), (80.0, 80.2, 79.9, 80.1, 80.3)
     untrained = scored("untrained", None, dict.fromkeys(TRANSFER_TASKS, 80.0), metric="accuracy")
     for seed, value in zip(FURTHER_SEEDS, of_seeds[1:], strict=True):
-        name = aggregated("accuracy", probe_seed(seed))
-        untrained.scores.update({(task, "test", name): value for task in TRANSFER_TASKS})
+        for task in TRANSFER_TASKS:
+            untrained.scores[Cell(task, "test", "accuracy", probe_seed(seed))] = value
     runs = [
         scored("sscl", seed, dict.fromkeys(TRANSFER_TASKS, value), metric="accuracy",
                added={"all": 1} if seed == 3 else {})
@@ -237,7 +237,7 @@ def test_every_board_is_compared():
     runs = []
     for value, method in ((81.0, "sscl"), (80.5, "simcse")):
         run = scored(method, 1, dict.fromkeys(TRANSFER_TASKS, value), metric="accuracy")
-        sts = {(task, "test", "spearman"): 70.0 for task in STS_TASKS}
+        sts = {Cell(task, "test", "spearman"): 70.0 for task in STS_TASKS}
         runs.append(replace(run, scores=run.scores | sts))
     pairs = against(suite(*runs, claims=[claim("sscl")]), "simcse")
     tasks = [[pair.task for pair in group] for group in grouped(pairs, lambda pair: pair.board)]

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.datasets.metrics import PRINTED
+from bench.datasets.metrics import PRINTED, Cell
 from bench.evaluation import protocols
 from bench.evaluation.scoring import read_tasks, score_encoder
-from bench.judge.numbers import planned_scores, select
+from bench.judge.numbers import select
 from bench.judge.stage import judge_plans as planned_rows
 from bench.judge.stage import read_suite as read_rows
 from bench.judged.words import FEWEST_SEEDS
@@ -18,7 +18,8 @@ from bench.report.coverage import COVERAGE_STAGES, coverage, without_recipe
 from bench.reported.address import address
 from bench.reported.figures import load_figures
 from bench.reported.number import numbers
-from bench.results.suite_results import RunResults, SuiteResults, read_results
+from bench.results.suite_results import SuiteResults, read_results
+from bench.results.system import RunResults, planned_scores
 from bench.runs import config
 from bench.runs.plan import Plan
 from bench.runs.resolve import parse
@@ -61,8 +62,9 @@ def all_methods():
 
 def scored_on(suite, number, text):
     """The planned runs of a text that are scored on a number."""
-    runs = [result.run for result in select(suite, text, number.our_backbone)]
-    return [run for run in runs if number.key in planned_scores(run)]
+    system = select(suite, text, number.our_backbone)
+    runs = [result.run for result in (system.runs if system else ())]
+    return [run for run in runs if number.cell in planned_scores(run)]
 
 
 # The printed numbers that measure something and have no run.
@@ -85,8 +87,8 @@ def test_all_that_a_recipe_names_is_planned_on_its_number(suite):
             drawn.append({run.seed for run in runs})
             assert drawn[-1] == {None} or len(drawn[-1]) >= FEWEST_SEEDS, (address(number), text)
         if number.checkpoint:
-            published = [result.run for result in select(suite, number.checkpoint, "none")]
-            assert any(number.key in planned_scores(run) for run in published), address(number)
+            published = [result.run for result in select(suite, number.checkpoint, "none").runs]
+            assert any(number.cell in planned_scores(run) for run in published), address(number)
         if not drawn:
             without.add(address(number))
         assert not drawn or set.intersection(*drawn) or {None} in drawn, address(number)
@@ -104,11 +106,11 @@ def test_all_that_a_figure_shows_is_planned(suite):
     for figure in load_figures():
         for series in figure.series:
             for _, (text, *_) in series.points:
-                runs = [run.run for run in select(suite, text, series.backbone)]
+                runs = [run.run for run in select(suite, text, series.backbone).runs]
                 assert runs, (figure.id, text)
                 for run in runs:
                     if figure.shows == "scores":
-                        scores = {(*place, "spearman") for place in figure.panels.values()}
+                        scores = {Cell(*place, "spearman") for place in figure.panels.values()}
                         assert scores <= planned_scores(run), (figure.id, text)
                     elif figure.shows != "training":
                         assert figure.shows in run.analyses, (figure.id, text)
@@ -121,18 +123,18 @@ def test_transfer_and_probing_are_scored_only_where_they_are_printed(suite):
             for text in filter(None, (number.run, number.minus)):
                 printed |= {run.id for run in scored_on(suite, number, text)}
             if number.checkpoint:
-                printed |= {run.run.id for run in select(suite, number.checkpoint, "none")}
+                printed |= {run.run.id for run in select(suite, number.checkpoint, "none").runs}
     scored = {
         run.run.id
         for run in suite.runs
-        if any(metric == "accuracy" for _, _, metric in planned_scores(run.run))
+        if any(cell.metric == "accuracy" for cell in planned_scores(run.run))
     }
     assert scored == printed
 
 
 def test_all_methods_have_a_small_run_of_every_kind_of_recipe_and_every_metric(all_methods):
     """With the same parts, each with the same keys changed, whatever their values."""
-    scored = {metric for run in all_methods for _, _, metric in planned_scores(run)}
+    scored = {cell.metric for run in all_methods for cell in planned_scores(run)}
     assert scored >= {metric for metric, _ in PRINTED.values()}
     small = [dict(parse(run.method)[0]) for run in all_methods if not run.skip]
     numbers, lost = mapped(), set()
@@ -174,13 +176,13 @@ def planned_run(seed, *tasks, **more):
 
 
 def test_what_is_measured_in_part():
-    accuracy = {("MR", "test", "accuracy"), ("MR", "dev", "accuracy")}
+    accuracy = {Cell("MR", "test", "accuracy"), Cell("MR", "dev", "accuracy")}
     analysed = planned_scores(planned_run(None, "MR", analyses=("alignment",)))
-    assert analysed == accuracy | {(name, "", name) for name in ("alignment", "uniformity")}
+    assert analysed == accuracy | {Cell(name, "", name) for name in ("alignment", "uniformity")}
     dev_sets = planned_scores(planned_run(None, "STS-B", "SICK-R"))
-    assert [key for key in dev_sets if key[0] == "Avg"] == [("Avg", "dev", "spearman")]
+    assert [cell for cell in dev_sets if cell.task == "Avg"] == [Cell("Avg", "dev", "spearman")]
     trained = planned_scores(planned_run(1, "CNSD-STS-B"))
-    assert ("STS-B", "dev", "best_step") in trained
+    assert Cell("STS-B", "dev", "best_step") in trained
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def test_each_row_plans_its_runs_as_the_papers_suites_do(source):
         texts = {(number.run, number.minus, number.checkpoint) for number in rows}
         assert sides == set().union(*texts) - {""}
         scored = set.intersection(*(planned_scores(run) for run in planned))
-        assert {number.key for number in rows if not number.aggregation} <= scored, label
+        assert {number.cell for number in rows if not number.aggregation} <= scored, label
 
 
 def test_seeds_tasks_and_a_whole_method():

@@ -8,12 +8,12 @@ import pytest
 from scipy import stats
 
 from bench.judge.claims import Claimed, decide
-from bench.judge.pairs import against
 from bench.judge.sample import Sample
 from bench.judge.verdict import VerdictInput, verdicts_of
 from bench.runs.plan import Claim
 from tests.oracles import rule
 from tests.support.compared_runs import BASE, scored, suite
+from tests.support.rows import against
 
 # --- The rule is its restatement ---
 

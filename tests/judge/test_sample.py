@@ -8,15 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from bench.datasets.metrics import aggregated, probe_seed
+from bench.datasets.metrics import Cell, probe_seed
 from bench.datasets.tasks import BOARDS, STS_TASKS, TRANSFER_TASKS
-from bench.judge.sample import Sample, differences_of, planned_draws, scores_of
+from bench.judge.sample import Sample, differences_of, sample_of
 from bench.judge.statistics import estimate, welch
+from bench.results.system import System
 from tests.support.compared_runs import scored
 
 points = st.floats(0, 100).map(lambda value: round(value, 2))
 several = st.lists(points, min_size=3, max_size=8)
-STS = BOARDS["sts"].keys("Avg")
+STS, ACCURACIES = BOARDS["sts"].cells("Avg"), BOARDS["transfer"].cells("Avg")
 
 
 def sample(*values, planned=None, **more):
@@ -119,7 +120,7 @@ def test_seeds_are_in_the_order_in_which_they_were_planned():
         scored("simcse", seed, 70.0 + seed, tasks=("sts",), added=added.get(seed, {}))
         for seed in (9, 1, 5, 7, 2, 3)
     ]
-    found = scores_of(runs, STS)
+    found = sample_of(System(runs).scores(STS))
     assert [*found.planned] == [1, 2, 3, 7, 9]
     assert (found.first, found.look, found.scores) == (3, 3, (71, 72, 73))
 
@@ -128,7 +129,7 @@ def test_a_pair_was_added_when_its_later_side_was():
     a = [*seeded("sscl", (1, 2, 3)), scored("sscl", 4, 74.0, added={"all": 5})]
     a.append(scored("sscl", 5, 75.0, added={"all": 2}))
     b = [*seeded("simcse", (1, 2, 3, 4)), scored("simcse", 5, 75.0, added={"all": 1})]
-    found = differences_of(a, b, STS)
+    found = differences_of(System(a).scores(STS), System(b).scores(STS))
     assert ([*found.planned], found.first) == ([1, 2, 3, 5, 4], 3)
 
 
@@ -138,47 +139,46 @@ def test_the_tasks_of_an_addition_count_alone():
         scored("simcse", seed, 70.0, tasks=tasks, added=added if seed > 3 else {})
         for seed in range(1, 6)
     ]
-    accuracies = BOARDS["transfer"].keys("Avg")
-    assert planned_draws(runs, STS) == dict.fromkeys(range(1, 6), 0)
-    assert planned_draws(runs, accuracies) == {1: 0, 2: 0, 3: 0, 4: 1, 5: 1}
+    assert System(runs).scores(STS).additions == dict.fromkeys(range(1, 6), 0)
+    assert System(runs).scores(ACCURACIES).additions == {1: 0, 2: 0, 3: 0, 4: 1, 5: 1}
 
 
 def test_a_single_score_is_subtracted_from_every_seed():
-    trained = seeded("simcse", (1, 2, 3))
-    untrained = [scored("untrained", None, 60.0)]
-    above, below = differences_of(trained, untrained, STS), differences_of(untrained, trained, STS)
+    trained = System(seeded("simcse", (1, 2, 3))).scores(STS)
+    untrained = System([scored("untrained", None, 60.0)]).scores(STS)
+    above, below = differences_of(trained, untrained), differences_of(untrained, trained)
     assert above.scores == pytest.approx((11, 12, 13))
     assert below.scores == pytest.approx((-11, -12, -13))
     assert above.look == below.look == 3
 
 
 def classified(seeds):
-    """An untrained encoder with an average on transfer tasks by classifier seed."""
+    """The scores of an untrained encoder: an average on transfer tasks by classifier seed."""
     scores = {}
     for seed, value in seeds.items():
-        name = aggregated("accuracy", "all" if seed == 1111 else probe_seed(seed))
-        scores |= {(task, "test", name): value for task in TRANSFER_TASKS}
-    return [replace(scored("untrained", None, 80.0), scores=scores)]
+        for task in TRANSFER_TASKS:
+            scores[Cell(task, "test", "accuracy", probe_seed(seed))] = value
+    return System([replace(scored("untrained", None, 80.0), scores=scores)]).scores(ACCURACIES)
 
 
 def test_classifier_seeds_stand_beside_training_seeds():
-    keys = BOARDS["transfer"].keys("Avg")
     seeds = {1111: 80.0, 1112: 80.2, 1113: 79.9, 1114: 80.1, 1115: 80.3}
-    trained = [
+    runs = [
         scored("simcse", seed, dict.fromkeys(TRANSFER_TASKS, 81.0 + seed / 10), metric="accuracy")
         for seed in (1, 2, 3)
     ]
+    trained = System(runs).scores(ACCURACIES)
     oracle = stats.ttest_ind([81.1, 81.2, 81.3], [*seeds.values()], equal_var=False)
     for results, sign in (((trained, classified(seeds)), 1), ((classified(seeds), trained), -1)):
-        found = differences_of(*results, keys).tested
+        found = differences_of(*results).tested
         assert found.mean == pytest.approx(sign * (81.2 - 80.1))
         assert found.p_value() == pytest.approx(oracle.pvalue)
     # One classifier seed says nothing of the others.
-    assert differences_of(trained, classified({1111: 80.0}), keys).tested is None
-    own = scores_of(classified(seeds), keys)
+    assert differences_of(trained, classified({1111: 80.0})).tested is None
+    own = sample_of(classified(seeds))
     assert (own.look, own.next_look, own.scores) == (5, None, tuple(seeds.values()))
 
 
 def test_the_average_is_that_of_all_tasks():
     by_task = {task: 60.0 + place for place, task in enumerate(STS_TASKS)}
-    assert scores_of([scored("simcse", 1, by_task)], STS).values == {1: 63.0}
+    assert System([scored("simcse", 1, by_task)]).scores(STS).values == {1: 63.0}

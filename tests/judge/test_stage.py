@@ -2,10 +2,10 @@
 
 import pytest
 
-from bench.judge.pairs import against
 from bench.judge.stage import compared, read_suite
 from bench.results import suite_results
 from bench.utils.errors import UserError
+from tests.support.rows import against
 from tests.support.synthetic_suite import seeds, write_suite
 
 BASE, OTHER = "bert-base-uncased", "roberta-base"

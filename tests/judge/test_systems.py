@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.datasets.metrics import FURTHER_SEEDS
+from bench.datasets.metrics import FURTHER_SEEDS, Cell, probe_seed
 from bench.datasets.tasks import STS_TASKS
 from bench.judge.heading import heading
 from bench.judge.judge import judge
@@ -63,7 +63,7 @@ def test_the_seeds_of_classifiers_are_those_of_a_row_without_another():
     of_mr = {"metric": "accuracy", "tasks": ("MR",)}
     untrained = scored("untrained", None, {"MR": 70.0}, **of_mr)
     for seed, points in zip(FURTHER_SEEDS, (71.0, 72.0, 73.0, 74.0), strict=True):
-        untrained.scores["MR", "test", f"accuracy_probe seed {seed}"] = points
+        untrained.scores[Cell("MR", "test", "accuracy", probe_seed(seed))] = points
     rows = systems_of(suite(scored("simcse", 1, {"MR": 71.0}, **of_mr), untrained), "transfer")
     assert [(row.method, row.n) for row in rows] == [("untrained", 5), ("simcse", 1)]
     score = rows[0].score("MR")

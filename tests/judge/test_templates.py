@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from bench.judge.judge import judge
-from bench.judge.pairs import against
 from tests.support.compared_runs import scored, suite
-from tests.support.rows import rows_of
+from tests.support.rows import against, rows_of
 
 TEMPLATES = [
     scored("a", None, {"STS-B": value}, id=template, template=template)

@@ -8,15 +8,16 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from bench.datasets.metrics import Cell
 from bench.datasets.tasks import STS_TASKS
-from bench.judge.pairs import against
 from bench.judge.world import SCORES, SEEDS, judge_world, seedless_identity
 from bench.results.records import Device, Provenance, write_scores
-from bench.results.suite_results import RunResults, SuiteResults
+from bench.results.suite_results import SuiteResults
+from bench.results.system import RunResults
 from bench.runs import config
 from bench.runs.plan import Plan
 from tests.portable import CELL, CONFIG, lacking, numbered, numbers_of, write
-from tests.support.rows import rows_of
+from tests.support.rows import against, rows_of
 
 ROOT = Path(__file__).parents[2]
 NUMBERS = pd.read_csv(SCORES)
@@ -35,10 +36,10 @@ def scored(runs, **changes):
     for run in runs:
         rows = NUMBERS.query("run == @run.text and backbone == @run.backbone")
         scores = {
-            (row["task"], "test", row["metric"]): row[f"seed {run.seed or 1}"]
+            Cell(row["task"], "test", row["metric"]): row[f"seed {run.seed or 1}"]
             for row in rows.to_dict("records")
         }
-        for key in scores.keys() & {("STS12", "test", "spearman")}:
+        for key in scores.keys() & {Cell("STS12", "test", "spearman")}:
             scores[key] += changes.get(run.parts[0][0].replace("-", "_"), 0.0)
         results.append(RunResults(run, "finished", "", scores, Provenance(**CPU)))
     plan = Plan(suite="mine", data="world", mode="dev", runs=list(runs))

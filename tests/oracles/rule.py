@@ -16,8 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
-from bench.datasets.tasks import STS_TASKS
-from bench.judge.sample import values_of
+from bench.datasets.tasks import BOARDS, STS_TASKS
 from bench.reported import FOLDER
 from bench.results.suite_results import read_results
 from bench.runs import config
@@ -353,7 +352,7 @@ def rows_of(plan: Plan, claim: Claim) -> list[list[PlannedRun]]:
 def spreads(path: Path) -> list[float]:
     """The standard deviation of each claim's differences in the STS average: of stored results;
     else of public runs, as if the seeds of method and baseline correlated with 0.5."""
-    claims, keys = plan_of(path).claims, [(task, "test", "spearman") for task in STS_TASKS]
+    claims, cells = plan_of(path).claims, BOARDS["sts"].cells("Avg")
     suite = read_results(Path("results", path.stem)) if path == WIKI_MINI else None
     found = []
     for claim in claims:
@@ -361,7 +360,8 @@ def spreads(path: Path) -> list[float]:
             found.append(float(public_seeds(claim.backbone)[:, -1].std(ddof=1)))
             continue
         texts = claim.method, claim.baseline
-        ours, compared = (values_of(suite.results(x, claim.backbone), keys) for x in texts)
+        systems = (suite.system(text, claim.backbone) for text in texts)
+        ours, compared = (system.scores(cells).values for system in systems)
         found.append(float(np.std([ours[x] - compared[x] for x in ours if x in compared], ddof=1)))
     return found
 

@@ -21,7 +21,8 @@ from bench.report.formats import TextTable, latex, latex_text, reasons, text_tab
 from bench.report.leaderboard import in_format, show_leaderboards, shown_boards
 from bench.report.printed_table import captioned, in_lines, legend, printed_tables
 from bench.report.tables import summaries
-from bench.results.suite_results import RunResults, SuiteResults
+from bench.results.suite_results import SuiteResults
+from bench.results.system import RunResults
 from bench.runs import config
 from bench.runs.plan import Plan
 from tests.support.foreign_text import LABELS

@@ -213,7 +213,8 @@ def test_a_system_has_the_difference_of_its_runs_on_what_sums_up_its_board():
             scored("sscl", 0, 73.0, corpus="other", id="x")]  # fmt: skip
     pairs = [pair("sscl", [1.0] * 3, verdict="better"), pair("sscl", [7.0] * 3, task="STS12"),
              pair("sscl", [8.0] * 3, board="transfer")]  # fmt: skip
-    found = system_rows(suite(*runs), STS, pairs, ["simcse-0", "simcse-1"])
+    results = suite(*runs)
+    found = system_rows(results, STS, pairs, [results.system("simcse@official", BASE)])
     assert [row.difference for row in found] == [None, 1.0, None]
     assert [row.word for row in found] == [None, "better", None]
     assert [row.is_baseline for row in found] == [True, False, False]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from bench.datasets.metrics import REST, UNSEEN
+from bench.datasets.metrics import REST, UNSEEN, Cell
 from bench.datasets.tasks import BOARDS, STS_TASKS
 from bench.results.suite_results import read_results
 from bench.utils.errors import UserError
@@ -28,12 +28,12 @@ def test_valid_results_are_read(tmp_path):
     (run,) = read_results(finished(tmp_path)).runs
     assert (run.status, run.analyses["alignment"]) == ("finished", ALIGNMENT)
     assert [point.as_written() for point in run.provenance.outcome.curve] == CURVE
-    assert run.scores["STS12", "test", "spearman"] == 70.0
-    assert run.scores["STS-B", "dev", "best_step"] == 125
-    assert run.scores["uniformity", "", "uniformity"] == -2.5
+    assert run.scores[Cell("STS12", "test", "spearman")] == 70.0
+    assert run.scores[Cell("STS-B", "dev", "best_step")] == 125
+    assert run.scores[Cell("uniformity", "", "uniformity")] == -2.5
     failed = {"alignment": {"reason": "the data has no STS-B"}}
     (run,) = read_results(finished(tmp_path, analyses=failed)).runs
-    assert ("uniformity", "", "uniformity") not in run.scores
+    assert Cell("uniformity", "", "uniformity") not in run.scores
 
 
 def test_means_over_subsets_stand_beside_the_scores_over_all_pairs(tmp_path):
@@ -41,10 +41,11 @@ def test_means_over_subsets_stand_beside_the_scores_over_all_pairs(tmp_path):
     common = {"split": "test", "metric": "spearman", "aggregation": "wmean"}
     weighted = [common | {"task": task, "value": 77.0} for task in STS_TASKS[:5]]
     (run,) = read_results(finished(tmp_path, records=weighted)).runs
-    for metric, values in {"spearman": (70, 70), "spearman_wmean": (77, 75)}.items():
-        assert tuple(run.scores[task, "test", metric] for task in ("STS12", "Avg")) == values
+    for name, values in {"all": (70, 70), "wmean": (77, 75)}.items():
+        cells = [Cell(task, "test", "spearman", name) for task in ("STS12", "Avg")]
+        assert tuple(run.scores[cell] for cell in cells) == values
     (run,) = read_results(finished(tmp_path, scores={"STS-B": 70.0})).runs
-    assert ("Avg", "test", "spearman_wmean") not in run.scores
+    assert Cell("Avg", "test", "spearman", "wmean") not in run.scores
 
 
 def on_part(aggregation, task, value):
@@ -169,40 +170,40 @@ def test_a_plan_that_does_not_fit_is_reported(tmp_path):
 
 # By draw
 
-OF_MR = {("MR", "test", "accuracy"): 70.0, ("CR", "test", "accuracy"): 80.0}
-FIFTH = {("MR", "test", "accuracy_probe seed 1115"): 71.0}
+OF_MR = {Cell("MR", "test", "accuracy"): 70.0, Cell("CR", "test", "accuracy"): 80.0}
+FIFTH = {Cell("MR", "test", "accuracy", "probe seed 1115"): 71.0}
 
 
-def drawn(draw, scores, *keys):
+def drawn(draw, scores, cells):
     """The points by draw of a run with a seed, a template or neither."""
     is_seed = isinstance(draw, int)
     run = scored("simcse", draw if is_seed else None, 0, template="" if is_seed else draw or "")
-    return replace(run, scores=scores).draws(*keys)
+    return replace(run, scores=scores).draws([*cells])
 
 
 @pytest.mark.parametrize("draw", [0, "in a word"])
 def test_what_is_drawn_elsewhere_keeps_the_first_seed_of_classifiers(draw):
-    assert drawn(draw, OF_MR | FIFTH, *OF_MR) == {draw: 75.0}
+    assert drawn(draw, OF_MR | FIFTH, OF_MR) == {draw: 75.0}
 
 
 def test_without_another_draw_the_seeds_of_classifiers_are_the_draws():
-    further = FIFTH | {("CR", "test", "accuracy_probe seed 1115"): 77.0}
-    other = {("MR", "test", "accuracy_probe seed 1"): 1.0}  # of `--probe-seeds`
-    assert drawn(None, OF_MR | further | other, *OF_MR) == {1111: 75.0, 1115: 74.0}
+    further = FIFTH | {Cell("CR", "test", "accuracy", "probe seed 1115"): 77.0}
+    other = {Cell("MR", "test", "accuracy", "probe seed 1"): 1.0}  # of `--probe-seeds`
+    assert drawn(None, OF_MR | further | other, OF_MR) == {1111: 75.0, 1115: 74.0}
 
 
 def test_a_draw_without_the_score_of_a_task_is_left_out():
-    assert drawn(None, OF_MR | FIFTH, *OF_MR) == {1111: 75.0}
-    assert drawn(1, OF_MR, *BOARDS["transfer"].keys("Avg")) == {}
+    assert drawn(None, OF_MR | FIFTH, OF_MR) == {1111: 75.0}
+    assert drawn(1, OF_MR, BOARDS["transfer"].cells("Avg")) == {}
 
 
-@pytest.mark.parametrize("metric", ["spearman", "spearman_wmean", "best_step"])
-def test_nothing_is_drawn_without_classifiers(metric):
-    key = "STS12", "test", metric
-    assert drawn(None, {key: 70.0}, key) == {None: 70.0}
+@pytest.mark.parametrize("named", [("spearman",), ("spearman", "wmean"), ("best_step",)])
+def test_nothing_is_drawn_without_classifiers(named):
+    cell = Cell("STS12", "test", *named)
+    assert drawn(None, {cell: 70.0}, [cell]) == {None: 70.0}
 
 
 def test_the_scores_of_a_column():
     board = replace(BOARDS["transfer"], tasks=("MR", "CR"))
-    assert board.keys("Avg") == [*OF_MR]
-    assert board.keys("CR") == [("CR", "test", "accuracy")]
+    assert board.cells("Avg") == [*OF_MR]
+    assert board.cells("CR") == [Cell("CR", "test", "accuracy")]

@@ -4,9 +4,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bench.datasets.metrics import Cell
 from bench.datasets.tasks import STS_TASKS
 from bench.results.records import Provenance
-from bench.results.suite_results import RunResults, SuiteResults
+from bench.results.suite_results import SuiteResults
+from bench.results.system import RunResults
 from bench.runs.plan import Claim, Plan
 from bench.runs.run import PlannedRun
 
@@ -22,7 +24,9 @@ def scored(
     plan |= {"setting": "official", "seed": seed, "label": method.upper(), "backbone": BASE}
     plan |= {"corpus": "" if seed is None else "wiki1m", "tasks": ("all",), "recipe_changes": {}}
     by_task = points if isinstance(points, Mapping) else dict.fromkeys(STS_TASKS, points)
-    scores = {(task, "test", metric): value for task, value in by_task.items() if value is not None}
+    scores = {
+        Cell(task, "test", metric): value for task, value in by_task.items() if value is not None
+    }
     status = "finished" if scores else "diverged"
     return RunResults(PlannedRun(**plan | more), status, "", scores, made)
 
@@ -34,7 +38,13 @@ def claim(method: str, **more: Any) -> Claim:
 
 
 def suite(
-    *runs: RunResults, claims: Sequence[Claim] = (), stand_ins: dict[str, str] | None = None
+    *runs: RunResults,
+    claims: Sequence[Claim] = (),
+    stand_ins: dict[str, str] | None = None,
+    baseline: str = "",
 ) -> SuiteResults:
-    plan = Plan(suite="paper", data="senteval", stand_ins=stand_ins or {}, runs=[], claims=claims)
+    plan = Plan(
+        suite="paper", data="senteval", stand_ins=stand_ins or {}, runs=[], claims=claims,
+        baseline=baseline,
+    )  # fmt: skip
     return SuiteResults(plan, list(runs))

@@ -3,16 +3,22 @@
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
+from bench.judge import pairs
 from bench.judge.numbers import judge_numbers, number_rows
 from bench.judge.systems import board_rows, system_rows
-from bench.judged.rows import NumberRow, SystemRow
+from bench.judged.rows import NumberRow, PairRow, SystemRow
 from bench.results.suite_results import SuiteResults
 
 AnyRow = TypeVar("AnyRow")
 
 
 def numbers_of(suite: SuiteResults) -> list[NumberRow]:
-    return number_rows(suite, judge_numbers(suite))
+    return number_rows(judge_numbers(suite, board_rows(suite)))
+
+
+def against(suite: SuiteResults, baseline: str) -> list[PairRow]:
+    """All comparisons of a suite with a baseline."""
+    return pairs.against(suite, board_rows(suite), baseline)
 
 
 def systems_of(suite: SuiteResults, name: str = "sts") -> list[SystemRow]:

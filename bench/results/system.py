@@ -1,0 +1,212 @@
+"""A system: the runs of one method that differ in their draws alone, and their scores."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from math import nan
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from bench.datasets.metrics import (
+    CLASSIFIER_SEED,
+    FURTHER_SEEDS,
+    METRICS,
+    REST,
+    SHARE,
+    UNSEEN,
+    Cell,
+    probe_seed,
+)
+from bench.datasets.tasks import Board, expand_tasks, scored_cells
+from bench.results.records import Provenance
+from bench.runs.run import PlannedRun
+
+# The share of a task's test items with a sentence in a corpus from which on names and rows say so.
+REMARKABLE = 0.05
+
+# Why a run is missing.
+NOT_SCORED = "no scores in this suite"
+FAILED = "its last attempt failed"
+
+# A seed; of a run without one the seed of its classifiers, its template, or None.
+Draw = int | str | None
+ByDraw = Mapping[Draw, float]
+
+
+def draws_of(run: PlannedRun, cells: Iterable[Cell]) -> dict[Draw, str]:
+    """What is drawn for scores of a run, each with the aggregation of its records: its seed or
+    template; of a run without, on classifiers their seeds, elsewhere nothing."""
+    if run.draw is None and {METRICS[cell.metric].kind for cell in cells} == {SHARE}:
+        return {seed: probe_seed(seed) for seed in (CLASSIFIER_SEED, *FURTHER_SEEDS)}
+    return {run.draw: "all"}
+
+
+# --- A run ---
+
+
+@dataclass(frozen=True)
+class RunResults:
+    """A planned run and its results."""
+
+    run: PlannedRun
+    status: str = "missing"  # or "finished", "diverged" or "skipped" if it was scored
+    reason: str = NOT_SCORED  # why it did not finish; empty if it did
+    # Points: of tasks, their means over subsets and averages, and
+    # `bench.datasets.metrics.quantities`.
+    scores: Mapping[Cell, float] = field(default_factory=dict)
+    provenance: Provenance = field(default_factory=Provenance)  # of its scores; empty if missing
+    analyses: Mapping[str, Any] = field(default_factory=dict)  # of `bench.stages.analyse`, by name
+    analysed: Provenance = field(default_factory=Provenance)  # of the analyses
+    # Of a run without a seed, by task (`bench.evaluation.scoring.EncoderScores`).
+    items: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def fate(self) -> str:
+        """Why a run has no scores, in a few words."""
+        if self.reason == FAILED:
+            return "failed"
+        return "missing" if self.status == "missing" else f"{self.status}: {self.reason}"
+
+    def draws(self, cells: Sequence[Cell]) -> dict[Draw, float]:
+        """The mean points of `scores` in these cells, such as `Board.cells`, by draw. Empty where a
+        score is missing."""
+        means = {}
+        for draw, aggregation in draws_of(self.run, cells).items():
+            of_draw = cells
+            if aggregation != "all":  # classifiers with a further seed
+                of_draw = [cell._replace(aggregation=aggregation) for cell in cells]
+            if self.scores.keys() >= {*of_draw}:
+                means[draw] = fmean(self.scores[cell] for cell in of_draw)
+        return means
+
+    def points(self, board: Board, task: str, aggregation: str = "all") -> float | None:
+        """Points on a task of a board or on its `Avg`: on all test items, or on those that were not
+        read before, `UNSEEN` in a corpus or the `REST`; None if that is not known."""
+        if task == "Avg":
+            # Averages of different tasks are not comparable. Not rounded: rounding could decide.
+            values = [self.points(board, name, aggregation) for name in board.tasks]
+            present = [value for value in values if value is not None]
+            return fmean(present) if len(present) == len(values) else None
+        if aggregation in (UNSEEN, REST):
+            counted = self.provenance.contamination.get(task)
+            if counted is None:
+                return None
+            if not (counted.seen or (aggregation == REST and counted.in_dev)):
+                aggregation = "all"
+        return self.scores.get(Cell(task, "test", board.metric, aggregation))
+
+    def share(self, part: str, tasks: Iterable[str]) -> float:
+        """The share of the test items of tasks that are `seen` or `in_dev`
+        (`bench.results.records.Counts`); NaN if that was not counted."""
+        counted = self.provenance.contamination
+        counts = [counted[task] for task in tasks if task in counted]
+        items = sum(count.items for count in counts)
+        return sum(getattr(count, part) for count in counts) / items if items else nan
+
+    def contaminated(self, tasks: Iterable[str]) -> list[str]:
+        """The tasks of whose test items a share of `REMARKABLE` has a sentence in a corpus."""
+        return [task for task in tasks if self.share("seen", [task]) >= REMARKABLE]
+
+
+def first_scored(results: Sequence[RunResults]) -> RunResults:
+    """The first finished run, else the first: what the others have read is unknown."""
+    return min(results, key=lambda result: result.status != "finished")
+
+
+def diverged(results: Iterable[RunResults], whose: str = "") -> str:
+    """How many seeds diverged, as a clause; empty if none did."""
+    statuses = [result.status for result in results if result.status != "missing"]
+    count = statuses.count("diverged")
+    seeds = f"seeds of {whose}" if whose else "seeds"
+    return f"{count} of {len(statuses)} {seeds} diverged" if count else ""
+
+
+# --- What is planned ---
+
+
+@cache
+def _cells(tasks: tuple[str, ...]) -> set[Cell]:
+    return scored_cells(expand_tasks(tasks))
+
+
+def planned_scores(run: PlannedRun, tasks: tuple[str, ...] | None = None) -> set[Cell]:
+    """The cells of `RunResults.scores` that a planned run will have, given data sets with their
+    usual splits; by default of all its tasks."""
+    if run.skip:
+        return set()
+    measured = {*run.analyses}
+    if run.seed is not None:
+        measured.add("")  # the training
+    return _cells(run.tasks if tasks is None else tasks) | {
+        Cell(*metric.cell, name)
+        for name, metric in METRICS.items()
+        if metric.value and metric.analysis in measured
+    }
+
+
+def _addition(
+    run: PlannedRun, additions: Mapping[str, int | None], cells: Collection[Cell]
+) -> int | None:
+    """The addition with which all cells are planned, given those of single tasks; None if they are
+    not planned, or if that is lost."""
+    for last in sorted({0, *filter(None, additions.values())}):
+        tasks = [task for task, number in additions.items() if (number or 0) <= last]
+        known = tuple(task for task in tasks if additions[task] is not None)
+        if planned_scores(run, known) >= {*cells}:
+            return last
+    return None
+
+
+# --- A system ---
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The points of a system by draw, each a mean over the same cells."""
+
+    values: ByDraw = field(default_factory=dict)
+    # The planned draws, each with the number of its addition.
+    additions: Mapping[Draw, int] = field(default_factory=dict)
+    diverged: Collection[Draw] = ()
+    has_seeds: bool = False  # whether each draw is the seed of a training
+
+
+@dataclass(frozen=True, eq=False)
+class System:
+    """A method in a setting on a backbone, with one corpus and recipe. Verdicts, comparisons and
+    tables have one score of it per draw."""
+
+    runs: Sequence[RunResults]  # at least one, in the order of the plan
+    dropped: Sequence[PlannedRun] = ()  # planned when it had a score, and not any more
+
+    @property
+    def first(self) -> PlannedRun:
+        """A run of it, for what they have in common."""
+        return self.runs[0].run
+
+    @property
+    def has_seeds(self) -> bool:
+        """Whether its runs are trainings with a seed each."""
+        return any(result.run.seed is not None for result in self.runs)
+
+    @cached_property
+    def _planned(self) -> list[tuple[PlannedRun, dict[str, int | None]]]:
+        """Its runs, dropped ones too, each with the additions of its tasks."""
+        runs = [*(result.run for result in self.runs), *self.dropped]
+        return [(run, run.additions) for run in runs]
+
+    def scores(self, cells: Sequence[Cell]) -> Scores:
+        """Its scores in some cells, of which each draw has the mean."""
+        values: dict[Draw, float] = {}
+        for result in self.runs:
+            values |= result.draws(cells)
+        additions: dict[Draw, int] = {}
+        for run, of_tasks in self._planned:
+            number = _addition(run, of_tasks, cells)
+            if number is not None:
+                for draw in draws_of(run, cells):
+                    additions.setdefault(draw, number)
+        gone = {result.run.draw for result in self.runs if result.status == "diverged"}
+        return Scores(values, additions, gone, self.has_seeds)
