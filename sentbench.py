@@ -158,8 +158,12 @@ def against(
     """
     from bench.judge.stage import compared
     from bench.report.comparison_table import pairs_frame, printed_frame
+    from bench.runs.naming import planned_text
 
-    methods = [methods] if isinstance(methods, str) else methods
+    judged = _judged(suite)
+    names = [methods] if isinstance(methods, str) else methods
+    methods = [planned_text(judged.folder, name) for name in names]
     backbones = [backbones] if isinstance(backbones, str) else backbones
-    pairs = compared(_judged(suite), baseline, methods, backbones)
+    baseline = baseline and planned_text(judged.folder, baseline)
+    pairs = compared(judged, baseline, methods, backbones)
     return pairs_frame(pairs), printed_frame(pairs)

@@ -37,8 +37,8 @@ from bench.results import provenance
 from bench.results.records import read_scores
 from bench.results.suite_results import read_results
 from bench.runs import config
-from bench.runs.plan import Plan, read_plan
-from bench.runs.run import PlannedRun
+from bench.runs.plan import Plan
+from bench.runs.run import Run, read_runs
 from bench.utils import interrupts
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
@@ -110,7 +110,7 @@ def plan_of(name: str) -> Plan:
     return config.plan(content.changed(recipe={**content.recipe, "threads": threads_of(name)}))
 
 
-def name_of(run: PlannedRun) -> tuple[str, str]:
+def name_of(run: Run) -> tuple[str, str]:
     """A run, whatever its seed, as in `BACKBONE_RUN`."""
     return run.text, run.backbone
 
@@ -194,7 +194,7 @@ def begin(folder: Path) -> None:
 CELL = [*BACKBONE_RUN, "task", "metric"]
 
 
-def points(suite: Path, runs: Sequence[PlannedRun]) -> pd.DataFrame:
+def points(suite: Path, runs: Sequence[Run]) -> pd.DataFrame:
     """The test scores of runs: a row for each run, task, metric and seed."""
     rows = []
     for run in runs:
@@ -205,7 +205,7 @@ def points(suite: Path, runs: Sequence[PlannedRun]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*CELL, "seed", "value"])
 
 
-def numbered(run: PlannedRun) -> set[tuple[str, str]]:
+def numbered(run: Run) -> set[tuple[str, str]]:
     """The tasks and metrics of which a run has a number."""
     return {
         (cell.task, cell.metric)
@@ -251,12 +251,12 @@ def write(
 ) -> None:
     """Write the numbers that are lacking from a suite with all seeds, and from suites with a few
     seeds, each named after its arithmetic; those of runs that are not planned any more leave."""
-    plan = read_plan(suite / "plan.json")
+    plan = read_runs(suite / "plan.json")
     first = {name_of(run): run for run in reversed(plan.runs)}  # of the first seed
     measured = lacking(plan, scores, runs)
     frames = []
     for folder in (suite, *sorted(arithmetics, key=lambda folder: folder.name != PLAIN)):
-        made = read_plan(folder / "plan.json").runs
+        made = read_runs(folder / "plan.json").runs
         frames.append(points(folder, [run for run in made if name_of(run) in measured]))
     origins = []
     for name in measured:

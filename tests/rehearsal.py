@@ -27,7 +27,7 @@ from bench.reported.figures import load_figures
 from bench.results.suite_results import read_results
 from bench.runs import config
 from bench.runs.plan import Plan
-from bench.runs.run import PlannedRun
+from bench.runs.run import Run
 from bench.utils import interrupts
 from bench.utils.errors import UserError, listed
 from bench.utils.files import (
@@ -147,10 +147,10 @@ def copy_project(folder: Path) -> None:
     write_json(path, pins)
 
 
-def kinds(runs: Sequence[PlannedRun]) -> list[PlannedRun]:
+def kinds(runs: Sequence[Run]) -> list[Run]:
     """The first run of each method, setting, backbone, tasks and analyses, whatever the numbers in
     its text."""
-    found: dict[tuple[object, ...], PlannedRun] = {}
+    found: dict[tuple[object, ...], Run] = {}
     for run in runs:
         text = re.sub(r"\d[\d.e-]*", "0", run.text)
         found.setdefault((text, run.backbone, run.tasks, run.analyses), run)

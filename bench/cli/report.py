@@ -37,7 +37,7 @@ def show(
     paper and a table, the printed numbers; --suite adds our scores and verdicts below each row.
     With a paper alone, its tables. As CSV, the leaderboards are one table.
     """
-    from bench.judge.stage import judge_plans, planned_names, read_suite
+    from bench.judge.stage import judge_plans, read_suite
 
     if paper and not table:
         from bench.reported.address import find_paper, tables_of
@@ -54,13 +54,16 @@ def show(
         print(printed_table(judged, source, name, asked, print_alone=not suite))
     elif suite and not paper:
         from bench.report.leaderboard import show_leaderboards
+        from bench.runs.naming import named
+        from bench.runs.plan import read_plan
 
         judged = read_suite(suite)
         chosen = []
         if why:
             rows, form = [why], "why"
         for text in rows or []:
-            names = planned_names(suite, text)
+            runs = named(text, read_plan(suite / "plan.json").runs)
+            names = {(run.method, run.setting) for run in runs}
             chosen += [row for row in judged.systems if (row.method, row.setting) in names]
         print(show_leaderboards(judged, form, chosen if rows else judged.systems))
     else:
@@ -92,13 +95,13 @@ def reproduce(
     """
     import torch
 
-    from bench.judge.row_config import row_config
     from bench.judge.stage import read_suite
     from bench.report.formats import rendered
     from bench.report.printed_table import printed_table
     from bench.reported.address import address, find_paper, find_rows, find_table
     from bench.results.provenance import runs_per_gpu
     from bench.runs import config as configurations
+    from bench.runs.row_config import row_config
     from bench.stages.cost import rough, work_of
     from bench.stages.workflow import run_workflow
     from bench.utils.files import write_text
@@ -152,9 +155,12 @@ def compare(
     """
     from bench.judge.stage import compared, read_suite
     from bench.report.comparison_table import render_versus
+    from bench.runs.naming import planned_text
 
     judged = read_suite(suite)
-    pairs = compared(judged, baseline, method or [], backbone or [])
+    methods = [planned_text(suite, name) for name in method or []]
+    baseline = baseline and planned_text(suite, baseline)
+    pairs = compared(judged, baseline, methods, backbone or [])
     print(render_versus(judged.suite, pairs, out))
 
 

@@ -158,6 +158,7 @@ def train(
     from bench.runs.paths import result_file
     from bench.runs.plan import Plan
     from bench.runs.resolve import parse, resolve
+    from bench.runs.run import Run
     from bench.stages.jobs import run_by_hand
 
     ((_, fields),), _ = parse(f"recipe[{','.join(recipe)}]")
@@ -171,7 +172,7 @@ def train(
         )
     planned = dict(run) | {"tasks": parse_tasks(tasks), "analyses": analyses}
     common = {"suite": suite.name, "data": data, "corpus": corpus, "mode": mode, "runs": [planned]}
-    is_shown = run_by_hand(Plan.model_validate(common), suite, stages)
+    is_shown = run_by_hand(Plan[Run].model_validate(common), suite, stages)
     if "score" in stages:
         file = result_file(suite, run.id, "score")
         records = read_scores(file).as_written()["records"]

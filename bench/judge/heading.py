@@ -7,7 +7,7 @@ from bench.judge.systems import shown_name
 from bench.judged.rows import BoardRow, Heading, OrderRow
 from bench.results.suite_results import SuiteResults
 from bench.results.system import FAILED, System
-from bench.runs import config
+from bench.runs import SUITES
 from bench.runs.plan import deviations
 
 
@@ -41,12 +41,12 @@ def heading(
     """The heading of a suite with its tables, its baseline on each backbone, and why there are no
     pairs."""
     plan = suite.plan
-    is_of_project = (config.SUITES / f"{plan.suite}.yaml").is_file()
+    is_of_project = (SUITES / f"{plan.suite}.yaml").is_file()
     return Heading(
         suite=plan.suite,
         mode=plan.mode,
         config=plan.suite if is_of_project else "FILE.yaml",
-        baseline=plan.baseline,
+        baseline=suite.baseline,
         baseline_name=shown_name([*chain(*(x.runs for x in baseline))]) if baseline else "",
         baseline_has_seeds=any(system.has_seeds for system in baseline),
         uncompared=uncompared,

@@ -9,7 +9,8 @@ from statistics import NormalDist
 import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
-from scipy.stats import binomtest
+
+from bench.judge.statistics import mcnemar
 
 REPLICATES = 1000
 RESAMPLING_SEED = 0  # the same resamples for all encoders
@@ -46,7 +47,7 @@ def compare_items(
     if len(tasks) == 1 and _are_samples(first):  # McNemar's exact test
         only_a = int((first["right"] & ~second["right"]).sum())
         only_b = int((second["right"] & ~first["right"]).sum())
-        p_value = binomtest(only_a, max(1, only_a + only_b)).pvalue
+        p_value = mcnemar(only_a, only_b)
     return ItemDifference(error, p_value, sum(len(a[task]) for task in tasks))
 
 

@@ -3,7 +3,7 @@
 from bench.judge.heading import heading
 from bench.judge.numbers import judge_numbers, number_rows, quoted_rows, setting_rows
 from bench.judge.orders import orders
-from bench.judge.pairs import against, find, system_on
+from bench.judge.pairs import against, system_on
 from bench.judge.series import figures
 from bench.judge.systems import board_rows, shown_name, system_rows
 from bench.judge.world import judge_world
@@ -22,14 +22,13 @@ def judge(suite: SuiteResults) -> Judged:
     baseline: list[System] = []
     pairs: list[PairRow] = []
     uncompared = ""
-    if suite.plan.baseline:
-        text = find(suite, suite.plan.baseline).text
+    if suite.baseline:
         for backbone in dict.fromkeys(result.run.backbone for result in suite.runs):
-            system = system_on(suite, text, backbone)
+            system = system_on(suite, suite.baseline, backbone)
             if system and system not in baseline:
                 baseline.append(system)
         try:
-            pairs = against(suite, boards, suite.plan.baseline)
+            pairs = against(suite, boards, suite.baseline)
         except UserError as error:
             uncompared = str(error)
     numbers = number_rows(judge_numbers(suite, boards, pairs))

@@ -3,9 +3,9 @@ which is described and not judged."""
 
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
+from statistics import fmean
 
-from scipy.stats import kendalltau
-
+from bench.judge.statistics import kendall
 from bench.judged.rows import BoardRow, NumberRow, OrderRow, grouped
 
 FEWEST_ROWS = 3  # two rows have one order or the other
@@ -43,7 +43,7 @@ def _order(
     if len(rows) < FEWEST_ROWS:
         return []
     printed = [row.value for row in rows]
-    tau = float(kendalltau(printed, [row.ours.mean for row in rows]).statistic)
+    tau = kendall(printed, [fmean(row.ours.scores) for row in rows])
     seeds = [row.ours.n for row in rows if not row.ours.deterministic]
     return [
         OrderRow(

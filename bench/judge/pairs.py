@@ -24,15 +24,8 @@ from bench.judged.rows import NO_BACKBONE, BoardRow, PairRow, ScoreColumns, grou
 from bench.judged.words import ITEMS_LEVEL, Pairing
 from bench.results.suite_results import SuiteResults
 from bench.results.system import Scores, System
-from bench.runs.plan import Claim, named_row
-from bench.runs.run import PlannedRun
-from bench.utils.errors import UserError, counted, errors_of
-
-
-def find(suite: SuiteResults, text: str) -> PlannedRun:
-    """A run of the planned method that a text names (`bench.runs.plan.named_row`)."""
-    with errors_of(f"suite {suite.plan.suite}"):
-        return named_row(text, [result.run for result in suite.runs])
+from bench.runs.plan import Claim, PlannedRun
+from bench.utils.errors import UserError, counted
 
 
 def system_on(suite: SuiteResults, text: str, backbone: str) -> System | None:
@@ -165,20 +158,21 @@ def _comparisons(
 
 
 def against(suite: SuiteResults, boards: Sequence[BoardRow], baseline: str) -> list[PairRow]:
-    """Compare all methods of a suite with `baseline`, each on the backbones that it shares with it:
-    a row for each board, backbone, method and task (or `Avg`) that both have scores on.
+    """Compare all methods of a suite with `baseline`, such as `simcse@official`, each on the
+    backbones that it shares with it: a row for each board, backbone, method and task (or `Avg`)
+    that both have scores on.
 
     A claim of the plan has an answer in the row that sums up its board. Printed numbers stand
     beside a row, each with that of the baseline from the same table, unless the suite cannot be
     compared with papers.
     """
-    side_b = find(suite, baseline)
-    claims = [claim for claim in suite.plan.claims if claim.baseline == side_b.text]
-    comparisons = [*_comparisons(suite, boards, side_b.text, claims)]
+    claims = [claim for claim in suite.plan.claims if claim.baseline == baseline]
+    comparisons = [*_comparisons(suite, boards, baseline, claims)]
     if not comparisons:
         names = dict.fromkeys(result.run.backbone for result in suite.runs)
+        name = next(_name(x.run) for x in suite.runs if x.run.text == baseline)
         raise UserError(
-            f"suite {suite.plan.suite} has no scores to compare with '{_name(side_b)}' on "
+            f"suite {suite.plan.suite} has no scores to compare with '{name}' on "
             f"{', '.join(names)}; run its missing runs first, or pass others"
         )
     is_beside_print = not (suite.plan.stand_ins or differs(suite))

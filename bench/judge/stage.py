@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from bench.judge.judge import judge
 from bench.judge.pairs import against
 from bench.judged.rows import Judged, PairRow
 from bench.results.suite_results import SuiteResults, read_results
 from bench.results.system import RunResults
-from bench.runs.plan import Plan, named, read_plan
-from bench.utils.errors import UserError, did_you_mean, errors_of, listed
+from bench.runs.plan import Plan
+from bench.utils.errors import UserError, did_you_mean, listed
 
 
 def read_suite(suite_dir: Path | str) -> Judged:
@@ -30,22 +31,18 @@ def read_suite(suite_dir: Path | str) -> Judged:
 def judge_plans(plans: Sequence[Plan]) -> Judged:
     """The rows of plans, as one suite in which nothing has run; without plans of print alone."""
     runs = [RunResults(run) for plan in plans for run in plan.runs]
-    whole = Plan(suite="", data="senteval", runs=[])
+    whole: Plan[Any] = Plan(suite="", data="senteval", runs=[])
     if plans:
         whole = plans[0].model_copy(update={"suite": listed(plan.suite for plan in plans)})
     return judge(SuiteResults(whole, runs))
-
-
-def planned_names(folder: Path, text: str) -> set[tuple[str, str]]:
-    """Method and setting of the planned runs that a text names (`bench.runs.plan.named`)."""
-    return {(run.method, run.setting) for run in named(text, read_plan(folder / "plan.json").runs)}
 
 
 def compared(
     judged: Judged, baseline: str = "", methods: Sequence[str] = (), backbones: Sequence[str] = ()
 ) -> list[PairRow]:
     """The comparisons of a suite with its baseline or another one, of some methods on some
-    backbones; by default of all. The family of Holm's correction is all of them in any case."""
+    backbones; by default of all. The family of Holm's correction is all of them in any case.
+    Methods are named with their setting (`bench.runs.naming.planned_text`)."""
     heading, pairs = judged.suite, judged.pairs
     assert judged.folder is not None
     if baseline not in ("", heading.baseline):
@@ -65,15 +62,10 @@ def compared(
     problem = f"to compare with '{side_b}' on {where}; run its missing runs first, or pass others"
     if not shown:
         raise UserError(f"suite {heading.suite} has no scores {problem}")
-    chosen: set[tuple[str, str]] = set()
-    # Every name is checked, so that a misspelt one is not a table with a row less.
+    # Each is checked, so that one without scores is not a table with a row less.
     for text in methods:
-        with errors_of(f"suite {heading.suite}"):
-            names = planned_names(judged.folder, text)
-        method = min(names, key=lambda name: name[1] != "official")
-        if side_b == "@".join(method):
+        if side_b == text:
             raise UserError(f"'{side_b}' would be compared with itself; pass another baseline")
-        if method not in {(pair.method, pair.setting) for pair in shown}:
+        if text not in {pair.text for pair in shown}:
             raise UserError(f"suite {heading.suite} has no scores of '{text}' {problem}")
-        chosen.add(method)
-    return [pair for pair in shown if not chosen or (pair.method, pair.setting) in chosen]
+    return [pair for pair in shown if not methods or pair.text in methods]

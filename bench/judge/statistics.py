@@ -1,12 +1,15 @@
-"""The t interval behind every answer, Holm's correction, and summaries of scores."""
+"""The t interval behind every answer, corrections of p values, and summaries of scores.
+
+scipy.special alone: scipy.stats takes half a second to load, which every command would wait for.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import comb, exp, fsum, lgamma, nan, sqrt
+from math import comb, exp, fsum, lgamma, nan, prod, sqrt
 from statistics import fmean, stdev
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
+from scipy.special import bdtr, stdtr, stdtrit
 
 from bench.judged.words import LEVEL
 
@@ -66,10 +69,33 @@ def holm(p_values: Sequence[float]) -> list[float]:
     """P values adjusted by Holm (1979), in the order given."""
     p = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(p, kind="stable")
-    steps = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
-    adjusted = np.empty_like(p)
-    adjusted[order] = np.minimum(steps, 1)
-    return adjusted.tolist()
+    return _placed(np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)), order)
+
+
+def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
+    """P values adjusted by Benjamini and Hochberg (1995), in the order given."""
+    p = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(-p, kind="stable")
+    return _placed(np.minimum.accumulate(p[order] * (len(p) / np.arange(len(p), 0, -1))), order)
+
+
+def _placed(adjusted: np.ndarray, order: np.ndarray) -> list[float]:
+    """Adjusted p values, at most 1, in the places that `order` sorted."""
+    placed = np.empty_like(adjusted)
+    placed[order] = np.minimum(adjusted, 1)
+    return placed.tolist()
+
+
+def mcnemar(only_a: int, only_b: int) -> float:
+    """Two-sided p of McNemar's exact test, given the items that one of two encoders gets right."""
+    return min(1.0, 2 * float(bdtr(min(only_a, only_b), only_a + only_b, 0.5)))
+
+
+def kendall(a: Sequence[float], b: Sequence[float]) -> float:
+    """Kendall's tau-b of two rankings; NaN if one ranks nothing."""
+    orders = [np.sign(np.subtract.outer(values, values)) for values in (a, b)]
+    pairs = prod(float((order**2).sum()) for order in orders)  # without ties, in each
+    return float((orders[0] * orders[1]).sum()) / sqrt(pairs) if pairs else nan
 
 
 def expected_best(scores: Sequence[float], of: int) -> float:

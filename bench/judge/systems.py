@@ -20,7 +20,7 @@ from bench.judged.rows import (
 )
 from bench.results.suite_results import SuiteResults
 from bench.results.system import RunResults, System, diverged, first_scored
-from bench.runs.run import PlannedRun
+from bench.runs.plan import PlannedRun
 from bench.utils.errors import counted, listed
 
 

@@ -5,12 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from scipy.stats import false_discovery_control
-
 from bench.datasets.metrics import Tolerance
 from bench.judge.claims import explained
 from bench.judge.sample import Sample
-from bench.judge.statistics import ROUNDING, Estimate, holm
+from bench.judge.statistics import ROUNDING, Estimate, benjamini_hochberg, holm
 from bench.judged.rows import Verdict
 from bench.judged.words import LEVEL, Kind
 from bench.utils.errors import counted
@@ -130,7 +128,7 @@ def verdicts_of(family: Sequence[VerdictInput], pending: Sequence[bool] = ()) ->
     """
     adjusted: dict[int, float] = {}
     families: dict[bool, str] = {}
-    for average, correct in ((True, holm), (False, false_discovery_control)):
+    for average, correct in ((True, holm), (False, benjamini_hochberg)):
         of_kind = [
             index
             for index, given in enumerate(family)
@@ -142,7 +140,7 @@ def verdicts_of(family: Sequence[VerdictInput], pending: Sequence[bool] = ()) ->
             if estimate:
                 p_values[place] = family[index].p_value(estimate)
         corrected = correct(p_values)[: len(of_kind)]
-        adjusted |= zip(of_kind, map(float, corrected), strict=True)
+        adjusted |= zip(of_kind, corrected, strict=True)
         name, noun = ("Holm", "average") if average else ("Benjamini and Hochberg", "task")
         families[average] = f"{name} over the {counted(len(p_values), noun)} of the paper"
     return [

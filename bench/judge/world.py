@@ -26,8 +26,7 @@ from bench.judged.rows import Verdict, WorldRow
 from bench.reported import FOLDER
 from bench.results.suite_results import SuiteResults
 from bench.results.system import RunResults
-from bench.runs.plan import NEUTRAL_CHANGES
-from bench.runs.run import PlannedRun
+from bench.runs.plan import NEUTRAL_CHANGES, PlannedRun
 from bench.utils.files import sha256_text
 
 SCORES, RUNS = FOLDER / "world.csv", FOLDER / "world_runs.csv"

@@ -328,6 +328,11 @@ class PairRow(StrictModel):
     printed: tuple[PrintedGain, ...]
 
     @property
+    def text(self) -> str:
+        """Method and setting, as configurations name them."""
+        return f"{self.method}@{self.setting}"
+
+    @property
     def plain_label(self) -> str:
         return f"{self.label}{OUTSIDE}" if self.outside else self.label
 

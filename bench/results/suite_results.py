@@ -16,9 +16,7 @@ from bench.results.records import (
     read_scores,
 )
 from bench.results.system import FAILED, RunResults, System
-from bench.runs.paths import items_file
-from bench.runs.plan import Plan, deviations, read_plan
-from bench.runs.run import PlannedRun
+from bench.runs.plan import Plan, PlannedRun, deviations, read_plan
 from bench.utils.errors import UserError
 
 
@@ -63,6 +61,23 @@ class SuiteResults:
         alike = [x for x in self.systems if (x.first.text, x.first.backbone) == (text, backbone)]
         return min(alike, key=lambda system: bool(deviations([system.first])), default=None)
 
+    @cached_property
+    def baseline(self) -> str:
+        """Method and setting of the plan's baseline; empty without one."""
+        name = self.plan.baseline
+        # The first plans have it as the configuration, mostly without the setting.
+        texts = {result.run.text for result in self.runs} & {
+            name,
+            f"{name}@official",
+            f"{name}@paper",
+        }
+        if name and not texts:
+            raise UserError(
+                f"the baseline '{name}' of suite {self.plan.suite} is none of its runs; write its "
+                "plan again with: python -m bench plan --config FILE.yaml --out plan.json"
+            )
+        return min(texts, default="")
+
 
 def read_run(run: PlannedRun, suite_dir: Path, mode: str) -> RunResults:
     """Read the results of a planned run; `mode` is that of the plan's classifiers. `UserError`: a
@@ -90,7 +105,7 @@ def read_run(run: PlannedRun, suite_dir: Path, mode: str) -> RunResults:
         read.provenance,
         analysed.analyses,
         analysed.provenance,
-        items=read_items(items_file(suite_dir, run.id)),
+        items=read_items(suite_dir / "items" / f"{run.id}.npz"),
     )
 
 

@@ -21,7 +21,7 @@ from bench.datasets.metrics import (
 )
 from bench.datasets.tasks import Board, expand_tasks, scored_cells
 from bench.results.records import Provenance
-from bench.runs.run import PlannedRun
+from bench.runs.plan import PlannedRun
 
 # The share of a task's test items with a sentence in a corpus from which on names and rows say so.
 REMARKABLE = 0.05

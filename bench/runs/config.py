@@ -25,11 +25,12 @@ from bench.datasets.tasks import GROUPS, OWN_PROBING, OWN_STS, boards_of, expand
 from bench.registry.backbones import BACKBONE_KINDS, NO_BACKBONE, backbone
 from bench.registry.methods import add_method_paths, method_class, method_classes, python_files
 from bench.registry.templates import templates_of
-from bench.runs import AnalysisName
+from bench.runs import SUITES, AnalysisName
+from bench.runs.naming import named_row
 from bench.runs.paths import local_data
-from bench.runs.plan import Claim, Plan, in_order, named_row
+from bench.runs.plan import Claim, Plan
 from bench.runs.resolve import parse, resolve, spell
-from bench.runs.run import PlannedRun, Recipe, Run, converted
+from bench.runs.run import Recipe, Run, converted, in_order
 from bench.utils.errors import UserError, did_you_mean, errors_of
 from bench.utils.files import slug
 from bench.utils.validation import StrictModel, validated
@@ -108,11 +109,9 @@ def encoder_runs(encoders: Sequence[EncoderEntry], data: str) -> Iterator[Run]:
                 yield run.model_copy(update=fields)
 
 
-# Links to Snakefile, rules/, config/ and profiles/, so that an installed package has the workflow.
+# Links to Snakefile, rules/ and profiles/, so that an installed package has the workflow.
 _LINKS = Path(__file__).parents[1] / "workflow"
-SNAKEFILE, SLURM, SUITES = (
-    (_LINKS / name).resolve() for name in ("Snakefile", "profiles/slurm", "config")
-)
+SNAKEFILE, SLURM = ((_LINKS / name).resolve() for name in ("Snakefile", "profiles/slurm"))
 # The suites that plan what papers print. The second needs Chinese evaluation data, which cannot be
 # downloaded.
 PAPERS = (SUITES / "paper.yaml", SUITES / "chinese.yaml")
@@ -368,18 +367,18 @@ def _check_stand_ins(suite: Suite) -> None:
 # Expansion
 
 
-def planned(suite: Suite) -> list[PlannedRun]:
+def planned(suite: Suite) -> list[Run]:
     """Expand a suite into runs, in order. Entries that resolve to one run are merged. A run follows
     those that it needs, which are added where no entry lists them.
 
     `UserError`: an entry cannot be resolved, a corpus is unknown, the data lacks a task, or the
     baseline of the comparison is not planned.
     """
-    by_id: dict[str, PlannedRun] = {}
+    by_id: dict[str, Run] = {}
     addition = itertools.count(1)
     for entry, run in _entry_runs(suite):
         tasks = entry.tasks or suite.tasks_of(run.backbone)
-        merged = by_id.get(run.id) or PlannedRun(**dict(run))
+        merged = by_id.get(run.id) or run
         more: dict[str, Any] = {
             "tasks": tuple(dict.fromkeys((*merged.tasks, *tasks))),
             "analyses": tuple(dict.fromkeys((*merged.analyses, *entry.analyses))),
@@ -390,38 +389,36 @@ def planned(suite: Suite) -> list[PlannedRun]:
     for run in encoder_runs(suite.encoders, suite.data):
         if run.id in by_id:
             raise UserError(f"'{run.label}' is the same as '{by_id[run.id].label}'; remove one")
-        by_id[run.id] = PlannedRun(**dict(run), tasks=tuple(suite.tasks))
+        by_id[run.id] = run.model_copy(update={"tasks": tuple(suite.tasks)})
     runs = []
     for run in in_order(by_id.values()):
         # A run that no entry lists has the tasks of its backbone.
-        usual = tuple(suite.tasks_of(run.backbone))
-        runs.append(by_id.get(run.id) or PlannedRun(**dict(run), tasks=usual))
+        usual = {"tasks": tuple(suite.tasks_of(run.backbone))}
+        runs.append(by_id.get(run.id) or run.model_copy(update=usual))
     _check_names({name: backbone(name).name for name in suite.backbones})
     _check_corpora(suite, runs)
     _check_sets(suite, runs)
     return runs
 
 
-def _claims(compare: Compare, runs: Sequence[PlannedRun]) -> list[Claim]:
+def _claims(compare: Compare, baseline: str, runs: Sequence[Run]) -> list[Claim]:
     """The claims of a comparison, each once; on the backbones of both sides."""
-    with errors_of("'compare.baseline'"):
-        baseline = named_row(compare.baseline, runs)
     tasks = {*expand_tasks([task for run in runs for task in run.tasks])}
     known = [name for name, board in boards_of(tasks).items() if tasks & {*board.tasks}]
     for name in compare.boards:
         if name not in known:
             raise UserError(f"'compare.boards' has '{name}'{did_you_mean(name, known)}")
-    places = {run.backbone for run in runs if run.text == baseline.text}
+    places = {run.backbone for run in runs if run.text == baseline}
     entries = compare.claims or [
         ClaimEntry(method=text)
         for text in dict.fromkeys(run.text for run in runs if run.trained and not run.labelled)
-        if text != baseline.text
+        if text != baseline
     ]
     found: dict[tuple[str, str], Claim] = {}
     for entry in entries:
         with errors_of("'compare.claims'"):
             method = named_row(entry.method, runs)
-        if method.text == baseline.text:
+        if method.text == baseline:
             raise UserError(f"'compare.claims' has the baseline, '{entry.method}'; leave it out")
         listed = [backbone(name).name for name in entry.backbones if name != "all"]
         shared = {run.backbone: run for run in runs if run.text == method.text and not run.skip}
@@ -444,7 +441,7 @@ def _claims(compare: Compare, runs: Sequence[PlannedRun]) -> list[Claim]:
                 backbone=name,
                 corpus=shared[name].corpus,
                 recipe_changes=shared[name].recipe_changes,
-                baseline=baseline.text,
+                baseline=baseline,
                 margin=entry.margin or compare.margin,
                 boards=compare.boards,
             )
@@ -474,7 +471,7 @@ def _check_names(shown: Mapping[str, str]) -> None:
             )
 
 
-def _check_corpora(suite: Suite, runs: Sequence[PlannedRun]) -> None:
+def _check_corpora(suite: Suite, runs: Sequence[Run]) -> None:
     """Check that corpora exist, and have the documents or triples that their runs need."""
     names = dict.fromkeys(name for run in runs for name in run.corpora)
     # Analyses of runs without a corpus read the suite's.
@@ -489,7 +486,7 @@ def _check_corpora(suite: Suite, runs: Sequence[PlannedRun]) -> None:
                     raise UserError(f"'distinct' breaks up the corpus's {run.structure}; omit it")
 
 
-def _check_sets(suite: Suite, runs: Sequence[PlannedRun]) -> None:
+def _check_sets(suite: Suite, runs: Sequence[Run]) -> None:
     """Check that the data has the sets on which runs are scored and selected, if it is here."""
     tasks = expand_tasks([task for run in runs for task in run.tasks])
     selected: dict[str, None] = {}
@@ -553,18 +550,23 @@ def _backbones(entry: MethodEntry, text: str, suite: Suite) -> list[str]:
     return matching
 
 
-def plan(suite: Suite) -> Plan:
+def plan(suite: Suite) -> Plan[Run]:
     """The content of `plan.json`: the runs of a suite, and what all of them have in common."""
     runs = planned(suite)
-    return Plan(
+    baseline, claims = "", list[Claim]()
+    if suite.compare:
+        with errors_of("'compare.baseline'"):
+            baseline = named_row(suite.compare.baseline, runs).text
+        claims = _claims(suite.compare, baseline, runs)
+    return Plan[Run](
         suite=suite.suite,
         data=suite.data,
         corpus=suite.corpus,
         tasks=suite.tasks,
         mode=suite.mode,
         stand_ins={printed: backbone(name).name for printed, name in suite.printed_backbones},
-        baseline=suite.compare.baseline if suite.compare else "",
+        baseline=baseline,
         keep_encoders=suite.keep_encoders,
-        claims=_claims(suite.compare, runs) if suite.compare else [],
+        claims=claims,
         runs=runs,
     )

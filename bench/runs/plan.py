@@ -1,21 +1,27 @@
-"""The plan of a suite, `plan.json`: its runs and what they have in common; the runs of a text."""
+"""The plan of a suite, `plan.json`, as data: its runs and what they have in common.
 
+It knows nothing of the methods and backbones that runs name (`bench.runs.run`), so that judging
+loads neither.
+"""
+
+import json
+import operator
 import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from functools import cached_property
 from itertools import count, product
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Generic, Literal, Self, TypeVar
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, SerializeAsAny, model_validator
 
 from bench.datasets.tasks import expand_tasks
-from bench.runs.resolve import parse, resolve, suite_recipe
-from bench.runs.run import PlannedRun, Run
-from bench.utils.errors import UserError, counted, did_you_mean, listed, suggestion
-from bench.utils.files import write_json
-from bench.utils.validation import Document, StrictModel, read_document
+from bench.runs import STAGES
+from bench.utils.errors import UserError, counted, listed, suggestion
+from bench.utils.files import sha256_text, write_json
+from bench.utils.validation import Document, FileName, StrictModel, read_document
 
 # Recipe fields that change the cost of a training, not its scores.
 NEUTRAL_CHANGES = {"threads", "precision"}
@@ -23,16 +29,85 @@ NEUTRAL_CHANGES = {"threads", "precision"}
 USUAL_SEEDS = 5  # with 3, two degrees of freedom estimate the spread
 
 
-def in_order(runs: Iterable[Run]) -> list[Run]:
-    """Runs and those that they need, each once and after what it needs."""
-    ordered: dict[str, Run] = {}
-    for run in runs:
-        for needed in (*in_order(run.needs.values()), run):
-            ordered.setdefault(needed.id, needed)
-    return list(ordered.values())
+Part = tuple[str, int, dict[str, Any]]  # name of a method, its version, hyper-parameters
 
 
-def deviations(runs: Iterable[Run]) -> list[str]:
+class PlannedRun(Document):
+    """A run of a plan as data, the tasks or groups it is scored on, and the names of its analyses.
+    `bench.runs.run.Run` adds what only a training needs."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    # A readable name and the hash of the identity. The run's files are named after it.
+    id: FileName
+    method: str  # canonical text without the setting, e.g. `gs-infonce[multiple=1]+is-cse`
+    setting: str  # "paper" or "official"
+    label: str  # readable name for tables
+    outside: bool = False  # whether it is an encoder that a configuration lists; it has no setting
+    template: str = ""  # that sets it apart in its row, where an encoder has several
+    parts: tuple[Part, ...] = ()  # the hyper-parameters are clamped to the backbone
+    backbone: str  # its name in tables
+    reference: str = ""  # name or path with which the backbone is loaded
+    trained: bool = True  # whether there is a training
+    labelled: bool = False  # whether it trains with human labels
+    corpus: str = ""  # name or path of the training corpus; empty without a training
+    own_corpus: bool = False  # whether the method always trains on this corpus
+    data: str = ""  # name or path of the evaluation data
+    seed: Annotated[int, Field(strict=True)] | None  # None without a training: nothing is drawn
+    # Recipe fields set by the suite that differ from the method's own setting, or from that of a
+    # run that it needs; and those of them that a text overrides.
+    recipe_changes: dict[str, Any] = {}
+    overridden: dict[str, Any] = {}
+    skip: str | None = None  # why this run is impossible on this backbone
+    identity: dict[str, Any] = {}  # everything that affects the run's scores
+    # Of a run in a plan; what another run needs has none.
+    tasks: tuple[str, ...] = Field((), exclude_if=operator.not_)
+    analyses: tuple[str, ...] = Field((), exclude_if=operator.not_)
+    # The tasks and groups that were added for this seed after a score of its row was there, with
+    # the number of the addition; None where the plan that knew it was lost.
+    added: dict[str, int | None] = Field({}, exclude_if=operator.not_)
+
+    @property
+    def text(self) -> str:
+        """Method and setting, as configurations name them."""
+        return f"{self.method}@{self.setting}"
+
+    @property
+    def draw(self) -> int | str | None:
+        """What sets it apart in its row: its seed, or its template; None if it is alone."""
+        return self.template or self.seed
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 of the identity."""
+        return sha256_text(json.dumps(self.identity, sort_keys=True))
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        """What runs have in common that differ in their seeds alone, versions apart."""
+        changes = sorted(self.recipe_changes.items())
+        return self.text, self.backbone, str(self.corpus), repr(changes)
+
+    @property
+    def additions(self) -> dict[str, int | None]:
+        """Its tasks, each with the number of its addition, which is 0 where it was planned before
+        its row had a score."""
+        numbers: dict[str, int | None] = dict.fromkeys(expand_tasks(self.tasks), 0)
+        for name, number in self.added.items():
+            numbers |= dict.fromkeys(numbers.keys() & expand_tasks([name]), number)
+        return numbers
+
+    @property
+    def stages(self) -> list[str]:
+        """The stages that it goes through, in the order of `bench.runs.STAGES`."""
+        has = {"train": self.trained, "score": True, "analyse": bool(self.analyses)}
+        return [stage for stage in STAGES if has[stage]]
+
+
+AnyRun = TypeVar("AnyRun", bound=PlannedRun)
+
+
+def deviations(runs: Iterable[PlannedRun]) -> list[str]:
     """How the trainings of runs differ from those of papers, as clauses."""
     trained = [run for run in runs if run.seed is not None]
     corpora = {run.corpus for run in trained if not run.own_corpus} - {"wiki1m"}
@@ -75,8 +150,9 @@ class Claim(StrictModel):
         return not self.corpus or (self.corpus, self.recipe_changes) == training
 
 
-class Plan(Document):
-    """The content of plan.json."""
+class Plan(Document, Generic[AnyRun]):
+    """The content of plan.json. Judging reads its runs as data, `Plan[PlannedRun]`; what makes them
+    as `Plan[Run]`."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -87,15 +163,16 @@ class Plan(Document):
     tasks: list[str] = []  # tasks and groups of the suite
     mode: Literal["test", "dev"] = "test"  # of the classifiers
     stand_ins: dict[str, str] = {}  # the suite's backbones by the printed ones that they stand for
-    baseline: str = ""  # the method that others are compared with; empty if they are not
+    # Method and setting that others are compared with; empty if they are not.
+    baseline: str = ""
     keep_encoders: bool = True
     claims: list[Claim] = []
-    runs: list[PlannedRun]  # in the order in which they are made
+    runs: list[SerializeAsAny[AnyRun]]  # in the order in which they are made
     # Planned when a score of their row was there, and not any more. They count as planned seeds.
-    dropped: list[PlannedRun] = []
+    dropped: list[SerializeAsAny[AnyRun]] = []
 
     @model_validator(mode="after")
-    def _distinct_runs(self) -> "Plan":
+    def _distinct_runs(self) -> Self:
         """A run or seed that is planned twice would count once or twice by where one looks."""
         known: dict[tuple[object, ...], str] = {}
         for run in self.runs:
@@ -108,7 +185,7 @@ class Plan(Document):
             known[key] = run.id
         return self
 
-    def after(self, path: Path, lost: bool = False) -> "Plan":
+    def after(self, path: Path, lost: bool = False) -> Self:
         """This plan after an earlier one at `path`. Looks are at the seeds that were planned before
         the first score, and at those that were added, in this order, and claims are corrected
         together; so what was planned stays planned. Of a plan that is `lost` no seed of a row with
@@ -119,7 +196,9 @@ class Plan(Document):
         """
         scored = {file.stem for file in (path.parent / "scores").glob("*.json")}
         if not lost:
-            return _grown(self, read_plan(path), scored) if scored or path.is_file() else self
+            if not (scored or path.is_file()):
+                return self
+            return _grown(self, read_as(type(self), path), scored)
         try:
             read_plan(path)
         except UserError:
@@ -131,7 +210,7 @@ class Plan(Document):
             return _grown(self, self.model_copy(update={"runs": runs}), scored)
         raise UserError(f"{path} can be read, so it is not lost; leave out --lost")
 
-    def write(self, path: Path, lost: bool = False) -> "Plan":
+    def write(self, path: Path, lost: bool = False) -> Self:
         """Write the plan `after` the one at `path`, and its copy; return it."""
         grown = self.after(path, lost)
         for file in (path, _copy(path)):
@@ -164,7 +243,7 @@ class Plan(Document):
             parts.append(counted(dropped, "dropped claim"))
         return "; ".join(parts)
 
-    def chosen(self, ids: Sequence[str] = ()) -> list[PlannedRun]:
+    def chosen(self, ids: Sequence[str] = ()) -> list[AnyRun]:
         """The runs with these ids, by default all.
 
         They are ordered by seed, so that an interrupted suite has some seeds of each method. A run
@@ -179,6 +258,9 @@ class Plan(Document):
         return sorted(runs, key=lambda run: run.seed or 0)
 
 
+AnyPlan = TypeVar("AnyPlan", bound=Plan)
+
+
 def _copy(path: Path) -> Path:
     """The copy of a plan, which is evidence that no other file of a suite has."""
     return path.with_name(f"{path.stem}.copy{path.suffix}")
@@ -188,7 +270,7 @@ def add_by_hand(plan: Plan, path: Path) -> bool:
     """Write a plan of runs that no configuration names, with the earlier ones at `path`; False if
     the plan there is a configuration's, or of other data or another mode."""
     if path.exists():
-        earlier = read_plan(path)
+        earlier = read_as(type(plan), path)
         # A configuration has tasks.
         if earlier.tasks or (earlier.data, earlier.mode) != (plan.data, plan.mode):
             return False
@@ -198,7 +280,7 @@ def add_by_hand(plan: Plan, path: Path) -> bool:
     return True
 
 
-def _grown(plan: Plan, earlier: Plan, scored: AbstractSet[str]) -> Plan:
+def _grown(plan: AnyPlan, earlier: AnyPlan, scored: AbstractSet[str]) -> AnyPlan:
     """A plan after an earlier one, of which some runs are scored. In a row with scores, or that had
     some before, tasks that it adds for a seed are `added`, and runs that it lacks are `dropped`."""
     before = [*earlier.dropped, *earlier.runs]
@@ -246,8 +328,13 @@ def _claims(claims: Sequence[Claim], earlier: Sequence[Claim]) -> list[Claim]:
     return [*grown, *(claim.model_copy(update={"family": family}) for claim in wanted.values())]
 
 
-def read_plan(path: Path) -> Plan:
-    """Read the `plan.json` of a suite."""
+def read_plan(path: Path) -> Plan[PlannedRun]:
+    """Read the `plan.json` of a suite, as data."""
+    return read_as(Plan[PlannedRun], path)
+
+
+def read_as(kind: type[AnyPlan], path: Path) -> AnyPlan:
+    """Read a plan whose runs are of this kind."""
     # Neither is done unasked, since the answer decides which verdicts can be given.
     copied = shlex.join(["cp", str(_copy(path)), str(path)])
     remedy = (
@@ -255,7 +342,7 @@ def read_plan(path: Path) -> Plan:
         f"with scores counted as added, with: {plan_command(path)} --lost"
     )
     if path.exists():
-        return read_document(path, Plan, "a plan", remedy)
+        return read_document(path, kind, "a plan", remedy)
     folder = path.parent
     if any(folder.glob("scores/*.json")):
         raise UserError(f"{path} does not exist, and there are scores; {remedy}")
@@ -273,70 +360,3 @@ def read_plan(path: Path) -> Plan:
 def plan_command(path: Path) -> str:
     """The shell command that writes a plan."""
     return f"python -m bench plan --config FILE.yaml --out {shlex.quote(str(path))}"
-
-
-def named(text: str, runs: Sequence[PlannedRun]) -> list[PlannedRun]:
-    """The runs whose method, and setting if the text has one, a text names.
-
-    An outside encoder is named by its label. Any other run is named by its method, or by its label:
-    in upper or lower case, and without what it has in parentheses if that is clear. In methods,
-    spaces, the order of keys and ingredients, the spelling of numbers, and keys that change nothing
-    make no difference. A run of a method or backbone that is not here any more is named as in the
-    plan. `UserError` gives the nearest names.
-    """
-    labels = {run.label for run in runs if run.outside}
-    if text in labels:
-        return [run for run in runs if run.outside and run.label == text]
-    plain = text.strip().lower()
-    labelled = [run for run in runs if run.label.lower() == plain]
-    if not labelled:
-        labelled = [run for run in runs if run.label.partition(" (")[0].lower() == plain]
-        if len({run.method for run in labelled}) > 1:
-            labelled = []
-    try:
-        _, setting = parse(text)
-    except UserError:
-        if labelled:
-            return labelled
-        if labels:
-            raise UserError(f"'{text}' is not planned{did_you_mean(text, labels)}") from None
-        raise
-    method = text.strip().removesuffix(f"@{setting}")
-    candidates = [run for run in runs if setting in (None, run.setting)]
-    chosen = [run for run in candidates if run.method == method]
-    if not chosen:
-        same: dict[tuple[str, str], bool] = {}  # the seeds of a run have one text
-        for run in candidates:
-            name = run.text, run.backbone
-            if name not in same:
-                same[name] = _would_be(method, run)
-            if same[name]:
-                chosen.append(run)
-    if chosen or labelled:
-        return chosen or labelled
-    texts = {run.text if setting else run.method for run in runs}
-    raise UserError(f"'{text}' is not planned{did_you_mean(text, texts | labels)}")
-
-
-def named_row(text: str, runs: Sequence[PlannedRun]) -> PlannedRun:
-    """A run of the planned method that a text names; without `@`, of its official setting if that
-    is planned, and of several corpora or recipes one that is comparable with print."""
-    return min(
-        named(text, runs), key=lambda run: (run.setting != "official", bool(deviations([run])))
-    )
-
-
-def _would_be(method: str, planned: PlannedRun) -> bool:
-    """Tell whether a method's text would be this run if it were planned instead of it."""
-    try:
-        run = resolve(
-            f"{method}@{planned.setting}",
-            backbone_name=planned.reference or planned.backbone,
-            corpus="wiki1m",  # the text does not depend on it, nor on data and seed
-            data="senteval",
-            seed=planned.seed,
-            recipe=suite_recipe(planned),
-        )
-    except UserError:  # it is not possible in this setting or on this backbone
-        return False
-    return run.method == planned.method

@@ -40,6 +40,7 @@ from bench.registry.methods import (
     method_classes,
     method_origin,
 )
+from bench.runs.plan import PlannedRun
 from bench.runs.run import Recipe, Run, converted, cut_shape, identified
 from bench.utils.brackets import read_keys, split
 from bench.utils.errors import UserError, did_you_mean, suggestion
@@ -167,7 +168,7 @@ def _reason(error: Refusal | ValidationError) -> str:
     return explain(error) if isinstance(error, ValidationError) else str(error)
 
 
-def suite_recipe(run: Run) -> dict[str, Any]:
+def suite_recipe(run: PlannedRun) -> dict[str, Any]:
     """The recipe fields of the suite that a run was resolved with, those that are the method's own
     left out."""
     return {**run.recipe_changes, **run.overridden}

@@ -6,7 +6,6 @@ the run is data: plans, jobs, provenance and tables carry it as it is.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +15,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
-    ConfigDict,
     Field,
     PositiveInt,
     model_validator,
@@ -35,10 +33,9 @@ from bench.registry.backbones import (
     backbone_fingerprint,
 )
 from bench.registry.methods import method_class, method_origin
-from bench.runs import STAGES
+from bench.runs.plan import Plan, PlannedRun, read_as
 from bench.utils.errors import UserError, did_you_mean
-from bench.utils.files import sha256_text
-from bench.utils.validation import Document, FileName, StrictModel
+from bench.utils.validation import StrictModel
 from methods.base import HyperParameters, Method, Shape, Transform, compose
 
 # Of the learning rate: to 0, constant, or AllenNLP's slanted triangle (docs/methods.md#declutr).
@@ -186,48 +183,13 @@ LATER: dict[str, tuple[str, ...]] = {
     "sscl": ("average_self",),
 }  # fmt: skip
 
-Part = tuple[str, int, dict[str, Any]]  # name of a method, its version, hyper-parameters
 
+class Run(PlannedRun):
+    """One training, or one untrained encoder, and the data it is scored on: with its recipe, what
+    the registry knows of its parts."""
 
-class Run(Document):
-    """One training, or one untrained encoder, and the data it is scored on."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    # A readable name and the hash of the identity. The run's files are named after it.
-    id: FileName
-    method: str  # canonical text without the setting, e.g. `gs-infonce[multiple=1]+is-cse`
-    setting: str  # "paper" or "official"
-    label: str  # readable name for tables
-    outside: bool = False  # whether it is an encoder that a configuration lists; it has no setting
-    template: str = ""  # that sets it apart in its row, where an encoder has several
-    parts: tuple[Part, ...] = ()  # the hyper-parameters are clamped to the backbone
-    backbone: str  # its name in tables
-    reference: str = ""  # name or path with which the backbone is loaded
-    trained: bool = True  # whether there is a training
-    labelled: bool = False  # whether it trains with human labels
-    corpus: str = ""  # name or path of the training corpus; empty without a training
-    own_corpus: bool = False  # whether the method always trains on this corpus
-    data: str = ""  # name or path of the evaluation data
-    seed: Annotated[int, Field(strict=True)] | None  # None without a training: nothing is drawn
     recipe: Recipe = Recipe()  # all training hyper-parameters
-    # Recipe fields set by the suite that differ from the method's own setting, or from that of a
-    # run that it needs; and those of them that a text overrides.
-    recipe_changes: dict[str, Any] = {}
-    overridden: dict[str, Any] = {}
-    skip: str | None = None  # why this run is impossible on this backbone
     needs: dict[str, Run] = {}  # the runs whose encoders it loads, by the values that name them
-    identity: dict[str, Any] = {}  # everything that affects the run's scores
-
-    @property
-    def text(self) -> str:
-        """Method and setting, as configurations name them."""
-        return f"{self.method}@{self.setting}"
-
-    @property
-    def draw(self) -> int | str | None:
-        """What sets it apart in its row: its seed, or its template; None if it is alone."""
-        return self.template or self.seed
 
     def further_seeds(self, tasks: Iterable[str]) -> Sequence[int]:
         """The further seeds of its classifiers on tasks and groups, if it has no other draw."""
@@ -243,11 +205,6 @@ class Run(Document):
     def shape(self) -> Shape:
         """Backbone dimensions after the recipe's cuts."""
         return cut_shape(self.pretrained, self.recipe)
-
-    @cached_property
-    def digest(self) -> str:
-        """The SHA-256 of the identity."""
-        return sha256_text(json.dumps(self.identity, sort_keys=True))
 
     @property
     def composed(self) -> list[tuple[type[Method], Any]]:
@@ -318,42 +275,25 @@ class Run(Document):
 
     def describe(self) -> dict[str, Any]:
         """The run as JSON data, for provenance."""
-        return self.model_dump(mode="json", include=set(Run.model_fields))
+        return self.model_dump(mode="json", exclude={"tasks", "analyses", "added"})
 
     def build(self) -> Method:
         """Instantiate the method, composed of all parts."""
         return compose(self.composed, self.shape)
 
 
-class PlannedRun(Run):
-    """A run of a suite, the tasks or groups it is scored on, and the names of its analyses."""
+def read_runs(path: Path) -> Plan[Run]:
+    """Read the `plan.json` of a suite, to make its runs."""
+    return read_as(Plan[Run], path)
 
-    tasks: tuple[str, ...] = ()
-    analyses: tuple[str, ...] = ()
-    # The tasks and groups that were added for this seed after a score of its row was there, with
-    # the number of the addition; None where the plan that knew it was lost.
-    added: dict[str, int | None] = {}
 
-    @property
-    def row(self) -> tuple[str, ...]:
-        """What runs have in common that differ in their seeds alone, versions apart."""
-        changes = sorted(self.recipe_changes.items())
-        return self.text, self.backbone, str(self.corpus), repr(changes)
-
-    @property
-    def additions(self) -> dict[str, int | None]:
-        """Its tasks, each with the number of its addition, which is 0 where it was planned before
-        its row had a score."""
-        numbers: dict[str, int | None] = dict.fromkeys(expand_tasks(self.tasks), 0)
-        for name, number in self.added.items():
-            numbers |= dict.fromkeys(numbers.keys() & expand_tasks([name]), number)
-        return numbers
-
-    @property
-    def stages(self) -> list[str]:
-        """The stages that it goes through, in the order of `bench.runs.STAGES`."""
-        has = {"train": self.trained, "score": True, "analyse": bool(self.analyses)}
-        return [stage for stage in STAGES if has[stage]]
+def in_order(runs: Iterable[Run]) -> list[Run]:
+    """Runs and those that they need, each once and after what it needs."""
+    ordered: dict[str, Run] = {}
+    for run in runs:
+        for needed in (*in_order(run.needs.values()), run):
+            ordered.setdefault(needed.id, needed)
+    return list(ordered.values())
 
 
 def identified(**values: Any) -> Run:

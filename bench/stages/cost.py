@@ -22,7 +22,7 @@ from bench.results.provenance import provenance, runs_per_gpu
 from bench.results.records import read_scores
 from bench.runs.paths import corpus_file
 from bench.runs.plan import Plan
-from bench.runs.run import PlannedRun, Run
+from bench.runs.run import Run
 from bench.training.checkpoint import GENERATIONS
 from bench.utils.errors import UserError
 
@@ -42,7 +42,7 @@ CORPUS_SENTENCES = {
     **{"sts": 89_192, "cnsd": 10_462},
 }
 STEP_BYTES = 80  # of a row in log.jsonl, about
-Work = Collection[tuple[PlannedRun, str]]  # runs and their stages
+Work = Collection[tuple[Run, str]]  # runs and their stages
 ALL = "all"
 
 
@@ -72,7 +72,7 @@ class Measured:
                         step = outcome.seconds / outcome.runs_per_gpu / outcome.steps
                         self.times["train", run.backbone, recipe].append(step)
 
-    def seconds(self, run: PlannedRun, stage: str) -> float:
+    def seconds(self, run: Run, stage: str) -> float:
         """Seconds of a run at a stage, or 0 if nothing similar was measured."""
         work: object = frozenset(expand_tasks(run.tasks)), len(run.further_seeds(run.tasks))
         count = 1
@@ -109,7 +109,7 @@ def steps(run: Run) -> int:
     return recipe.epochs * whole(items / recipe.batch_size)
 
 
-def sentences(run: PlannedRun, stage: str) -> int:
+def sentences(run: Run, stage: str) -> int:
     """How many sentences a training or a scoring reads; `UserError` if the corpus is not here."""
     if stage == "train":
         return steps(run) * run.recipe.batch_size
@@ -121,7 +121,7 @@ def sentences(run: PlannedRun, stage: str) -> int:
 
 
 def measured_seconds(
-    run: PlannedRun, stage: str, device: str, measured: Measured = NOTHING
+    run: Run, stage: str, device: str, measured: Measured = NOTHING
 ) -> tuple[float, float] | None:
     """Least and most seconds of a training or a scoring on a device, by results there or `STEPS`;
     None if nothing similar was measured."""
@@ -138,7 +138,7 @@ def measured_seconds(
     return steps(run) * shared + selected, steps(run) * most + selected
 
 
-def work_of(runs: Iterable[PlannedRun]) -> Work:
+def work_of(runs: Iterable[Run]) -> Work:
     """All of a plan that is counted, without runs that their backbone makes impossible."""
     work = []
     for run in runs:

@@ -33,8 +33,8 @@ from bench.results.records import (
     write_scores,
 )
 from bench.runs import STAGES, paths
-from bench.runs.plan import Plan, add_by_hand, in_order, plan_command, read_plan
-from bench.runs.run import PlannedRun, Run, identity_of
+from bench.runs.plan import Plan, add_by_hand, plan_command
+from bench.runs.run import Run, identity_of, in_order, read_runs
 from bench.stages.activity import check_retry, is_transient, working
 from bench.stages.device import lease
 from bench.stages.inputs import Inputs, compare, lacks_seeds
@@ -230,7 +230,7 @@ def run_job(suite: Path, ids: Sequence[str], stages: list[str], retry: bool) -> 
 
     `UserError`, too, where what a training read has changed.
     """
-    plan = read_plan(suite / "plan.json")
+    plan = read_runs(suite / "plan.json")
     runs = plan.chosen(ids)
     # The workflow has looked for changed inputs before it started a job.
     changed = compare(runs, suite)[0] if runs and not ids else []
@@ -262,7 +262,7 @@ def run_by_hand(plan: Plan, suite: Path, stages: Collection[str]) -> bool:
 def run_plan(
     suite: Path,
     plan: Plan,
-    runs: Sequence[PlannedRun],
+    runs: Sequence[Run],
     stages: Collection[str] = STAGES,
     retry: bool = False,
     again: bool = False,
@@ -303,7 +303,7 @@ def run_plan(
 
 @torch_defaults()
 def _run_stages(
-    suite: Path, plan: Plan, run: PlannedRun, device: str, stages: Collection[str], again: bool
+    suite: Path, plan: Plan, run: Run, device: str, stages: Collection[str], again: bool
 ) -> None:
     """Take a planned run through those of its stages that have no result yet."""
     if identity_of(run) != run.identity:  # its results would be nobody's

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from bench.results.suite_results import read_run
 from bench.runs import paths
-from bench.runs.plan import read_plan
-from bench.runs.run import PlannedRun
+from bench.runs.run import Run, read_runs
 from bench.stages.activity import Failure, last_failure, stage_at_work
 from bench.stages.cost import Measured, rough, steps
 from bench.utils.errors import UserError
@@ -51,10 +50,10 @@ class SuiteStatus:
 
 def status(suite: Path) -> SuiteStatus:
     """Read how far a suite is; `UserError` if it has no plan, or a damaged one."""
-    plan = read_plan(suite / "plan.json")
+    plan = read_runs(suite / "plan.json")
     read = SuiteStatus(plan.suite)
     devices: Counter[str] = Counter()
-    left: list[tuple[PlannedRun, str, int | None]] = []  # runs, their stages left, their steps
+    left: list[tuple[Run, str, int | None]] = []  # runs, their stages left, their steps
     for run in plan.runs:
         stages = stages_left(suite, run)
         if stages:
@@ -83,7 +82,7 @@ def status(suite: Path) -> SuiteStatus:
 
 
 def _predict(
-    read: SuiteStatus, left: Iterable[tuple[PlannedRun, str, int | None]], measured: Measured
+    read: SuiteStatus, left: Iterable[tuple[Run, str, int | None]], measured: Measured
 ) -> None:
     """Write the hours that are left into a status; `UserError` if a corpus is not here."""
     hours, unlike = 0.0, []
@@ -98,7 +97,7 @@ def _predict(
     read.hours, read.unknown, read.estimate = hours, len(unlike), rough(unlike)
 
 
-def stages_left(suite: Path, run: PlannedRun) -> list[str]:
+def stages_left(suite: Path, run: Run) -> list[str]:
     """The stages of a planned run without a result."""
     left = [stage for stage in run.stages if not paths.result_file(suite, run.id, stage).is_file()]
     # A training whose results are there is not repeated, although its own file may be gone.

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from bench.__main__ import main
-from bench.runs.plan import read_plan
+from bench.runs.run import read_runs
 from tests.support.tiny_suite import tiny_configuration, train_words
 
 
@@ -27,7 +27,7 @@ def test_the_score_is_printed_and_shown_beside_earlier_ones(by_hand, tmp_path, c
     shown = {}
     for method in "word-overlap", "untrained[pooler=avg]":
         status, said = by_hand(method)
-        (run,) = [run for run in read_plan(tmp_path / "plan.json").runs if run.method == method]
+        (run,) = [run for run in read_runs(tmp_path / "plan.json").runs if run.method == method]
         file = tmp_path / "scores" / f"{run.id}.json"
         test, *_ = json.loads(file.read_text())["records"]
         assert (status, test["split"]) == (0, "test")
@@ -42,9 +42,9 @@ def test_the_score_is_printed_and_shown_beside_earlier_ones(by_hand, tmp_path, c
 def test_another_version_of_a_run_takes_its_place(by_hand, tmp_path):
     by_hand("word-overlap")
     plan = tmp_path / "plan.json"
-    plan.write_text(plan.read_text().replace(read_plan(plan).runs[0].id, "word-overlap_older"))
+    plan.write_text(plan.read_text().replace(read_runs(plan).runs[0].id, "word-overlap_older"))
     by_hand("word-overlap")
-    assert len(read_plan(plan).runs) == 1
+    assert len(read_runs(plan).runs) == 1
 
 
 @pytest.mark.parametrize("other", [["--mode", "dev"], ["--data", "world"]])

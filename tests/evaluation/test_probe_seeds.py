@@ -18,7 +18,7 @@ from bench.report.leaderboard import frame
 from bench.results.records import read_scores
 from bench.runs import config
 from bench.runs.paths import result_file
-from bench.runs.plan import read_plan
+from bench.runs.run import read_runs
 from bench.stages.jobs import run_plan
 from bench.utils.errors import UserError
 from tests.evaluation.test_classifier import (
@@ -135,7 +135,7 @@ def planned(path, tasks, data="world"):
     content |= {"encoders": [{"model": "toy-bert", "pooler": "avg"}]}
     plan = config.plan(config.validate(content))
     plan.write(path / "plan.json")
-    return read_plan(path / "plan.json")
+    return read_runs(path / "plan.json")
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +148,7 @@ def suite(tmp_path_factory):
 
 
 def test_an_untrained_row_has_five_seeds_on_tasks_with_classifiers(suite):
-    (run,) = read_plan(suite / "plan.json").runs
+    (run,) = read_runs(suite / "plan.json").runs
     read = read_scores(result_file(suite, run.id, "score"))
     assert read.provenance.probe_seeds == [1112, 1113, 1114, 1115]
     found = values(record.as_written() for record in read.records)
@@ -165,7 +165,7 @@ def test_an_untrained_row_has_five_seeds_on_tasks_with_classifiers(suite):
 
 
 def test_a_result_with_several_seeds_is_verified(suite):
-    (run,) = read_plan(suite / "plan.json").runs
+    (run,) = read_runs(suite / "plan.json").runs
     assert verify(result_file(suite, run.id, "score")).verdict == "confirmed, to the bit"
 
 

@@ -11,7 +11,7 @@ import yaml
 
 from bench.results.records import read_scores
 from bench.runs import config as suites
-from bench.runs.plan import read_plan
+from bench.runs.run import read_runs
 from bench.stages import jobs
 from bench.stages.status import stages_left
 from tests.support.programs import SNAKEMAKE, environment, snakemake
@@ -31,7 +31,7 @@ def content(tiny_bert, tiny_data, tiny_corpus):
 def work(content, suite, *places, **options):
     """Take the runs at these places of a new plan through their stages; where encoders are left."""
     suites.plan(suites.validate(content)).write(suite / "plan.json")
-    plan = read_plan(suite / "plan.json")
+    plan = read_runs(suite / "plan.json")
     runs = [plan.runs[place] for place in places] or plan.chosen()
     jobs.run_plan(suite, plan, runs, **options)
     ids = [run.id for run in plan.runs]
@@ -61,7 +61,7 @@ def test_an_encoder_is_dropped_when_nothing_needs_it_and_trained_again_when_some
     # Its results are then all of the new training; those of students may be made again.
     (analysed,) = suite.glob("analyses/*")
     analysed.unlink()
-    teacher = read_plan(suite / "plan.json").runs[0]
+    teacher = read_runs(suite / "plan.json").runs[0]
     assert stages_left(suite, teacher) == ["train", "analyse"]
     assert work(content, suite) == {0}
     assert scored(suite) == before

@@ -11,8 +11,7 @@ from bench.results.records import read_trained
 from bench.results.suite_results import read_results
 from bench.runs import config as suites
 from bench.runs import paths
-from bench.runs.plan import read_plan
-from bench.runs.run import Recipe
+from bench.runs.run import Recipe, read_runs
 from bench.stages import jobs
 from bench.utils.errors import UserError
 from bench.utils.files import write_json
@@ -50,7 +49,7 @@ def weights(suite, run):
 def test_teacher_and_student_are_trained_in_order(make, tiny_bert, tmp_path):
     """Fails if the student learns from its own backbone, from another encoder, or without one."""
     content, teacher, student = make()
-    plan = read_plan(tmp_path / "plan.json")
+    plan = read_runs(tmp_path / "plan.json")
     assert [run.id for run in plan.chosen()] == [teacher.id, student.id]
     jobs.run_plan(tmp_path, plan, plan.chosen())
     rows = read_results(tmp_path).runs
@@ -72,7 +71,7 @@ def test_a_planned_run_keeps_its_name(make, tmp_path):
     """Fails if a job trains what is not the run that is planned: its results are nobody's then."""
     _, run, _ = make(methods=[OWN_VALUE])
     assert "select-every-125" in run.id
-    plan = read_plan(tmp_path / "plan.json")
+    plan = read_runs(tmp_path / "plan.json")
     (planned,) = plan.chosen([run.id])
     changed = planned.model_copy(update={"recipe": Recipe()})
     match = re.escape(f"the plan's run {run.id} is another one now") + ".*; write the plan again"
@@ -93,7 +92,7 @@ def test_a_student_needs_its_teachers_encoder(make, tmp_path):
     with pytest.raises(UserError, match=r"has no encoder: .* does not exist; train the run"):
         jobs.train_run(student, tmp_path, "cpu")
     write_json(file, {"outcome": {"status": "diverged", "reason": "the loss is nan"}})
-    plan = read_plan(tmp_path / "plan.json")
+    plan = read_runs(tmp_path / "plan.json")
     jobs.run_plan(tmp_path, plan, plan.chosen([student.id]))
     row = read_results(tmp_path).runs[1]
     why = "it needs run:simcse[sentences=28]@official, whose training diverged"

@@ -219,12 +219,12 @@ def test_what_is_renamed_or_shown_alone_keeps_its_family(tmp_path):
     words = {name: (row.family, row.p_adjusted) for name, row in desk.rows.items()}
     desk.plan(range(N), claims=["is-cse[neighbours=16]@official", "sscl@official"]).look()
     assert {name: (row.family, row.p_adjusted) for name, row in desk.rows.items()} == words
-    (row,) = compared(read_suite(tmp_path / "s"), "simcse", ["is-cse"])
+    (row,) = compared(read_suite(tmp_path / "s"), "simcse@official", ["is-cse@official"])
     assert (row.family, row.p_adjusted) == words["is-cse"]
 
 
 def test_a_baseline_that_is_not_planned_has_no_word(tmp_path):
     Desk(tmp_path, 0).plan(range(N)).run()
-    rows = compared(read_suite(tmp_path / "s"), "sscl")
+    rows = compared(read_suite(tmp_path / "s"), "sscl@official")
     assert rows
     assert {row.verdict for row in rows} == {None}

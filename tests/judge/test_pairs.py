@@ -8,8 +8,8 @@ from scipy import stats
 
 from bench.datasets.metrics import FURTHER_SEEDS, Cell, probe_seed
 from bench.datasets.tasks import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS
-from bench.judge.pairs import find
 from bench.judged.rows import grouped
+from bench.runs.naming import named_row
 from bench.utils.errors import UserError
 from tests.support.compared_runs import BASE, claim, scored, suite
 from tests.support.rows import against, row_of, rows_of
@@ -63,9 +63,10 @@ def test_methods_are_named_as_in_configurations(text, found):
         scored("sscl[stack=3]", 1, 70.0, label="SSCL (stack=3)"),
         scored("published[model=a,pooler=avg]", None, 70.0, setting="paper", **label),
     ]
-    assert find(suite(*runs), text).text == found
+    planned = [run.run for run in runs]
+    assert named_row(text, planned).text == found
     with pytest.raises(UserError, match="'SSCL'"):
-        find(suite(*runs), "SSCL")
+        named_row("SSCL", planned)
 
 
 def test_nothing_to_compare_is_an_error():

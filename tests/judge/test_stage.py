@@ -4,6 +4,7 @@ import pytest
 
 from bench.judge.stage import compared, read_suite
 from bench.results import suite_results
+from bench.runs.naming import planned_text
 from bench.utils.errors import UserError
 from tests.support.rows import against
 from tests.support.synthetic_suite import seeds, write_suite
@@ -39,8 +40,9 @@ def judged(folder):
         (["is-cse", "is-cse[ alpha=0.1 ]@official"], [BASE, BASE], {("is-cse", BASE)}),  # twice
     ],
 )
-def test_chosen_comparisons_are_those_of_the_suite(judged, methods, backbones, shown):
+def test_chosen_comparisons_are_those_of_the_suite(folder, judged, methods, backbones, shown):
     """Each with the p, the interval and the word that it has among all of them."""
+    methods = [planned_text(folder, name) for name in methods]
     expected = [pair for pair in judged.pairs if (pair.method, pair.backbone) in shown]
     for baseline in ("", "simcse@official"):  # its own may be named
         assert compared(judged, baseline, methods, backbones) == expected
@@ -49,9 +51,9 @@ def test_chosen_comparisons_are_those_of_the_suite(judged, methods, backbones, s
 
 def test_another_baseline_compares_the_whole_suite(folder, judged):
     pairs = against(suite_results.read_results(folder), "is-cse")
-    assert compared(judged, "is-cse") == pairs
+    assert compared(judged, "is-cse@official") == pairs
     chosen = [pair for pair in pairs if pair.method == "simcse"]
-    assert compared(judged, "is-cse", ["simcse"]) == chosen
+    assert compared(judged, "is-cse@official", ["simcse@official"]) == chosen
     assert len(chosen) < len(pairs)
 
 
@@ -60,4 +62,4 @@ def test_a_suite_without_a_baseline_needs_one(tmp_path):
     assert judged.pairs == ()
     with pytest.raises(UserError, match="suite paper has no baseline; name one"):
         compared(judged)
-    assert compared(judged, "simcse")
+    assert compared(judged, "simcse@official")

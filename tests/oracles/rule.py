@@ -21,7 +21,7 @@ from bench.reported import FOLDER
 from bench.results.suite_results import read_results
 from bench.runs import config
 from bench.runs.plan import Claim, Plan
-from bench.runs.run import PlannedRun
+from bench.runs.run import Run
 from bench.stages.cost import one_digit, rough_hours, work_of
 
 Array = NDArray[Any]
@@ -340,7 +340,7 @@ def plan_of(path: Path) -> Plan:
     return config.plan(config.load(path))
 
 
-def rows_of(plan: Plan, claim: Claim) -> list[list[PlannedRun]]:
+def rows_of(plan: Plan, claim: Claim) -> list[list[Run]]:
     """The runs of a claim's method and baseline."""
     return [
         [run for run in plan.runs if (run.text, run.backbone) == (text, claim.backbone)]
@@ -396,7 +396,7 @@ def needed(path: Path, draws: int, share: float = 0.8) -> list[int | None]:
     return fewest
 
 
-def hours(runs: Sequence[PlannedRun], place: str) -> float:
+def hours(runs: Sequence[Run], place: str) -> float:
     """The order of magnitude of the hours of one of these runs."""
     return rough_hours(work_of(runs[:1]), place)
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from bench.cli import main
-from bench.judge.stage import planned_names, read_suite
+from bench.judge.stage import read_suite
 from bench.judge.systems import system_rows
 from bench.report.formats import Bold
 from bench.report.leaderboard import (
@@ -24,6 +24,8 @@ from bench.report.leaderboard import (
 )
 from bench.reported.address import address, find_rows
 from bench.results.suite_results import read_results
+from bench.runs.naming import named
+from bench.runs.plan import read_plan
 from bench.runs.resolve import resolve
 from bench.utils.errors import UserError
 from tests.support.compared_runs import scored, suite
@@ -256,7 +258,8 @@ def test_columns_are_of_planned_tasks_and_of_a_named_baseline():
 
 @pytest.mark.parametrize("text", ["MixCSE", "MIXCSE", "mixcse@official"])
 def test_a_text_names_systems_by_label_or_method(text):
-    assert planned_names(Path("results/wiki-mini"), text) == {("mixcse", "official")}
+    runs = read_plan(Path("results/wiki-mini/plan.json")).runs
+    assert {run.text for run in named(text, runs)} == {"mixcse@official"}
 
 
 def test_leaderboards_are_one_table_of_csv():

@@ -8,7 +8,6 @@ import pytest
 from bench.cli.runs import DEVICES
 from bench.runs import config
 from bench.runs.resolve import resolve
-from bench.runs.run import PlannedRun
 from bench.stages import cost
 from bench.stages.cost import (
     ALL,
@@ -35,7 +34,7 @@ def no_local_data(monkeypatch):
 
 def run_of(text="simcse", name="bert-base-uncased", corpus="wiki1m", tasks=("MR",), **recipe):
     run = resolve(text, backbone_name=name, corpus=corpus, data="senteval", seed=42, recipe=recipe)
-    return PlannedRun(**dict(run), tasks=tasks)
+    return run.model_copy(update={"tasks": tasks})
 
 
 # What was not measured

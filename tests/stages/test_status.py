@@ -11,7 +11,7 @@ import torch
 
 from bench.cli import main
 from bench.runs import config, paths
-from bench.runs.plan import read_plan
+from bench.runs.run import read_runs
 from bench.stages import activity, jobs
 from bench.stages.activity import KILLED, LOCK, Failure, hold, last_failure, working
 from bench.stages.cost import rough, steps
@@ -60,7 +60,7 @@ def suite(tmp_path):
 
 @pytest.fixture
 def ids(suite):
-    return [run.id for run in read_plan(suite / "plan.json").runs]
+    return [run.id for run in read_runs(suite / "plan.json").runs]
 
 
 def test_each_run_is_counted_once_and_says_what_is_wrong(suite, ids):
@@ -95,7 +95,7 @@ def test_damaged_scores_and_those_of_another_run_are_not_done(suite, ids):
     assert first.name in damaged.failure.error
     assert f"it holds the scores of {ids[0]}" in copied.failure.error
     # Nothing was measured: three trainings and four scorings are left.
-    run = read_plan(suite / "plan.json").runs[0]
+    run = read_runs(suite / "plan.json").runs[0]
     assert (suite_status.hours, suite_status.unknown) == (0, 7)
     assert suite_status.estimate == rough([(run, "train")] * 3 + [(run, "score")] * 4)
 
@@ -233,7 +233,7 @@ def test_a_failed_run_does_not_stop_the_others(error, three, monkeypatch, capsys
 
 def test_a_job_scores_what_it_trained_beside_a_failed_run(three, monkeypatch):
     """The workflow starts no scoring after a training job that failed."""
-    job = ["job", *(run.id for run in read_plan(three / "plan.json").runs), "--suite", str(three)]
+    job = ["job", *(run.id for run in read_runs(three / "plan.json").runs), "--suite", str(three)]
     job += ["--stages", "train"]
     with monkeypatch.context() as patch:
         patch.setattr(jobs, "train_run", failing(UserError("it is broken; mend it")))

@@ -9,8 +9,7 @@ from bench.datasets.tasks import STS_TASKS
 from bench.results.records import Provenance
 from bench.results.suite_results import SuiteResults
 from bench.results.system import RunResults
-from bench.runs.plan import Claim, Plan
-from bench.runs.run import PlannedRun
+from bench.runs.plan import Claim, Plan, PlannedRun
 
 BASE = "bert-base-uncased"
 

@@ -1,6 +1,7 @@
 """Rows of a suite in memory, and one of them by its fields."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from bench.judge import pairs
@@ -17,8 +18,9 @@ def numbers_of(suite: SuiteResults) -> list[NumberRow]:
 
 
 def against(suite: SuiteResults, baseline: str) -> list[PairRow]:
-    """All comparisons of a suite with a baseline."""
-    return pairs.against(suite, board_rows(suite), baseline)
+    """All comparisons of a suite with a baseline, which needs no setting."""
+    plan = suite.plan.model_copy(update={"baseline": baseline})
+    return pairs.against(suite, board_rows(suite), replace(suite, plan=plan).baseline)
 
 
 def systems_of(suite: SuiteResults, name: str = "sts") -> list[SystemRow]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from bench.datasets.tasks import STS_TASKS, average
 from bench.results.records import write_scores
-from bench.runs.run import PlannedRun
+from bench.runs.plan import PlannedRun
 from bench.utils.files import write_json
 
 

@@ -5,13 +5,13 @@ from functools import cache
 
 import pytest
 
-from bench.judge import row_config as module
 from bench.judge.numbers import planned_scores
-from bench.judge.row_config import row_config
 from bench.reported import SOURCES
 from bench.reported.address import find_rows
 from bench.reported.number import numbers
 from bench.runs import config
+from bench.runs import row_config as module
+from bench.runs.row_config import row_config
 
 expand = config.planned
 

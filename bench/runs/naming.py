@@ -1,0 +1,87 @@
+"""The planned runs that a user's text names."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.runs.plan import PlannedRun, deviations, read_plan
+from bench.utils.errors import UserError, did_you_mean, errors_of
+
+
+def named(text: str, runs: Sequence[PlannedRun]) -> list[PlannedRun]:
+    """The runs whose method, and setting if the text has one, a text names.
+
+    An outside encoder is named by its label. Any other run is named by its method, or by its label:
+    in upper or lower case, and without what it has in parentheses if that is clear. In methods,
+    spaces, the order of keys and ingredients, the spelling of numbers, and keys that change nothing
+    make no difference. A run of a method or backbone that is not here any more is named as in the
+    plan. `UserError` gives the nearest names.
+    """
+    labels = {run.label for run in runs if run.outside}
+    if text in labels:
+        return [run for run in runs if run.outside and run.label == text]
+    plain = text.strip().lower()
+    spelled = [run for run in runs if text.strip() in (run.text, run.method)]
+    if spelled:
+        return spelled
+    labelled = [run for run in runs if run.label.lower() == plain]
+    if not labelled:
+        labelled = [run for run in runs if run.label.partition(" (")[0].lower() == plain]
+        if len({run.method for run in labelled}) > 1:
+            labelled = []
+    from bench.runs.resolve import parse  # loads torch, which names of planned runs do not need
+
+    try:
+        _, setting = parse(text)
+    except UserError:
+        if labelled:
+            return labelled
+        if labels:
+            raise UserError(f"'{text}' is not planned{did_you_mean(text, labels)}") from None
+        raise
+    method = text.strip().removesuffix(f"@{setting}")
+    chosen = []
+    same: dict[tuple[str, str], bool] = {}  # the seeds of a run have one text
+    for run in runs:
+        name = run.text, run.backbone
+        if setting in (None, run.setting):
+            if name not in same:
+                same[name] = _would_be(method, run)
+            if same[name]:
+                chosen.append(run)
+    if chosen or labelled:
+        return chosen or labelled
+    texts = {run.text if setting else run.method for run in runs}
+    raise UserError(f"'{text}' is not planned{did_you_mean(text, texts | labels)}")
+
+
+def named_row(text: str, runs: Sequence[PlannedRun]) -> PlannedRun:
+    """A run of the planned method that a text names; without `@`, of its official setting if that
+    is planned, and of several corpora or recipes one that is comparable with print."""
+    return min(
+        named(text, runs), key=lambda run: (run.setting != "official", bool(deviations([run])))
+    )
+
+
+def _would_be(method: str, planned: PlannedRun) -> bool:
+    """Tell whether a method's text would be this run if it were planned instead of it."""
+    from bench.runs.resolve import resolve, suite_recipe
+
+    try:
+        run = resolve(
+            f"{method}@{planned.setting}",
+            backbone_name=planned.reference or planned.backbone,
+            corpus="wiki1m",  # the text does not depend on it, nor on data and seed
+            data="senteval",
+            seed=planned.seed,
+            recipe=suite_recipe(planned),
+        )
+    except UserError:  # it is not possible in this setting or on this backbone
+        return False
+    return run.method == planned.method
+
+
+def planned_text(suite_dir: Path, name: str) -> str:
+    """The text, with the setting, of the method of a suite's plan that a name means."""
+    plan = read_plan(suite_dir / "plan.json")
+    with errors_of(f"suite {plan.suite}"):
+        return named_row(name, plan.runs).text
