@@ -40,11 +40,13 @@ from bench.reported.address import find_rows
 from bench.results.records import Counts
 from bench.results.suite_results import read_results
 from bench.runs.config import ClaimEntry, Compare, EncoderEntry, MethodEntry, Suite
+from bench.runs.naming import planned_text
 from bench.runs.resolve import resolve
-from bench.runs.run import Recipe
+from bench.runs.run import Recipe, read_runs
 from methods.base import Contrastive, Method, Transform
 
 ROOT = Path(__file__).parents[1]
+WIKI_MINI = ROOT / "results" / "wiki-mini"
 NAMES = (
     "README.md",
     "config/README.md",
@@ -296,13 +298,13 @@ def controls_table() -> pd.DataFrame:
 
 @cache
 def wiki_mini() -> Judged:
-    return stage.read_suite(ROOT / "results" / "wiki-mini")
+    return stage.read_suite(WIKI_MINI)
 
 
 @cache
 def compared(baseline: str) -> dict[tuple[str, ...], PairRow]:
     """Comparisons of the small backbone by board, task, method and setting."""
-    pairs = stage.compared(wiki_mini(), baseline)
+    pairs = stage.compared(wiki_mini(), planned_text(WIKI_MINI, baseline))
     return {(pair.board, pair.task, pair.method, pair.setting): pair for pair in pairs}
 
 
@@ -407,9 +409,11 @@ def classifiers_table() -> pd.DataFrame:
 def dev_table() -> pd.DataFrame:
     """The test items that stand in the dev sets of wiki-mini's trainings."""
     found: dict[str, dict[str, Counts]] = {}
-    for result in read_results(ROOT / "results" / "wiki-mini").runs:
-        if result.run.selection:
-            found.setdefault(" or ".join(result.run.selection), result.provenance.contamination)
+    selections = {run.id: run.selection for run in read_runs(WIKI_MINI / "plan.json").runs}
+    for result in read_results(WIKI_MINI).runs:
+        selection = selections[result.run.id]
+        if selection:
+            found.setdefault(" or ".join(selection), result.provenance.contamination)
     rows = []
     for task in (*STS_TASKS, "MRPC"):
         row: dict[str, Any] = {"test set": task, "items": f"{found['STS-B'][task].items:,}"}

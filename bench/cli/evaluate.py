@@ -1,9 +1,7 @@
 """Commands that score any encoder, and that confirm or cross-check scores."""
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from pathlib import Path
-from textwrap import TextWrapper
 from types import MappingProxyType
 from typing import Annotated, Any
 
@@ -18,10 +16,8 @@ from bench.cli.parameters import (
     opt,
     parse_tasks,
 )
-from bench.datasets.metrics import PROBE_SEED, check_probe_seeds
-from bench.datasets.tasks import AVERAGED, GROUPS
+from bench.datasets.metrics import check_probe_seeds
 from bench.utils.errors import UserError, warn
-from bench.utils.files import stem
 
 
 @command("check-method")
@@ -35,94 +31,32 @@ def check_method(file: Annotated[Path, arg("A file with methods.", "FILE.py")]) 
     return check_contract(file)
 
 
-TABLES = [
-    (*tasks, "Avg") if tasks in AVERAGED.values() else tasks
-    for name, tasks in GROUPS.items()
-    if name != "all"
-]
-KEYS = ["model", "task", "split", "metric", "aggregation"]  # of a score
-# A long name in the terminal. A path is not broken.
-_NAMES = TextWrapper(60, break_on_hyphens=False, break_long_words=False)
-# Of the table, and what tabulate calls them.
-FORMATS = {"plain": "plain", "markdown": "pipe", "latex": "", "csv": ""}
+# Of the table, and what leaderboards call them.
+FORMATS = {"plain": "text", "markdown": "markdown", "latex": "latex", "csv": "csv"}
 
 
 def score_tables(
     by_label: Mapping[str, Sequence[dict[str, Any]]],
     form: str = "plain",
     sets: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    **origin: Any,
 ) -> str:
-    """Tables by group of tasks (STS, transfer, probing, ...), as in the papers.
-
-    One encoder has a table per group, with a row per metric and split; several have one per group
-    and metric on the test split, with a row each, and so have statistics over seeds of the
-    classifiers and over templates. CSV has a line per score, with all digits. `by_label` has the
-    records of each encoder; `form` is one of `FORMATS`; `sets` has the labels of the encoders of
-    each set of templates.
-    """
-    import pandas as pd
-
-    from bench.report.formats import csv, latex, markdown_text, text_table
-
-    lines = [{"model": label} | record for label, records in by_label.items() for record in records]
-    scores = pd.DataFrame(lines)
+    """The leaderboards of encoders, given the records of each by label, in one of `FORMATS`: as CSV
+    a line per score, with all digits. For `sets` and `origin` see
+    `bench.judge.stage.judge_encoders`."""
     if form == "csv":
-        return csv(scores[[*KEYS, "value"]]).strip()
-    scores = pd.concat([scores, _statistics(scores, sets)])
-    scores = scores[~scores["aggregation"].str.contains(PROBE_SEED)]
-    titles = scores["metric"] + " " + scores["split"] + " " + scores["aggregation"]
-    scores = scores.assign(title=titles.str.removesuffix(" all"))
-    by, row = "model", "title"
-    if scores["model"].nunique() > 1:
-        # Each test score, not the mean of its parts.
-        by, row, scores = row, by, scores[scores["title"].str.endswith("test")]
-    # Tasks that a data folder defines (`sts:NAME`, `probing:NAME`) come last.
-    own_tasks = scores["task"][~scores["task"].isin(chain(*TABLES))].unique()
-    tables = []
-    for tasks in (*TABLES, own_tasks):
-        group = scores[scores["task"].isin(tasks)]
-        # The average of another group of tasks has another metric.
-        group = group[group["metric"].isin(group["metric"][group["task"] != "Avg"])]
-        for title, part in group.groupby(by, sort=False):
-            table = part.pivot_table("value", row, "task", sort=False).rename_axis(title)
-            table = table[[task for task in tasks if task in table]].map("{:.2f}".format)
-            table = table.replace("nan", "")
-            if form == "latex":
-                rows = table.rename_axis("").reset_index().to_dict("records")
-                label = stem(f"{title}-{tasks[0]}")
-                shown = text_table(rows, tasks)
-                tables.append(latex(shown, f"Scores in points: {title}", label))
-                continue
-            written = markdown_text if form == "markdown" else _NAMES.fill
-            table.index = table.index.map(written)
-            text = table.rename_axis(written(title)).to_markdown(
-                tablefmt=FORMATS[form],
-                disable_numparse=True,
-                colalign=["left", *["right"] * len(table.columns)],
-            )
-            tables.append(text)
-    return "\n\n".join(tables)
+        import pandas as pd
 
+        from bench.report.formats import csv
 
-def _statistics(scores: Any, sets: Mapping[str, Sequence[str]]) -> Any:
-    """Mean, standard deviation, least and greatest of each score over the seeds of the classifiers,
-    and over the templates of each set whose members are all scored."""
-    import pandas as pd
+        lines = [{"model": label, **record} for label, own in by_label.items() for record in own]
+        columns = ["model", "task", "split", "metric", "aggregation", "value"]
+        return csv(pd.DataFrame(lines)[columns]).strip()
+    from bench.judge.stage import judge_encoders
+    from bench.report.leaderboard import show_leaderboards
 
-    probed = scores.assign(
-        model=scores["model"] + ", classifier seeds",
-        aggregation=scores["aggregation"].str.replace(f"{PROBE_SEED}.*", "all", regex=True),
-    )
-    set_of = dict[str, str]()
-    for label, members in sets.items():
-        if {*scores["model"]} >= {*members}:
-            set_of |= dict.fromkeys(members, label)
-    prompted = scores.assign(model=scores["model"].map(set_of))
-    cells = pd.concat([probed, prompted]).groupby(KEYS, sort=False)["value"]
-    statistics = cells.agg(["mean", "std", "min", "max"])[cells.size() > 1]
-    lines = statistics.rename_axis(columns="statistic").stack().reset_index(name="value")
-    lines["model"] += ", " + lines["statistic"]
-    return lines
+    judged = judge_encoders(by_label, sets, **origin)
+    return show_leaderboards(judged, FORMATS[form], judged.systems)
 
 
 @command()
@@ -191,7 +125,7 @@ def evaluate(
                 models, task_names, mode, folder, out, device, probe_seeds
             )
     if by_label:
-        print(score_tables(by_label, form, sets))
+        print(score_tables(by_label, form, sets, data=data, mode=mode, probe_seeds=probe_seeds))
     for error in errors:
         warn(f"error: {error}")
     return 2 if errors else 0

@@ -177,7 +177,7 @@ def train(
         file = result_file(suite, run.id, "score")
         records = read_scores(file).as_written()["records"]
         if records:  # none of a training that diverged
-            print(score_tables({method: records}))
+            print(score_tables({method: records}, data=data, mode=mode))
         print(f"\nScores: {file}")
         if is_shown:
             print(f"Show them again: python -m bench show --suite {shlex.quote(str(suite))}")

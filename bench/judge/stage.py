@@ -1,15 +1,19 @@
 """The stage of judging: the rows of a suite's folder, of plans, and of chosen comparisons."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Literal
 
+from bench.judge.heading import heading
 from bench.judge.judge import judge
 from bench.judge.pairs import against
-from bench.judged.rows import Judged, PairRow
+from bench.judge.systems import board_rows, system_rows
+from bench.judged.rows import NO_BACKBONE, Judged, PairRow
+from bench.results.records import Provenance, RecordedScore
 from bench.results.suite_results import SuiteResults, read_results
 from bench.results.system import RunResults
-from bench.runs.plan import Plan
+from bench.runs.plan import Plan, PlannedRun
 from bench.utils.errors import UserError, did_you_mean, listed
 
 
@@ -35,6 +39,39 @@ def judge_plans(plans: Sequence[Plan]) -> Judged:
     if plans:
         whole = plans[0].model_copy(update={"suite": listed(plan.suite for plan in plans)})
     return judge(SuiteResults(whole, runs))
+
+
+def judge_encoders(
+    by_label: Mapping[str, Iterable[Mapping[str, Any]]],
+    sets: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    data: str = "senteval",
+    mode: Literal["test", "dev"] = "test",
+    probe_seeds: Sequence[int] = (),
+) -> Judged:
+    """The systems of encoders outside suites, given the records of each by label. `sets` has the
+    labels of one encoder with several templates, which has a row of its own once all are scored;
+    data, mode and further seeds of the classifiers are those of the scoring."""
+    names = {label: name for name, members in sets.items() for label in members
+             if {*members} <= by_label.keys()}  # fmt: skip
+    provenance = Provenance(mode=mode, probe_seeds=[*probe_seeds])
+    results = []
+    for label, records in by_label.items():
+        scores = {RecordedScore(**record).cell: record["value"] for record in records}
+        run = PlannedRun(
+            id="encoder", method=label, label=label, setting="paper", outside=True, trained=False,
+            backbone=NO_BACKBONE, seed=None,
+            tasks=tuple(dict.fromkeys(cell.task for cell in scores if cell.task != "Avg")),
+        )  # fmt: skip
+        results.append(RunResults(run, "finished", "", scores, provenance))
+        if label in names:
+            name = names[label]
+            row = run.model_copy(update={"method": name, "label": name, "template": label})
+            results.append(RunResults(row, "finished", "", scores, provenance))
+    plan: Plan[Any] = Plan(suite="evaluation", data=data, mode=mode, runs=[])
+    suite = SuiteResults(plan, results)
+    boards = board_rows(suite)
+    rows = [row for board in boards for row in system_rows(suite, board)]
+    return Judged(suite=heading(suite, boards), systems=tuple(rows))
 
 
 def compared(

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import ConfigDict, Field
 
+from bench.datasets.metrics import Cell
 from bench.utils.errors import library_errors
 from bench.utils.files import atomic_file, write_json
 from bench.utils.validation import Document, FileName, read_document
@@ -159,6 +160,10 @@ class RecordedScore(_Written):
     metric: str
     aggregation: str
     value: float = Field(ge=-100, le=100)  # points
+
+    @property
+    def cell(self) -> Cell:
+        return Cell(self.task, self.split, self.metric, self.aggregation)
 
 
 class ScoreDocument(_Written):

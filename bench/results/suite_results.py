@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from bench.datasets.metrics import METRICS, SHARE, Cell, quantities
+from bench.datasets.metrics import METRICS, SHARE, quantities
 from bench.datasets.tasks import averages
 from bench.results.records import (
     AGAIN,
@@ -91,10 +91,7 @@ def read_run(run: PlannedRun, suite_dir: Path, mode: str) -> RunResults:
     fault = _fault(read, run, mode)
     if fault:
         raise UserError(f"{path} does not fit the plan: {fault}; {AGAIN}")
-    scores = {
-        Cell(record.task, record.split, record.metric, record.aggregation): record.value
-        for record in read.records
-    }
+    scores = {record.cell: record.value for record in read.records}
     analysed = read_analyses(suite_dir / "analyses" / path.name)
     outcome = read.provenance.outcome
     return RunResults(

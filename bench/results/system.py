@@ -35,11 +35,13 @@ Draw = int | str | None
 ByDraw = Mapping[Draw, float]
 
 
-def draws_of(run: PlannedRun, cells: Iterable[Cell]) -> dict[Draw, str]:
+def draws_of(
+    run: PlannedRun, cells: Iterable[Cell], seeds: Sequence[int] = FURTHER_SEEDS
+) -> dict[Draw, str]:
     """What is drawn for scores of a run, each with the aggregation of its records: its seed or
     template; of a run without, on classifiers their seeds, elsewhere nothing."""
     if run.draw is None and {METRICS[cell.metric].kind for cell in cells} == {SHARE}:
-        return {seed: probe_seed(seed) for seed in (CLASSIFIER_SEED, *FURTHER_SEEDS)}
+        return {seed: probe_seed(seed) for seed in (CLASSIFIER_SEED, *seeds)}
     return {run.draw: "all"}
 
 
@@ -73,7 +75,8 @@ class RunResults:
         """The mean points of `scores` in these cells, such as `Board.cells`, by draw. Empty where a
         score is missing."""
         means = {}
-        for draw, aggregation in draws_of(self.run, cells).items():
+        seeds = self.provenance.probe_seeds or FURTHER_SEEDS
+        for draw, aggregation in draws_of(self.run, cells, seeds).items():
             of_draw = cells
             if aggregation != "all":  # classifiers with a further seed
                 of_draw = [cell._replace(aggregation=aggregation) for cell in cells]

@@ -61,11 +61,11 @@ class PlannedRun(Document):
     skip: str | None = None  # why this run is impossible on this backbone
     identity: dict[str, Any] = {}  # everything that affects the run's scores
     # Of a run in a plan; what another run needs has none.
-    tasks: tuple[str, ...] = Field((), exclude_if=operator.not_)
-    analyses: tuple[str, ...] = Field((), exclude_if=operator.not_)
+    tasks: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
+    analyses: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
     # The tasks and groups that were added for this seed after a score of its row was there, with
     # the number of the addition; None where the plan that knew it was lost.
-    added: dict[str, int | None] = Field({}, exclude_if=operator.not_)
+    added: dict[str, int | None] = Field(default={}, exclude_if=operator.not_)
 
     @property
     def text(self) -> str:

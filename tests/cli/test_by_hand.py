@@ -52,7 +52,7 @@ def test_runs_of_another_mode_or_other_data_are_in_no_table(other, by_hand, tmp_
     by_hand("word-overlap")
     before = (tmp_path / "plan.json").read_text()
     status, said = by_hand("untrained[pooler=avg]", *other)
-    assert (status, "spearman test" in said.out, "show" in said.out) == (0, True, False)
+    assert (status, "Spearman x 100" in said.out, "show" in said.out) == (0, True, False)
     assert (tmp_path / "plan.json").read_text() == before
 
 
@@ -63,5 +63,5 @@ def test_a_configurations_plan_stays(by_hand, tiny_bert, tiny_data, tiny_corpus,
     assert main(["plan", "--config", str(config), "--out", str(plan)]) == 0
     before = plan.read_text()
     status, said = by_hand("word-overlap")
-    assert (status, "spearman test" in said.out) == (0, True)
+    assert (status, "Spearman x 100" in said.out) == (0, True)
     assert plan.read_text() == before

@@ -9,11 +9,10 @@ import pytest
 
 import sentbench
 from bench.checks.verify import verify
-from bench.cli.evaluate import score_tables
 from bench.datasets.metrics import probe_seed
 from bench.datasets.tasks import TRANSFER_TASKS
 from bench.evaluation.scoring import read_tasks, score_vectors
-from bench.judge.stage import read_suite
+from bench.judge.stage import judge_encoders, read_suite
 from bench.report.leaderboard import frame
 from bench.results.records import read_scores
 from bench.runs import config
@@ -114,16 +113,13 @@ def test_seeds_that_are_none_are_refused(wrong):
 # Tables
 
 
-def test_the_table_has_mean_spread_and_range():
-    common = {"task": "Avg", "split": "test", "metric": "accuracy"}
+def test_the_row_has_mean_and_spread_over_the_seeds_of_the_scoring():
+    common = {"task": "MR", "split": "test", "metric": "accuracy"}
     points = {"all": 70.0, "probe seed 1": 71.0, "probe seed 2": 73.5}
     records = [common | {"aggregation": name, "value": value} for name, value in points.items()]
-    other = common | {"task": "MR", "aggregation": "all", "value": 70.0}
-    lines = score_tables({"a": [*records, other]}).splitlines()
-    found = [line.split()[-2:] for line in lines[2:]]
-    assert found == [
-        ["mean", "71.50"], ["std", "1.80"], ["min", "70.00"], ["max", "73.50"],
-    ]  # fmt: skip
+    (row,) = judge_encoders({"a": records}, probe_seeds=[1, 2]).systems
+    score = row.score("MR")
+    assert (score.n, score.mean, score.sd) == pytest.approx((3, 71.5, 3.25**0.5))
 
 
 # Suites

@@ -14,6 +14,7 @@ from bench.datasets.tasks import STS_TASKS
 from bench.evaluation import protocols, scoring
 from bench.evaluation.classifier import MODES
 from bench.evaluation.scoring import read_tasks, score_vectors
+from bench.judge.stage import judge_encoders
 from bench.models.encoder import TransformerEncoder
 from bench.results.records import read_scores
 from tests.support.tiny_tasks import look_up
@@ -194,22 +195,6 @@ def test_finished_tasks_of_another_encoder_are_not_used(evaluate, tmp_path, quic
 
 # Tables
 
-TABLES = """\
-a_b/c            STS-B
-spearman test    70.00
-
-a_b/c             MR    MRPC    Avg
-accuracy test  80.13   71.00  75.50
-f1 test                81.00
-
-a_b/c                Tense
-accuracy test        60.00
-accuracy dev         60.00
-accuracy_mlp test    61.00
-
-a_b/c            sts:mine
-spearman test       12.50
-"""
 CELLS = [
     ("STS-B", "spearman", "test", 70.0),
     ("sts:mine", "spearman", "test", 12.5),
@@ -227,11 +212,18 @@ SCORES = [
 ]
 
 
-def test_a_table_of_each_group_by_metric_and_split():
-    shown = score_tables({"a_b/c": SCORES})
-    assert "".join(f"{line.rstrip()}\n" for line in shown.splitlines()) == TABLES
-    tables = score_tables({"a": SCORES, "b": SCORES})
-    assert next(block.split()[-2:] for block in tables.split("\n\n")) == ["b", "70.00"]
+def test_an_evaluation_has_the_leaderboards_of_a_suite():
+    """One of each group of tasks with a score; a user's own tasks are the last."""
+    shown = score_tables({"a_b/c": SCORES, "d": SCORES})
+    tables = [[line.split() for line in block.splitlines()] for block in shown.split("\n\n")][1::2]
+    assert [(table[0], table[2]) for table in tables] == [
+        (["Method", "n", "STS-B"], ["a_b/c", "1", "70.00"]),
+        (["Method", "n", "MR", "MRPC"], ["a_b/c", "1", "80.13", "71.00"]),
+        (["Method", "n", "Tense"], ["a_b/c", "1", "60.00"]),
+        (["Method", "n", "Tense"], ["a_b/c", "1", "61.00"]),
+        (["Method", "n", "sts:mine"], ["a_b/c", "1", "12.50"]),
+    ]
+    assert [len(table) for table in tables] == [4] * 5
 
 
 def test_every_score_is_a_line_of_csv():
@@ -241,12 +233,12 @@ def test_every_score_is_a_line_of_csv():
     assert list(cells) == CELLS * 2
 
 
-def test_the_spread_over_a_set_of_templates():
+def test_a_set_of_templates_is_a_row_once_all_are_scored():
     points = {"a": 3.0, "b": 5.0, "c": 10.0}
     members = {name: [SCORES[0] | {"value": value}] for name, value in points.items()}
-    shown = score_tables(members, sets={"m": ["a", "b", "c"], "partly": ["a", "d"]})
-    lines = [line.split() for line in shown.splitlines()]
-    assert lines[4:] == [
-        ["m,", "mean", "6.00"], ["m,", "std", f"{13**0.5:.2f}"], ["m,", "min", "3.00"],
-        ["m,", "max", "10.00"],
-    ]  # fmt: skip
+    sets = {"m": ["a", "b", "c"], "partly": ["a", "d"]}
+    rows = {row.label: row for row in judge_encoders(members, sets).systems}
+    assert rows.keys() == {"a", "b", "c", "m"}
+    score = rows["m"].score("STS-B")
+    assert (score.n, score.mean, score.sd) == (3, 6.0, pytest.approx(13**0.5))
+    assert rows["m"].remark == "over 3 templates, STS-B 3.00 to 10.00"

@@ -37,9 +37,9 @@ SUITE = heading(**WITH_BASELINE)
 def tables(tmp_path_factory):
     folder = tmp_path_factory.mktemp("suite")
     suite = read_suite(write_suite(folder, ENTRIES, claims=CLAIMS))
-    chosen = compared(suite, "simcse", ["gs-infonce"])
+    chosen = compared(suite, "simcse@official", ["gs-infonce@official"])
     texts = {
-        "compare.txt": render_versus(suite.suite, compared(suite, "simcse"), folder),
+        "compare.txt": render_versus(suite.suite, compared(suite, "simcse@official"), folder),
         "compare_gs-infonce.txt": render_versus(suite.suite, chosen),
     }
     for name, text in texts.items():
@@ -171,7 +171,7 @@ def test_tasks_of_ones_own_have_tables_comparisons_and_a_place_on_the_page(tmp_p
     assert [row.method for row in rows] == ["sscl", "simcse"]
     means = [rows[0].score(task).mean for task in ("sts:weather", "sts:law", "Avg")]
     assert means == [61.0, 62.0, 61.5]
-    found = {(pair.board, pair.task): pair.difference for pair in compared(mine, "simcse")}
+    found = {(pair.board, pair.task): pair.difference for pair in compared(mine, "simcse@official")}
     assert found["own_sts", "sts:weather"] == found["own_sts", "Avg"] == 10.0
     assert found["own_probing", "probing:negation"] == 1.0
     shown_boards = page_content(mine, "scores")["boards"]
