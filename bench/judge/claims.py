@@ -7,7 +7,7 @@ from math import nan
 
 from bench.judge.sample import Sample
 from bench.judge.statistics import holm
-from bench.judged.words import LEVEL, Answer
+from bench.judged.words import LEVEL, Word
 from bench.utils.errors import counted
 
 
@@ -21,9 +21,10 @@ class Claimed:
 
 @dataclass(frozen=True)
 class Decision:
-    """The answer to a claim; p values are by Holm's method, NaN before the first look."""
+    """The answer to a claim, or to a comparison over test items; p values are by Holm's method, NaN
+    without a test."""
 
-    answer: Answer
+    answer: Word | None = None
     p: float = nan  # that the gain is 0
     p_below: float = nan  # that it is the margin or more
 
@@ -45,7 +46,7 @@ def _decision(sample: Sample, p: float, p_below: float) -> Decision:
     estimate = sample.tested
     if not estimate:
         return Decision("open")
-    answer: Answer = "open"
+    answer: Word = "open"
     is_better = p < LEVEL and estimate.mean > 0 and not sample.missing
     if p < LEVEL and estimate.mean < 0:
         answer = "worse"

@@ -11,6 +11,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from bench.judge.statistics import mcnemar
+from bench.judged.words import ITEMS_LEVEL
 
 REPLICATES = 1000
 RESAMPLING_SEED = 0  # the same resamples for all encoders
@@ -20,9 +21,14 @@ RESAMPLING_SEED = 0  # the same resamples for all encoders
 class ItemDifference:
     """How certain a difference of two scores is, by the items of their test sets."""
 
-    error: float  # standard error in points
+    difference: float  # of the scores, A - B in points
+    error: float  # its standard error
     p_value: float  # two-sided
     n: int  # items
+
+    def half_width(self) -> float:
+        """Half the width of the normal interval of the difference."""
+        return NormalDist().inv_cdf(1 - ITEMS_LEVEL / 2) * self.error
 
 
 def compare_items(
@@ -48,7 +54,7 @@ def compare_items(
         only_a = int((first["right"] & ~second["right"]).sum())
         only_b = int((second["right"] & ~first["right"]).sum())
         p_value = mcnemar(only_a, only_b)
-    return ItemDifference(error, p_value, sum(len(a[task]) for task in tasks))
+    return ItemDifference(difference, error, p_value, sum(len(a[task]) for task in tasks))
 
 
 def bootstrap_error(tasks: Sequence[tuple[np.ndarray, np.ndarray]]) -> float:

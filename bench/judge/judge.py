@@ -3,11 +3,11 @@
 from bench.judge.heading import heading
 from bench.judge.numbers import judge_numbers, number_rows, quoted_rows, setting_rows
 from bench.judge.orders import orders
-from bench.judge.pairs import against, system_on
+from bench.judge.pairs import against
 from bench.judge.series import figures
 from bench.judge.systems import board_rows, shown_name, system_rows
 from bench.judge.world import judge_world
-from bench.judged.rows import Analysis, Judged, PairRow, RunRow, SystemRow
+from bench.judged.rows import NO_BACKBONE, Analysis, Judged, PairRow, RunRow, SystemRow
 from bench.results.suite_results import SuiteResults
 from bench.results.system import RunResults, System
 from bench.utils.errors import UserError
@@ -24,7 +24,7 @@ def judge(suite: SuiteResults) -> Judged:
     uncompared = ""
     if suite.baseline:
         for backbone in dict.fromkeys(result.run.backbone for result in suite.runs):
-            system = system_on(suite, suite.baseline, backbone)
+            system = suite.system(suite.baseline, backbone, NO_BACKBONE)
             if system and system not in baseline:
                 baseline.append(system)
         try:

@@ -44,8 +44,7 @@ from bench.runs.plan import deviations
 def select(suite: SuiteResults, run: str, backbone: str) -> System | None:
     """The system of a method in a setting (`simcse@official`) on a backbone as printed, or on its
     stand-in."""
-    stand_in = suite.plan.stand_ins.get(backbone, backbone)
-    return suite.system(run, backbone) or suite.system(run, stand_in)
+    return suite.system(run, backbone, suite.plan.stand_ins.get(backbone, backbone))
 
 
 def deviations_from_print(result: RunResults, backbone: str, metric: str = "") -> list[str]:

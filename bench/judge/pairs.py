@@ -4,13 +4,12 @@
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from math import nan
-from statistics import NormalDist, fmean
-from typing import Any
+from statistics import fmean
 
 from bench.datasets.metrics import METRICS
 from bench.judge.claims import Claimed, Decision, decide, explained
@@ -20,17 +19,12 @@ from bench.judge.printed_gains import printed_gains
 from bench.judge.sample import Sample, differences_of
 from bench.judge.statistics import holm
 from bench.judge.systems import shown_name
-from bench.judged.rows import NO_BACKBONE, BoardRow, PairRow, ScoreColumns, grouped
-from bench.judged.words import ITEMS_LEVEL, Pairing
+from bench.judged.rows import NO_BACKBONE, BoardRow, PairRow, ScoreColumns
+from bench.judged.words import ITEMS_LEVEL, Pairing, Word
 from bench.results.suite_results import SuiteResults
 from bench.results.system import Scores, System
 from bench.runs.plan import Claim, PlannedRun
 from bench.utils.errors import UserError, counted
-
-
-def system_on(suite: SuiteResults, text: str, backbone: str) -> System | None:
-    """The system of a method on a backbone. A method without a backbone has the same on all."""
-    return suite.system(text, backbone) or suite.system(text, NO_BACKBONE)
 
 
 def _name(run: PlannedRun) -> str:
@@ -39,7 +33,7 @@ def _name(run: PlannedRun) -> str:
     return run.label if run.outside else run.text
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class _Comparison:
     """A method (A) against the baseline (B) on one task of a board, or its `Avg`."""
 
@@ -51,6 +45,10 @@ class _Comparison:
     scores_a: Scores
     scores_b: Scores
     claim: Claim | None
+    # What decides it: the claim, or the test items; and all that this rests on, as a sentence.
+    decision: Decision = field(default_factory=Decision)
+    reason: str = ""
+    progress: str = ""  # of the claim
 
     @cached_property
     def sample(self) -> Sample:
@@ -78,13 +76,12 @@ class _Comparison:
 
     def row(self, is_beside_print: bool) -> PairRow:
         a, b = self._side(self.scores_a), self._side(self.scores_b)
-        run, sample, items = self.a.first, self.sample, self.items
+        run, sample, items, claim = self.a.first, self.sample, self.items, self.claim
         estimate = sample.estimate
         differences = sample.differences
         width = p = nan
         if items:
-            width = NormalDist().inv_cdf(1 - ITEMS_LEVEL / 2) * items.error
-            p = items.p_value
+            width, p = items.half_width(), items.p_value
         elif estimate:
             width, p = estimate.half_width(), estimate.p_value()
         printed = []
@@ -115,6 +112,15 @@ class _Comparison:
             difference=fmean(differences) if differences else nan,
             half_width=width,
             p=p,
+            family=claim.family if claim else None,
+            margin=claim.margin if claim else None,
+            planned=sample.sizes[0] if claim else None,
+            next_look=sample.next_look if claim else None,
+            progress=self.progress,
+            p_adjusted=self.decision.p,
+            p_below=self.decision.p_below,
+            verdict=self.decision.answer,
+            reason=self.reason,
             printed=tuple(printed),
         )
 
@@ -136,7 +142,8 @@ def _comparisons(
     names = dict.fromkeys(result.run.backbone for result in suite.runs)
     current = {(claim.method, claim.backbone): claim for claim in claims if not claim.dropped}
     for board, backbone, text in product(boards, names, texts):
-        a, b = system_on(suite, text, backbone), system_on(suite, baseline, backbone)
+        # A method without a backbone has the same scores on all.
+        a, b = (suite.system(side, backbone, NO_BACKBONE) for side in (text, baseline))
         if not (a and b):
             continue
         runs = a.first, b.first
@@ -175,13 +182,21 @@ def against(suite: SuiteResults, boards: Sequence[BoardRow], baseline: str) -> l
             f"suite {suite.plan.suite} has no scores to compare with '{name}' on "
             f"{', '.join(names)}; run its missing runs first, or pass others"
         )
+    _decide_claims(comparisons, claims)
+    for board in boards:
+        _decide_over_items(x for x in comparisons if (x.board, x.task) == (board, board.overall))
     is_beside_print = not (suite.plan.stand_ins or differs(suite))
+    return [compared.row(is_beside_print) for compared in comparisons]
+
+
+def _decide_claims(comparisons: Iterable[_Comparison], claims: Sequence[Claim]) -> None:
+    """Decide the claims of a baseline, by families on each board. All claims of a family count,
+    those that were dropped and those without a score, too."""
     families: dict[tuple[str, int], list[tuple[_Comparison, Claim]]] = defaultdict(list)
     for compared in comparisons:
         if compared.claim:
             place = compared.board.name, compared.claim.family
             families[place].append((compared, compared.claim))
-    answers: dict[_Comparison, dict[str, Any]] = {}
     for (board, number), members in families.items():
         size = sum(claim.family == number and claim.is_on(board) for claim in claims)
         pairs = [Claimed(compared.sample, claim.margin) for compared, claim in members]
@@ -189,55 +204,38 @@ def against(suite: SuiteResults, boards: Sequence[BoardRow], baseline: str) -> l
         if number > 1:
             family += ", added after a score"
         for (compared, claim), decision in zip(members, decide(pairs, size), strict=True):
-            answers[compared] = _answered(compared.sample, claim, decision, family)
-    rows = []
-    for compared in comparisons:
-        row = compared.row(is_beside_print)
-        rows.append(row.model_copy(update=answers.get(compared, {})))
-    return _over_items(
-        rows, {compared.board.name: compared.board.overall for compared in comparisons}
-    )
+            tests = [
+                f"corrected p = {decision.p:.2g} of no gain",
+                f"{decision.p_below:.2g} of {claim.margin:.2f} or more",
+            ]
+            compared.decision = decision
+            compared.reason = explained(compared.sample, tests, family)
+            compared.progress = _progress(compared.sample, number, decision)
 
 
-def _answered(sample: Sample, claim: Claim, decision: Decision, family: str) -> dict[str, Any]:
-    """The fields of a row that its claim adds."""
-    progress, size = [], sample.next_look
-    if claim.family > 1:
-        progress.append("claimed after a score")
+def _progress(sample: Sample, family: int, decision: Decision) -> str:
+    """Whether a claim is a late one, and how many seeds of its next look are there."""
+    clauses, size = [], sample.next_look
+    if family > 1:
+        clauses.append("claimed after a score")
     # Of one that is decided, once the next look has begun.
     if size and (decision.answer == "open" or sample.made(size) > sample.look):
-        progress.append(f"{sample.made(size)} of {size} seeds")
-    tests = [
-        f"corrected p = {decision.p:.2g} of no gain",
-        f"{decision.p_below:.2g} of {claim.margin:.2f} or more",
-    ]
-    return {
-        "family": claim.family,
-        "margin": claim.margin,
-        "planned": sample.sizes[0],
-        "next_look": size,
-        "progress": ", ".join(progress),
-        "p_adjusted": decision.p if sample.tested else None,
-        "p_below": decision.p_below if sample.tested else None,
-        "verdict": decision.answer,
-        "reason": explained(sample, tests, family),
-    }
+        clauses.append(f"{sample.made(size)} of {size} seeds")
+    return ", ".join(clauses)
 
 
-def _over_items(rows: Sequence[PairRow], overall: Mapping[str, str]) -> list[PairRow]:
-    """Rows with the words of those that test items decide: on what sums up a board, once, and
+def _decide_over_items(of_board: Iterable[_Comparison]) -> None:
+    """Decide the comparisons of a board that rest on test items: on what sums it up, once, and
     corrected by Holm's method over the board."""
-    tested = [row for row in rows if row.kind == "items" and row.task == overall[row.board]]
-    answers: dict[int, dict[str, Any]] = {}
-    for of_board in grouped(tested, lambda row: row.board):
-        for row, p in zip(of_board, holm([row.p or 0.0 for row in of_board]), strict=True):
-            difference, word = row.difference or 0.0, "open"
-            if p < ITEMS_LEVEL:
-                word = "higher" if difference > 0 else "lower"
-            reason = (
-                f"{row.items:,} test items; difference {difference:.2f}, "
-                f"{100 * (1 - ITEMS_LEVEL):.0f} % interval ±{row.half_width:.2f}; p = {p:.2g}, "
-                f"Holm over {counted(len(of_board), 'pair')}"
-            )
-            answers[id(row)] = {"p_adjusted": p, "verdict": word, "reason": reason}
-    return [row.model_copy(update=answers.get(id(row), {})) for row in rows]
+    tested = [(compared, compared.items) for compared in of_board if compared.items]
+    p_values = holm([items.p_value for _, items in tested])
+    for (compared, items), p in zip(tested, p_values, strict=True):
+        answer: Word = "open"
+        if p < ITEMS_LEVEL:
+            answer = "higher" if items.difference > 0 else "lower"
+        compared.decision = Decision(answer, p)
+        compared.reason = (
+            f"{items.n:,} test items; difference {items.difference:.2f}, "
+            f"{100 * (1 - ITEMS_LEVEL):.0f} % interval ±{items.half_width():.2f}; p = {p:.2g}, "
+            f"Holm over {counted(len(tested), 'pair')}"
+        )

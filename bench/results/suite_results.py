@@ -16,7 +16,7 @@ from bench.results.records import (
     read_scores,
 )
 from bench.results.system import FAILED, RunResults, System
-from bench.runs.plan import Plan, PlannedRun, deviations, read_plan
+from bench.runs.plan import Plan, PlannedRun, deviations, plan_command, read_plan
 from bench.utils.errors import UserError
 
 
@@ -55,26 +55,32 @@ class SuiteResults:
             for row, of_row in runs.items()
         ]
 
-    def system(self, text: str, backbone: str) -> System | None:
-        """The system that a method in a setting on a backbone is everywhere: of several corpora or
-        recipes the first that is comparable with print, else the first."""
-        alike = [x for x in self.systems if (x.first.text, x.first.backbone) == (text, backbone)]
-        return min(alike, key=lambda system: bool(deviations([system.first])), default=None)
+    def system(self, text: str, *backbones: str) -> System | None:
+        """The system that a method in a setting is everywhere, on the first of some backbones that
+        has it: of several corpora or recipes the first that is comparable with print, else the
+        first."""
+        for name in backbones:
+            alike = [x for x in self.systems if (x.first.text, x.first.backbone) == (text, name)]
+            if alike:
+                return min(alike, key=lambda system: bool(deviations([system.first])))
+        return None
 
     @cached_property
     def baseline(self) -> str:
         """Method and setting of the plan's baseline; empty without one."""
         name = self.plan.baseline
-        # The first plans have it as the configuration, mostly without the setting.
+        # Earlier plans have it as the configuration: mostly without a setting, which is the
+        # official one where that is planned.
         texts = {result.run.text for result in self.runs} & {
             name,
             f"{name}@official",
             f"{name}@paper",
         }
         if name and not texts:
+            again = plan_command(Path("results", self.plan.suite, "plan.json"))
             raise UserError(
-                f"the baseline '{name}' of suite {self.plan.suite} is none of its runs; write its "
-                "plan again with: python -m bench plan --config FILE.yaml --out plan.json"
+                f"the baseline '{name}' of suite {self.plan.suite} is no run of its plan; write it "
+                f"again with: {again}"
             )
         return min(texts, default="")
 

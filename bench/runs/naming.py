@@ -16,40 +16,35 @@ def named(text: str, runs: Sequence[PlannedRun]) -> list[PlannedRun]:
     make no difference. A run of a method or backbone that is not here any more is named as in the
     plan. `UserError` gives the nearest names.
     """
-    labels = {run.label for run in runs if run.outside}
-    if text in labels:
-        return [run for run in runs if run.outside and run.label == text]
     plain = text.strip().lower()
-    spelled = [run for run in runs if text.strip() in (run.text, run.method)]
-    if spelled:
-        return spelled
-    labelled = [run for run in runs if run.label.lower() == plain]
-    if not labelled:
-        labelled = [run for run in runs if run.label.partition(" (")[0].lower() == plain]
-        if len({run.method for run in labelled}) > 1:
-            labelled = []
+    short = [run for run in runs if run.label.partition(" (")[0].lower() == plain]
+    ways = [
+        [run for run in runs if run.outside and run.label == text],
+        [run for run in runs if text.strip() in (run.text, run.method)],
+        [run for run in runs if run.label.lower() == plain],
+        short if len({run.method for run in short}) == 1 else [],
+    ]
+    chosen = next(filter(None, ways), [])
+    return chosen or _spelled_otherwise(text, runs)
+
+
+def _spelled_otherwise(text: str, runs: Sequence[PlannedRun]) -> list[PlannedRun]:
+    """The runs whose method a text names in another spelling."""
     from bench.runs.resolve import parse  # loads torch, which names of planned runs do not need
 
+    labels = {run.label for run in runs if run.outside}
     try:
         _, setting = parse(text)
     except UserError:
-        if labelled:
-            return labelled
         if labels:
             raise UserError(f"'{text}' is not planned{did_you_mean(text, labels)}") from None
         raise
     method = text.strip().removesuffix(f"@{setting}")
-    chosen = []
-    same: dict[tuple[str, str], bool] = {}  # the seeds of a run have one text
-    for run in runs:
-        name = run.text, run.backbone
-        if setting in (None, run.setting):
-            if name not in same:
-                same[name] = _would_be(method, run)
-            if same[name]:
-                chosen.append(run)
-    if chosen or labelled:
-        return chosen or labelled
+    # The seeds of a run have one text.
+    firsts = {(x.text, x.backbone): x for x in runs if setting in (None, x.setting)}
+    same = {name for name, run in firsts.items() if _would_be(method, run)}
+    if same:
+        return [run for run in runs if (run.text, run.backbone) in same]
     texts = {run.text if setting else run.method for run in runs}
     raise UserError(f"'{text}' is not planned{did_you_mean(text, texts | labels)}")
 

@@ -40,10 +40,9 @@ def row_config(
             backbones[text, number.our_backbone] = name
         backbones[number.checkpoint, NO_BACKBONE.name] = number.backbone
     # All runs of a table are of the suite that has their backbones, by default the first.
-    for path in reversed(config.PAPERS):
-        paper_suite = config.load(path)
-        if {name for _, name in backbones} & paper_suite.backbones.keys():
-            break
+    suites, names = [config.load(path) for path in config.PAPERS], {name for _, name in backbones}
+    sharing = (suite for suite in suites[1:] if names & suite.backbones.keys())
+    paper_suite = next(sharing, suites[0])
     planned = config.planned(paper_suite)
     analyses = {number.our_metric.analysis for number in compared}
     entries: list[dict[str, Any]] = []

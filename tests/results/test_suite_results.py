@@ -6,10 +6,11 @@ import pytest
 
 from bench.datasets.metrics import REST, UNSEEN, Cell
 from bench.datasets.tasks import BOARDS, STS_TASKS
-from bench.results.suite_results import read_results
+from bench.results.suite_results import SuiteResults, read_results
+from bench.runs.plan import Plan
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
-from tests.support.compared_runs import scored
+from tests.support.compared_runs import scored, suite
 from tests.support.rows import systems_of
 from tests.support.synthetic_suite import write_suite
 
@@ -207,3 +208,37 @@ def test_the_scores_of_a_column():
     board = replace(BOARDS["transfer"], tasks=("MR", "CR"))
     assert board.cells("Avg") == [*OF_MR]
     assert board.cells("CR") == [Cell("CR", "test", "accuracy")]
+
+
+# Systems
+
+
+@pytest.mark.parametrize(
+    ("name", "baseline"),
+    [("", ""), ("simcse", "simcse@official"), ("simcse@paper", "simcse@paper"),
+     ("dclr", "dclr@paper")],
+)  # fmt: skip
+def test_the_baseline_of_earlier_plans_has_no_setting(name, baseline):
+    runs = [scored("simcse", 1, 70.0), scored("simcse", 1, 70.0, setting="paper")]
+    runs.append(scored("dclr", 1, 70.0, setting="paper"))
+    assert suite(*runs, baseline=name).baseline == baseline
+
+
+def test_a_baseline_that_is_no_run_says_how_to_write_the_plan_again():
+    told = "the baseline 'sscl' of suite paper is no run of its plan; write it again with: "
+    with pytest.raises(UserError, match=told):
+        _ = suite(scored("simcse", 1, 70.0), baseline="sscl").baseline
+
+
+def test_runs_that_differ_in_their_seeds_alone_are_a_system():
+    """In a row, whatever stands between them; dropped runs keep counting as planned."""
+    runs = [
+        scored("simcse", 1, 70.0), scored("sscl", 1, 70.0), scored("simcse", 2, 71.0),
+        scored("simcse", 3, 72.0, corpus="other"), scored("simcse", 4, 72.0, label="Renamed"),
+    ]  # fmt: skip
+    plan = Plan(suite="s", data="senteval", runs=[], dropped=[scored("simcse", 9, 70.0).run])
+    systems = SuiteResults(plan, runs).systems
+    assert [[run.run.seed for run in system.runs] for system in systems] == [[1, 2, 4], [1], [3]]
+    scores = systems[0].scores(BOARDS["sts"].cells("Avg"))
+    assert scores.values == {1: 70.0, 2: 71.0, 4: 72.0}
+    assert scores.additions == dict.fromkeys((1, 2, 4, 9), 0)

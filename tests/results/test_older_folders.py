@@ -1,0 +1,28 @@
+"""Folders of earlier versions: one sentence says what to run.
+
+Each holds a plan and a file of scores of wiki-mini as the commit in its name wrote them.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from bench.cli import main
+
+STORED = Path(__file__).parent / "stored"
+
+
+@pytest.mark.parametrize(
+    ("commit", "told"),
+    [
+        ("04104866", ["is not a scores file", "move it away and run the suite again"]),
+        ("14ecfc7c", ["is not a plan", "python -m bench plan --config FILE.yaml --out", "--lost"]),
+    ],
+)
+def test_an_older_folder_is_one_sentence(commit, told, capsys):
+    assert main(["show", "--suite", str(STORED / commit)]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith(f"error: {STORED / commit}")
+    assert said.err.count("\n") == 1
+    assert [words for words in told if words not in said.err] == []
