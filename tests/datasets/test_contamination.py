@@ -21,7 +21,7 @@ from bench.datasets.tasks import STS_TASKS
 from bench.evaluation.scoring import score_encoder, score_vectors, with_keys
 from bench.models.load import load_encoder
 from bench.stages.jobs import known_items
-from tests.methods.outside import run_of
+from tests.support.method_runs import run_of
 
 
 def test_case_punctuation_and_spaces_make_no_difference():

@@ -16,7 +16,7 @@ from bench.runs import config as suites
 from bench.runs import paths
 from bench.utils.errors import UserError
 from bench.utils.files import write_json
-from tests.datasets.files import put
+from tests.support.data_files import put
 from tests.support.tiny_suite import tiny_configuration
 
 CNSD = {"path": "CNSD-STS-B/cnsd-sts-{split}.txt", "separator": "||", "columns": [1, 2, 3]}

@@ -19,7 +19,7 @@ from bench.datasets.tasks import STS_TASKS
 from bench.evaluation.scoring import score_vectors, sentences
 from bench.utils.errors import UserError
 from bench.utils.files import write_json
-from tests.datasets.files import put
+from tests.support.data_files import put
 
 # Files
 

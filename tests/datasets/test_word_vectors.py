@@ -7,7 +7,7 @@ from bench.datasets import word_vectors
 from bench.datasets.word_vectors import read_vectors, width
 from bench.registry.backbones import backbone
 from bench.utils.errors import UserError
-from tests.datasets.files import put
+from tests.support.data_files import put
 
 
 @pytest.mark.parametrize(

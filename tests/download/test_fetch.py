@@ -28,9 +28,9 @@ from bench.runs.resolve import resolve
 from bench.stages.jobs import score_run
 from bench.utils.errors import TransientError, UserError
 from bench.utils.files import sha256_file
-from tests.download.conftest import BERT, CORPUS, DATA, TEXT, tar
-from tests.models.folders import dense, pooling, prompts, write
+from tests.support.archives import BERT, CORPUS, DATA, TEXT, tar
 from tests.support.fake_hub import Fault
+from tests.support.model_folders import dense, pooling, prompts, write
 
 
 def sha256(content):

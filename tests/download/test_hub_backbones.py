@@ -19,7 +19,7 @@ from bench.registry import backbones
 from bench.registry.backbones import BUILT_IN, backbone
 from bench.runs.resolve import resolve
 from bench.utils.errors import UserError
-from tests.conftest import make_sentences
+from tests.support.tiny_backbones import make_sentences
 
 WIDTHS = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
 WIDTHS |= {"intermediate_size": 48, "initializer_range": 0.15, "max_position_embeddings": 64}

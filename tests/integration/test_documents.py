@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.methods.outside import run_of
+from tests.support.method_runs import run_of
 from tests.support.programs import ROOT
 from tools import documents
 

@@ -13,7 +13,7 @@ import sys
 import pytest
 import yaml
 
-from tests.integration.cluster import CPUS, Cluster, missing, until
+from tests.support.cluster import CPUS, Cluster, missing, until
 from tests.support.programs import ROOT, SNAKEMAKE, ended
 from tests.support.tiny_suite import tiny_configuration
 

@@ -16,7 +16,7 @@ from bench.report.figures.compared import (
     versus_figure,
 )
 from bench.report.figures.style import BLUE, GREY, INK, ORANGE, drawing
-from tests.report.test_paper_figures import covered
+from tests.support.drawn_texts import covered
 from tests.support.judged_rows import (
     BASE,
     WITH_BASELINE,

@@ -1,10 +1,6 @@
 """The papers' figures as drawn: marks are at their values, and texts do not overlap."""
 
-from itertools import combinations
-from unittest.mock import patch
-
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
 from bench.judge.stage import read_suite
@@ -12,6 +8,7 @@ from bench.judged.words import LOG, OURS, PRINT
 from bench.report.figures.papers import DRAW, draw, table_of
 from bench.report.figures.style import GREY, INK, SERIES, drawing
 from bench.reported.figures import load_figures
+from tests.support.drawn_texts import covered
 from tests.support.judged_rows import heading
 from tests.support.synthetic_figures import write_everything
 
@@ -210,26 +207,6 @@ def test_nothing_passes_for_a_reproduction(rows, way):
     plain = text_of(drawn(row))
     assert "compar" not in plain
     assert "ours:" not in plain
-
-
-def covered(figure):
-    """Pairs of overlapping texts, and texts that exceed the figure."""
-    texts = []
-    with patch.object(Text, "draw", lambda text, _: texts.append(text)):
-        FigureCanvasAgg(figure).draw()
-    texts = [text for text in texts if text.get_text().strip()]
-    boxes = [(text.get_text(), text.get_window_extent()) for text in texts]
-    edge = figure.bbox
-    found = [
-        (text, "the edge")
-        for text, box in boxes
-        if not (edge.contains(box.x0, box.y0) and edge.contains(box.x1, box.y1))
-    ]
-    for (first, a), (second, b) in combinations(boxes, 2):
-        # Overlaps of up to one pixel are allowed.
-        if min(a.x1, b.x1) - max(a.x0, b.x0) > 1 and min(a.y1, b.y1) - max(a.y0, b.y0) > 1:
-            found.append((first, second))
-    return found
 
 
 @pytest.fixture(scope="module")

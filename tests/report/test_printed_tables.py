@@ -14,7 +14,7 @@ import pytest
 from bench.datasets.metrics import PRINTED
 from bench.datasets.tasks import STS_TASKS
 from bench.judge.stage import judge_plans, read_suite
-from bench.judged.rows import OrderRow, QuotedRow, Score, Verdict, WorldRow
+from bench.judged.rows import OrderRow, QuotedRow, Score
 from bench.report.formats import Bold
 from bench.report.printed_table import (
     captioned,
@@ -35,7 +35,7 @@ from bench.report.tables import (
 )
 from bench.reported import FOLDER, SOURCES
 from bench.utils.errors import UserError
-from tests.support.judged_rows import BASE, judged, measured, number, row
+from tests.support.judged_rows import BASE, judged, measured, number, of_world, row
 from tests.support.synthetic_suite import write_suite
 from tests.support.table_suite import CLAIMS, ENTRIES, TOY, TOY_ENTRIES
 
@@ -273,12 +273,6 @@ def test_our_line_follows_the_quoted_one_of_the_same_run():
     ]
     assert list(summary.shown.columns) == list(summary.numbers)
     assert summaries(judged(quoted=rows[:1])) == []
-
-
-def of_world(task, kind, found, seed=1):
-    run = {"run": "simcse@official", "backbone": "toy-bert", "seed": seed, "metric": "spearman"}
-    verdict = Verdict(kind=kind, reason="x")
-    return WorldRow(**run, task=task, number=60.0, score=found, tolerance=0.5, verdict=verdict)
 
 
 def test_a_run_of_the_world_is_a_line_with_its_furthest_score():

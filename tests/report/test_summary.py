@@ -6,7 +6,6 @@ import pytest
 
 from bench.judge.stage import read_suite
 from bench.report.summary import summary
-from tests.report.test_printed_tables import of_world
 from tests.support.judged_rows import (
     WITH_BASELINE,
     board,
@@ -14,6 +13,7 @@ from tests.support.judged_rows import (
     judged,
     measured,
     number,
+    of_world,
     pair,
     run,
 )

@@ -16,7 +16,7 @@ from bench.reported.figures import load_figures
 from bench.reported.number import REASONS, load_recipes, sweep_lines
 from bench.runs.resolve import parse
 from bench.utils.errors import UserError
-from tests.methods.outside import run_of
+from tests.support.method_runs import run_of
 from tests.support.printed_numbers import mapped
 
 # Boards with quoted scores; the numbers of the five papers have files of their own.

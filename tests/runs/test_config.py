@@ -12,7 +12,7 @@ from bench.reported.number import numbers
 from bench.runs import config as suites
 from bench.runs.plan import Plan
 from bench.utils.errors import UserError
-from tests.models.folders import refused
+from tests.support.model_folders import refused
 from tests.support.tiny_suite import tiny_configuration
 
 SHIPPED = sorted((Path(__file__).parents[2] / "config").glob("*.yaml"))

@@ -15,7 +15,7 @@ from bench.runs.resolve import resolve
 from bench.runs.run import Run
 from bench.training.context import RunContext
 from methods.base import Step
-from tests.methods.cases import Gradients, difference, gradients
+from tests.support.method_cases import Gradients, difference, gradients
 
 BERT, LARGE = "bert-base-uncased", "bert-large-uncased"
 ROBERTA, ROBERTA_LARGE = "roberta-base", "roberta-large"
@@ -42,7 +42,7 @@ def disagreement(
     floor: float = 1e-6,
     unit: Callable[[Tensor], Tensor | float] = lambda leaf: 1.0,
 ) -> float:
-    """The largest `cases.difference` of a loss of `dtype` from its oracle in float64."""
+    """The largest `method_cases.difference` of a loss of `dtype` from its oracle in float64."""
 
     def step(loss: Loss, kind: torch.dtype) -> tuple[Gradients, list[Tensor]]:
         leaves = [tensor.detach().to(kind, copy=True).requires_grad_() for tensor in tensors]

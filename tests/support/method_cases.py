@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -158,6 +158,7 @@ class Batch:
         return [tensor.detach().to(dtype, copy=True).requires_grad_() for tensor in self.tensors]
 
 
+SOFT = ("random", "close")
 HARD = ("near-duplicates", "duplicates", "opposites", "tiny", "huge", "mixed-norms", "one", "two")
 DTYPES = (torch.float64, torch.float32)
 
@@ -279,9 +280,46 @@ def disagreement(
     return found
 
 
-def is_caught(
-    case: Case, mutation: Mutation, patch: pytest.MonkeyPatch, kinds: Sequence[str]
-) -> bool:
-    """Whether a spoilt method disagrees with its oracle on batches of one of these kinds."""
+def on_inputs(*groups: tuple[Iterable[Case], Sequence[str]]) -> pytest.MarkDecorator:
+    """Make a test one test per case of `(cases, kinds of their batches)`.
+
+    The kind "close" is a slow test of its own: random views see the same formula.
+    """
+    kinds_of: dict[Case, list[str]] = {}
+    for cases, kinds in groups:
+        for case in cases:
+            kinds_of.setdefault(case, []).extend(kinds)
+    tests = []
+    for case, kinds in kinds_of.items():
+        fast = [kind for kind in kinds if kind != "close"]
+        tests.append(pytest.param(case, fast, id=case.name))
+        if "close" in kinds:
+            slow = pytest.mark.slow
+            tests.append(pytest.param(case, ["close"], id=f"{case.name}-close", marks=slow))
+    return pytest.mark.parametrize(("case", "kinds"), tests)
+
+
+def assert_equals_oracle(case: Case, kinds: Sequence[str]) -> None:
+    """Check loss and gradients of consecutive steps, on batches of each kind in each type."""
+    for kind in kinds:
+        for dtype, difference in disagreement(case, kind, dtypes=DTYPES).items():
+            assert difference < tolerance(kind, dtype), (case.name, kind, dtype)
+
+
+def assert_finite_with_a_zero_vector(case: Case, dtype: torch.dtype) -> None:
+    """Check the losses and gradients of batches that have a vector of zeros."""
+    method = case.build()
+    for index in STEPS:
+        leaves = batch("random", index).leaves(dtype)
+        with torch.no_grad():
+            for leaf in leaves:
+                leaf[1] = 0
+        loss, gradients = method_step(method, leaves, index)
+        assert all(torch.isfinite(values).all() for values in (loss, *gradients)), case.name
+
+
+def is_caught(case: Case, mutation: Mutation, patch: pytest.MonkeyPatch) -> bool:
+    """Whether a spoilt method disagrees with its oracle on batches of one of three kinds."""
     mutation.apply(patch)
+    kinds = ("random", "close", "near-duplicates")
     return any(disagreement(case, kind)[torch.float64] > 1e-6 for kind in kinds)
