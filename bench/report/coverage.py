@@ -21,8 +21,9 @@ def _printed(judged: Judged) -> list[NumberRow | SettingRow]:
 
 
 def coverage(judged: Judged) -> list[dict[str, Any]]:
-    """How many numbers of each printed table reach each of `STAGES`, and how many of those with a
-    recipe have each verdict; with its `source`, `paper` and `table`, in the order of print."""
+    """How many numbers of each printed table reach each of `COVERAGE_STAGES`, and how many of those
+    with a recipe have each verdict; with its `source`, `paper` and `table`, in the order of print.
+    """
     counts: dict[tuple[str, str], dict[str, Any]] = {}
     for row in _printed(judged):
         place = {"source": row.source, "paper": row.paper, "table": row.table}

@@ -174,5 +174,5 @@ def test_tasks_of_ones_own_have_tables_comparisons_and_a_place_on_the_page(tmp_p
     found = {(pair.board, pair.task): pair.difference for pair in compared(mine, "simcse")}
     assert found["own_sts", "sts:weather"] == found["own_sts", "Avg"] == 10.0
     assert found["own_probing", "probing:negation"] == 1.0
-    shown_boards = page_content(mine, "scores")["boards"]
-    assert [entry["name"] for entry in shown_boards] == ["own_sts", "own_probing"]  # STS: no row
+    boards = page_content(mine, "scores")["boards"]
+    assert [section.name for section in boards] == ["own_sts", "own_probing"]  # STS: no row
