@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 from bench.judge.stage import compared, read_suite
-from bench.judged.words import ITEMS_LEVEL, LEVEL
 from bench.report.comparison_table import (
     comparison_caption,
     line_of,
@@ -98,33 +97,6 @@ def test_comparisons_are_ordered_by_their_difference(task):
         pairs += [pair(name, [-value], task="STS12") for name, value in differences.items()]
     names = [name.rstrip(",") for name in order(render_versus(SUITE, pairs))]
     assert names == ["b", "a", "d", "c", "none", "control"]
-
-
-# --- Captions ---
-
-
-SHARE = f"{100 * LEVEL:.0f} %"
-ANSWERS = (
-    f"They answer claims, which are of averages and have a margin of 1.00, at {SHARE} a look after "
-    "Holm's correction over"
-)
-
-
-@pytest.mark.parametrize(
-    ("row", "families", "text"),
-    [
-        (claim("sscl", [1.0]), 1, "Words: ? open. "
-         f"{ANSWERS} the claims (docs/statistics.md): 1 claim."),
-        (claim("sscl", [1.0], verdict="worse"), 2, "Words: ⇓ worse. "
-         f"{ANSWERS} the claims of a family, of which there are 2 (docs/statistics.md): 1 claim."),
-        (pair("sscl", [1.0], verdict="lower"), 0, "Words: ▽ lower (△ and ▽: on other test items, "
-         f"at {100 * ITEMS_LEVEL:.0f} %; nothing is said of other trainings)."),
-        (pair("sscl", [1.0]), 1, f"{100 * (1 - LEVEL):.0f} % t interval."),
-    ],
-)  # fmt: skip
-def test_a_caption_says_what_its_words_answer(row, families, text):
-    suite = SUITE.changed(families=families)
-    assert comparison_caption(suite, [row]).endswith(text)
 
 
 # --- Files ---

@@ -134,26 +134,6 @@ def test_only_planned_tasks_are_columns():
     assert text.startswith(f"Suite s on {BASE}: Spearman x 100 on STS-B and SICK-R, mean ±")
 
 
-# --- Captions ---
-
-
-@pytest.mark.parametrize(
-    ("suite", "name", "rows", "words"),
-    [
-        (heading(mode="dev"), "sts", [SIMCSE], "over n seeds."),
-        (heading(mode="dev"), "transfer", [SIMCSE], "over n seeds, classifiers of mode dev."),
-        (heading(), "transfer", [system("glove", [70.0], corpus="")],
-         "over n seeds; of systems without seeds over those of the classifiers."),
-        (COMPARED, "sts", ROWS[:3], "98 % interval. Words: ⇑ better; ⇓ worse. They answer claims"),
-        (heading(), "sts", [CONTROL], "Systems that are trained with labels are controls."),
-    ],
-)  # fmt: skip
-def test_a_caption_says_what_was_measured(suite, name, rows, words):
-    text = about(suite, board(name), rows, is_caption=True)
-    assert words in text
-    assert ("are controls" in text) == rows[0].labelled
-
-
 # --- Formats ---
 
 

@@ -71,14 +71,6 @@ def text_of(picture):
     return " ".join(text.get_text().replace("\n", " ") for text in texts)
 
 
-@pytest.mark.parametrize("part", ["color", "marker"])
-def test_a_method_has_one_look_everywhere(part):
-    labels = {series.label for figure in load_figures() for series in figure.series}
-    assert labels == SERIES.keys() - {"nearest", "2nd", "3rd", "4th"}
-    assert len({SERIES[label][part] for label in labels}) == len(labels) - 1
-    assert SERIES["dropout 0.1"] == SERIES["SimCSE"]
-
-
 @pytest.fixture(scope="module")
 def unequal(rows):
     """A sweep that has three seeds at M of 0 to 1, and two above."""
@@ -223,11 +215,3 @@ def test_no_text_covers_another(folder, smoke):
         for row in judged.series:
             with drawing():
                 assert covered(draw(judged.suite, row)) == [], row.stem
-
-
-def test_covering_is_seen(rows):
-    picture = drawn(rows["S6"])
-    picture.text(0.02, 0.98, "on the title", va="top")
-    picture.text(0.99, 0.5, "over the edge")
-    found = {text for pair in covered(picture) for text in pair}
-    assert found >= {"on the title", "over the edge", "the edge"}
