@@ -173,10 +173,10 @@ def gains(name: str, source: str, table: str, *pair: str) -> list[Gain]:
 @cache
 def average_gains() -> list[Gain]:
     """The papers' own gains over SimCSE."""
-    found = []
+    rows = []
     for method, (source, table, _) in OWN.items():
-        found += gains(method, source, table, method, "SimCSE")
-    return found
+        rows += gains(method, source, table, method, "SimCSE")
+    return rows
 
 
 def control_of(backbone: str) -> tuple[str, list[str]]:
@@ -396,14 +396,17 @@ def classifiers_table() -> pd.DataFrame:
 
 def dev_table() -> pd.DataFrame:
     """The test items that stand in the dev sets of wiki-mini's trainings."""
-    found: dict[str, dict[str, Counts]] = {}
+    counts_of: dict[str, dict[str, Counts]] = {}
     for result in read_results(ROOT / "results" / "wiki-mini").runs:
         if result.run.selection:
-            found.setdefault(" or ".join(result.run.selection), result.provenance.contamination)
+            counts_of.setdefault(" or ".join(result.run.selection), result.provenance.contamination)
     rows = []
     for task in (*STS_TASKS, "MRPC"):
-        row: dict[str, Any] = {"test set": task, "items": f"{found['STS-B'][task].items:,}"}
-        for sets, counts in found.items():
+        row: dict[str, Any] = {
+            "test set": task,
+            "items": f"{counts_of['STS-B'][task].items:,}",
+        }
+        for sets, counts in counts_of.items():
             share = 100 * counts[task].in_dev / counts[task].items
             row |= {f"in dev of {sets}": counts[task].in_dev, f"share, {sets}": f"{share:.1f} %"}
         rows.append(row)

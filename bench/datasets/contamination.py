@@ -72,8 +72,8 @@ def contamination(
     items = {task.name: task.items() for task in tasks if task.has_test}
     sentences = chain.from_iterable(chain.from_iterable(items.values()))
     standing = in_corpora(sentences, corpora)
-    found = {}
+    known = {}
     for name, of_task in items.items():
         seen = [not standing.isdisjoint(item) for item in of_task]
-        found[name] = np.array(seen), np.isin(item_keys(of_task), dev_keys)
-    return found
+        known[name] = np.array(seen), np.isin(item_keys(of_task), dev_keys)
+    return known

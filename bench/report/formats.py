@@ -201,8 +201,8 @@ def markdown(table: TextTable, caption: str, note: str = "") -> str:
 def plain(table: TextTable, caption: str, note: str = "") -> str:
     """A table for the terminal, without bold type, with its caption above and a note below."""
     widths = [METHOD_WIDTH if name == "Method" else None for name in table.columns]
-    shown = _grid(table, printable, "simple", "left", maxcolwidths=widths)
-    parts = [fill(caption, WIDTH), shown]
+    grid = _grid(table, printable, "simple", "left", maxcolwidths=widths)
+    parts = [fill(caption, WIDTH), grid]
     if note:
         parts.append(fill(note, WIDTH))
     return "\n\n".join(parts)
@@ -259,8 +259,8 @@ def latex(
     the table is turned; with more rows, it is continued in further tables.
     """
     title, _, more = caption.partition(". ")
-    shown = table.without("Backbone")
-    is_right = [*shown.columns.values()]
+    ungrouped = table.without("Backbone")
+    is_right = [*ungrouped.columns.values()]
     others = is_right.count(False)
     is_turned = 2 * others + len(is_right) > 13
     width, most_lines = TURNED if is_turned else UPRIGHT
@@ -272,7 +272,7 @@ def latex(
 
     parts: list[dict[str, list[list[list[str]]]]] = []
     group, free = "", 0
-    for row, texts in zip(table.rows, shown.texts, strict=True):
+    for row, texts in zip(table.rows, ungrouped.texts, strict=True):
         group = row.get("Backbone", group)
         cells = [*map(lines_of, texts, is_right)]
         height = max(max(len(lines), ceil(len(lines[0]) / letters)) for lines in cells)
@@ -283,7 +283,7 @@ def latex(
         parts[-1].setdefault(group, []).append(cells)
     return rendered(
         "table.tex", title=title, label=label, notes=[more, note], is_right=is_right, parts=parts,
-        headings=[*map(lines_of, shown.columns, is_right)], is_turned=is_turned, why=why,
+        headings=[*map(lines_of, ungrouped.columns, is_right)], is_turned=is_turned, why=why,
     )  # fmt: skip
 
 
@@ -308,9 +308,9 @@ def templates() -> jinja2.Environment:
     return environment
 
 
-def words_of(found: Iterable[Word | None]) -> str:
+def words_of(words: Iterable[Word | None]) -> str:
     """The symbols of comparisons with their words, as far as there are any."""
-    present = set(found)
+    present = set(words)
     text = "; ".join(word_text(word) for word in COMPARISON_SYMBOLS if word in present)
     if {"higher", "lower"} & present:
         text += " (△ and ▽: on other test items, at 5 %; nothing is said of other trainings)"
@@ -343,14 +343,14 @@ def write_table(
     suite: str,
     name: str,
     numbers: Frame,
-    shown: TextTable,
+    table: TextTable,
     caption: str,
     note: str = "",
     why: Iterable[str] = (),
 ) -> None:
-    """Write `numbers` as CSV, and `shown` as Markdown and LaTeX, there with the reasons of
+    """Write `numbers` as CSV, and `table` as Markdown and LaTeX, there with the reasons of
     verdicts."""
     write_text(inside(out, f"{name}.csv"), csv(numbers))
-    write_text(inside(out, f"{name}.md"), markdown(shown, caption, note))
-    source = latex(shown, caption, stem(f"{suite}-{name}"), note, why)
+    write_text(inside(out, f"{name}.md"), markdown(table, caption, note))
+    source = latex(table, caption, stem(f"{suite}-{name}"), note, why)
     write_text(inside(out, f"{name}.tex"), source)

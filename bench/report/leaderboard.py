@@ -37,12 +37,12 @@ IN_DEV = "In dev set (rest)"
 
 def shown_boards(judged: Judged) -> list[BoardRow]:
     """The boards that hold any score; that of STS in any case."""
-    found = {"sts"}
+    scored = {"sts"}
     for row in judged.systems:
         for score in row.scores:
             if score.n:
-                found.add(row.board)
-    return [board for board in judged.suite.boards if board.name in found]
+                scored.add(row.board)
+    return [board for board in judged.suite.boards if board.name in scored]
 
 
 def difference_title(board: BoardRow) -> str:
@@ -55,15 +55,15 @@ def _names(rows: Sequence[SystemRow], short: bool) -> list[str]:
     a setting only where names would be the same without."""
     names = Counter((row.backbone, row.name) for row in rows)
     labels = Counter((row.backbone, row.plain_label) for row in rows)
-    shown = []
+    texts = []
     for row in rows:
         name = row.name
         if row.corpus and names[row.backbone, row.name] > 1:
             name += f", {row.corpus}"
         if short and labels[row.backbone, row.plain_label] == 1:
             name = row.label
-        shown.append(name)
-    return shown
+        texts.append(name)
+    return texts
 
 
 def _difference(row: SystemRow, has_words: bool) -> str:
@@ -183,15 +183,15 @@ def in_format(judged: Judged, board: BoardRow, rows: Sequence[SystemRow], form: 
     if form == "markdown":
         return markdown(shown_leaderboard(suite, board, rows), text)
     if form == "text":
-        shown = shown_leaderboard(suite, board, rows, short=True)
+        table = shown_leaderboard(suite, board, rows, short=True)
         if len({row.backbone for row in rows}) == 1:
-            shown = shown.without("Backbone")
-        return plain(shown, text)
+            table = table.without("Backbone")
+        return plain(table, text)
     # The words of symbols stand in the caption.
-    shown = shown_leaderboard(suite, board, rows, short=True, has_words=False)
-    shown, label = shown.without(IN_DEV, "Remark"), stem(f"{suite.suite}-{board.name}")
+    table = shown_leaderboard(suite, board, rows, short=True, has_words=False)
+    table, label = table.without(IN_DEV, "Remark"), stem(f"{suite.suite}-{board.name}")
     notes = (f"{row.name}: {row.remark}." for row in rows if row.remark)
-    return latex(shown, text, label, " ".join(notes), reasons(systems=rows))
+    return latex(table, text, label, " ".join(notes), reasons(systems=rows))
 
 
 def show_leaderboards(judged: Judged, form: str, rows: Iterable[SystemRow]) -> str:

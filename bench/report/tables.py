@@ -104,7 +104,7 @@ class Summary(NamedTuple):
     title: str
     caption: str
     numbers: Frame
-    shown: TextTable
+    table: TextTable
 
 
 ORDER_CAPTION = (
@@ -188,17 +188,17 @@ def summaries(judged: Judged) -> list[Summary]:
             averages.append(number)
     if orders:
         rows = [order.model_dump(exclude={"title"}) for order in orders]
-        shown, frame = shown_orders(orders), data_frame(rows, whole=["seeds"])
-        tables.append(Summary("order", "Order of rows", ORDER_CAPTION, frame, shown))
+        table, frame = shown_orders(orders), data_frame(rows, whole=["seeds"])
+        tables.append(Summary("order", "Order of rows", ORDER_CAPTION, frame, table))
     if averages:
-        shown, frame = shown_averages(averages), number_frame(averages)
-        tables.append(Summary("averages", "Averages", AVERAGES_CAPTION, frame, shown))
+        table, frame = shown_averages(averages), number_frame(averages)
+        tables.append(Summary("averages", "Averages", AVERAGES_CAPTION, frame, table))
     for quoted in grouped(judged.quoted, lambda row: row.board):
         if any(row.n for row in quoted):
-            board, shown = judged.suite.board(quoted[0].board), shown_quoted(quoted)
+            board, table = judged.suite.board(quoted[0].board), shown_quoted(quoted)
             title = f"Quoted scores: {board.whole.family}"
-            frame = data_frame(shown.texts, [*shown.columns])
-            tables.append(Summary(f"quoted_{board.name}", title, QUOTED_CAPTION, frame, shown))
+            frame = data_frame(table.texts, [*table.columns])
+            tables.append(Summary(f"quoted_{board.name}", title, QUOTED_CAPTION, frame, table))
     return tables
 
 
@@ -223,9 +223,9 @@ def world_table(world: Sequence[WorldRow]) -> Summary:
             "Verdicts": _world_counts(rows),
             "Furthest": where,
         })  # fmt: skip
-    shown = text_table(lines, ("Seed", "Scores"))
+    table = text_table(lines, ("Seed", "Scores"))
     frame = data_frame(numbers, whole=["seed"])
-    return Summary("world", "The embedded world's own numbers", WORLD_CAPTION, frame, shown)
+    return Summary("world", "The embedded world's own numbers", WORLD_CAPTION, frame, table)
 
 
 def _distance(row: WorldRow) -> float:
@@ -243,7 +243,7 @@ def write_tables(judged: Judged, out: Path) -> None:
         tables.append(world_table(judged.world))
     for summary in tables:
         caption = f"Suite {name}: {summary.caption}. {partial}".strip()
-        write_table(out, name, summary.stem, summary.numbers, summary.shown, caption)
+        write_table(out, name, summary.stem, summary.numbers, summary.table, caption)
     for stem, table in printed_tables(judged.numbers).items():
         if table.is_comparable:
             caption, note = captioned(judged.suite, table), legend(table)

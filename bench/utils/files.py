@@ -91,10 +91,10 @@ def _remove(lock: Path) -> None:
 
 
 @contextmanager
-def staging_folder(path: Path, named: Path | None = None) -> Iterator[Path]:
+def staging_folder(path: Path, subject: Path | None = None) -> Iterator[Path]:
     """Yield a temporary folder beside `path`, from which finished files are moved. Errors name
-    `path`, or what is `named`."""
-    named = named or path
+    `path`, or the `subject`."""
+    subject = subject or path
     # The lock is a file of its own: on some file systems nobody can write to a locked one.
     lock = path.parent / f".{slug(path.name)}.{token_hex(4)}.lock"
     staging = lock.with_suffix(".part")
@@ -106,9 +106,9 @@ def staging_folder(path: Path, named: Path | None = None) -> Iterator[Path]:
             held.acquire()
         staging.mkdir()
     except OSError as error:
-        raise write_error(named, error.errno) from error
+        raise write_error(subject, error.errno) from error
     try:
-        with disk_errors(named):
+        with disk_errors(subject):
             yield staging
             fsync(path.parent)
     finally:

@@ -82,7 +82,7 @@ def of_papers():
         )
         for stem, table in printed_tables(judged.numbers).items()
     ]
-    texts += [latex(table.shown, table.caption, table.stem) for table in summaries(judged)]
+    texts += [latex(table.table, table.caption, table.stem) for table in summaries(judged)]
     return texts
 
 

@@ -261,14 +261,14 @@ def test_our_line_follows_the_quoted_one_of_the_same_run():
     rows = [quoted("DCLR"), quoted("MixCSE", setting="official", n=2, ours=ours), quoted("ArcCSE")]
     (summary,) = summaries(judged(quoted=rows))
     assert summary.title == "Quoted scores: STS"
-    lines = [line[:4] for line in summary.shown.texts]
+    lines = [line[:4] for line in summary.table.texts]
     assert lines == [
         [BASE, "DCLR", "quoted", "71.71 ± 4.04"],
         [BASE, "MixCSE", "quoted", "71.71 ± 4.04"],
         [BASE, "MixCSE", "ours, official, n = 2", "75.00 ± 1.41"],
         [BASE, "ArcCSE", "quoted", "71.71 ± 4.04"],
     ]
-    assert list(summary.shown.columns) == list(summary.numbers)
+    assert list(summary.table.columns) == list(summary.numbers)
     assert summaries(judged(quoted=rows[:1])) == []
 
 
@@ -281,7 +281,7 @@ def test_a_run_of_the_world_is_a_line_with_its_furthest_score():
     ]
     table = world_table(rows)
     counts = "2 as on the reference machine, 1 lower"
-    assert table.shown.texts == [
+    assert table.table.texts == [
         ["simcse@official", "toy-bert", "1", "3", counts, "STS13 -2.000, tolerance 0.50"],
         ["simcse@official", "toy-bert", "–", "1", "1 not run", "–"],
     ]
