@@ -26,20 +26,18 @@ from tests.support.judged_rows import (
     printed_gain,
 )
 from tests.support.synthetic_suite import seeds, write_suite
-from tests.support.table_suite import CLAIMS, ENTRIES
 
 RENDERED = Path(__file__).with_name("rendered")
 SUITE = heading(**WITH_BASELINE)
 
 
 @pytest.fixture(scope="module")
-def tables(tmp_path_factory):
+def tables(table_suite, tmp_path_factory):
     folder = tmp_path_factory.mktemp("suite")
-    suite = read_suite(write_suite(folder, ENTRIES, claims=CLAIMS))
-    chosen = compared(suite, "simcse", ["gs-infonce"])
+    chosen = compared(table_suite, "simcse", ["gs-infonce"])
     texts = {
-        "compare.txt": render_versus(suite.suite, compared(suite, "simcse"), folder),
-        "compare_gs-infonce.txt": render_versus(suite.suite, chosen),
+        "compare.txt": render_versus(table_suite.suite, compared(table_suite, "simcse"), folder),
+        "compare_gs-infonce.txt": render_versus(table_suite.suite, chosen),
     }
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")

@@ -40,7 +40,7 @@ from tests.support.judged_rows import (
     system,
 )
 from tests.support.synthetic_suite import claims, seeds, write_suite
-from tests.support.table_suite import CLAIMS, ENTRIES, TOY, TOY_ENTRIES
+from tests.support.table_suite import TOY, TOY_ENTRIES
 from tools.documents import wiki_mini
 
 RENDERED = Path(__file__).with_name("rendered")
@@ -57,12 +57,11 @@ ROWS = [ISCSE, SIMCSE, SSCL, CONTROL]
 
 
 @pytest.fixture(scope="module")
-def tables(tmp_path_factory):
+def tables(compared_suite, tmp_path_factory):
     """Leaderboards of the suite and of the toy suite whose files are in `rendered/`."""
     folder = tmp_path_factory.mktemp("suite")
-    suite = read_suite(write_suite(folder / "own", ENTRIES, baseline="simcse", claims=CLAIMS))
-    write_leaderboards(suite, folder)
-    text = show_leaderboards(suite, "text", suite.systems)
+    write_leaderboards(compared_suite, folder)
+    text = show_leaderboards(compared_suite, "text", compared_suite.systems)
     (folder / "sts.txt").write_text(text, encoding="utf-8")
     toy = read_suite(write_suite(folder / "smoke", TOY_ENTRIES, **TOY))
     write_leaderboards(toy, folder / "toy")

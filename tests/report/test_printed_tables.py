@@ -37,7 +37,7 @@ from bench.reported import FOLDER, SOURCES
 from bench.utils.errors import UserError
 from tests.support.judged_rows import BASE, judged, measured, number, of_world, row
 from tests.support.synthetic_suite import write_suite
-from tests.support.table_suite import CLAIMS, ENTRIES, TOY, TOY_ENTRIES
+from tests.support.table_suite import TOY, TOY_ENTRIES
 
 RENDERED = Path(__file__).with_name("rendered")
 
@@ -48,23 +48,18 @@ def print_alone():
 
 
 @pytest.fixture(scope="module")
-def suite(tmp_path_factory):
-    return read_suite(write_suite(tmp_path_factory.mktemp("suite"), ENTRIES, claims=CLAIMS))
-
-
-@pytest.fixture(scope="module")
-def out(suite, print_alone, tmp_path_factory):
+def out(table_suite, print_alone, tmp_path_factory):
     """The tables of a suite, the captions of all printed tables, and three in the terminal."""
     out = tmp_path_factory.mktemp("tables")
-    write_tables(suite, out)
+    write_tables(table_suite, out)
     captions = [
         f"{captioned(print_alone.suite, table)}\n{legend(table)}"
         for table in printed_tables(print_alone.numbers).values()
     ]
     terminal = [
         printed_table(print_alone, "sscl", "Table 6", print_alone=True),
-        printed_table(suite, "is-cse", "Table 4"),
-        printed_table(suite, "is-cse", "Figure 3 text"),
+        printed_table(table_suite, "is-cse", "Table 4"),
+        printed_table(table_suite, "is-cse", "Figure 3 text"),
     ]
     (out / "captions.txt").write_text("\n\n".join(captions), encoding="utf-8")
     (out / "terminal.txt").write_text("\n\n".join(terminal), encoding="utf-8")
@@ -185,9 +180,9 @@ def test_some_rows_of_a_table_in_the_terminal():
 # --- Files ---
 
 
-def test_every_comparable_table_in_three_formats_with_unrounded_numbers(suite, out):
+def test_every_comparable_table_in_three_formats_with_unrounded_numbers(table_suite, out):
     """Most printed tables of a small suite would hold print alone."""
-    tables = printed_tables(suite.numbers)
+    tables = printed_tables(table_suite.numbers)
     comparable = {stem for stem, table in tables.items() if table.is_comparable}
     assert {"gs-infonce-v1_table-2", "is-cse_table-1"} <= comparable
     assert "is-cse_table-7" in tables.keys() - comparable
@@ -196,8 +191,8 @@ def test_every_comparable_table_in_three_formats_with_unrounded_numbers(suite, o
         stems = {path.stem for path in out.glob(f"*.{suffix}")} - {"cells"}
         assert stems == comparable | over_all
     read = pd.read_csv(out / "cells.csv")
-    assert len(read) == len(suite.numbers)
-    means = [row.ours.mean for row in suite.numbers if row.ours.n]
+    assert len(read) == len(table_suite.numbers)
+    means = [row.ours.mean for row in table_suite.numbers if row.ours.n]
     assert read["mean"].dropna().tolist() == means
 
 

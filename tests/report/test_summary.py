@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from bench.judge.stage import read_suite
 from bench.report.summary import summary
 from tests.support.judged_rows import (
     WITH_BASELINE,
@@ -17,20 +16,17 @@ from tests.support.judged_rows import (
     pair,
     run,
 )
-from tests.support.synthetic_suite import write_suite
-from tests.support.table_suite import CLAIMS, ENTRIES
 
 
 def lines(suite):
     return summary(suite, Path("out"), Path("figures")).splitlines()
 
 
-def test_a_summary_is_what_was_read(tmp_path):
-    suite = read_suite(write_suite(tmp_path, ENTRIES, baseline="simcse", claims=CLAIMS))
-    found = "\n".join(lines(suite.model_copy(update={"numbers": ()}))) + "\n"
-    (tmp_path / "summary.txt").write_text(found, encoding="utf-8")
+def test_a_summary_is_what_was_read(compared_suite, tmp_path):
+    text = "\n".join(lines(compared_suite.model_copy(update={"numbers": ()}))) + "\n"
+    (tmp_path / "summary.txt").write_text(text, encoding="utf-8")
     expected = Path(__file__).with_name("rendered") / "suite" / "summary.txt"
-    assert found == expected.read_text(encoding="utf-8"), f"written to {tmp_path / 'summary.txt'}"
+    assert text == expected.read_text(encoding="utf-8"), f"written to {tmp_path / 'summary.txt'}"
 
 
 def test_the_first_line_counts_systems_seeds_trainings_and_minutes():
