@@ -14,7 +14,6 @@ from bench.report.formats import (
     csv,
     data_frame,
     reasons,
-    running_text,
     score_text,
     text_table,
     write_table,
@@ -32,8 +31,20 @@ def verdict_counts(numbers: Iterable[NumberRow]) -> dict[Kind, int]:
 
 
 def in_short(numbers: Sequence[NumberRow]) -> str:
-    """The fate of printed numbers, in a line."""
-    return running_text("in_short.txt", numbers=numbers, verdicts=verdict_counts(numbers))
+    """How many printed numbers have each verdict, in a line; where none can be compared, the reason
+    that most of them have instead."""
+    papers = len({number.source for number in numbers})
+    start = f"{len(numbers)} numbers of {papers} papers"
+    reasons_of: Counter[str] = Counter()
+    for number in numbers:
+        if number.ours.verdict.kind == "not comparable":
+            reasons_of[number.ours.verdict.reason] += 1
+    if reasons_of and not any(number.is_comparable for number in numbers):
+        # Of reasons that are as frequent, the last.
+        reason = max(reversed(reasons_of), key=reasons_of.__getitem__)
+        return f"{start}, none of which is comparable ({reason.partition(';')[0]})"
+    counts = [f"{count} {kind}" for kind, count in verdict_counts(numbers).items()]
+    return f"{start}: {'; '.join(counts)}"
 
 
 def world_in_short(world: Sequence[WorldRow]) -> str:
