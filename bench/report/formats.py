@@ -262,9 +262,11 @@ def latex(
     ungrouped = table.without("Backbone")
     is_right = [*ungrouped.columns.values()]
     others = is_right.count(False)
+    # A column of text counts as three of numbers, of which about a dozen fit upright.
     is_turned = 2 * others + len(is_right) > 13
     width, most_lines = TURNED if is_turned else UPRIGHT
-    letters = (width - 6.5 * sum(is_right)) / others  # in a line of text
+    # In a line of text: a column of numbers takes 6.5, as `± 0.33` with the gap beside it.
+    letters = (width - 6.5 * sum(is_right)) / others
 
     def lines_of(text: str, is_number: bool) -> list[str]:
         lines = _LINES.split(text) if is_number else [text]

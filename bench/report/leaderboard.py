@@ -187,7 +187,7 @@ def in_format(judged: Judged, board: BoardRow, rows: Sequence[SystemRow], form: 
         if len({row.backbone for row in rows}) == 1:
             table = table.without("Backbone")
         return plain(table, text)
-    # The words of symbols stand in the caption.
+    # Words would leave no room for the tasks; the caption says what the symbols mean.
     table = shown_leaderboard(suite, board, rows, short=True, has_words=False)
     table, label = table.without(IN_DEV, "Remark"), stem(f"{suite.suite}-{board.name}")
     notes = (f"{row.name}: {row.remark}." for row in rows if row.remark)

@@ -96,6 +96,7 @@ def page_content(judged: Judged, scores: str) -> Json:
     for board in leaderboard.shown_boards(judged):
         if judged.board_systems(board.name):
             boards.append(_board(judged, board))
+    # The script finds runs and entries by their places, which are shorter than ids and addresses.
     places = {run.id: place for place, run in enumerate(judged.runs)}
     entries: dict[str, Json] = {}
     for section in boards:
@@ -106,6 +107,7 @@ def page_content(judged: Judged, scores: str) -> Json:
             for cell in row.cells.values():
                 name = cell.number.label if table.is_sweep else row.name
                 entries[cell.number.address] = _number_entry(cell.number, name, places)
+    # Most runs share a provenance, whose texts would be most of the page.
     origins: list[Facts] = []
     runs = [_run_data(run, origins, scores) for run in judged.runs]
     return {

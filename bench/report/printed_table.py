@@ -83,6 +83,7 @@ def shown_table(numbers: Sequence[NumberRow]) -> ShownTable:
     values = {number.variant for number in numbers}
     # One or two rows of a sweep, as `reproduce` shows them, are rows.
     is_sweep = all(number.line for number in numbers) and len(values) > 2
+    # Bold is of a column of the whole table, so cells are made before rows.
     cell_of = _cells(numbers)
 
     # The fields that numbers of a row have in common, and the one that names their columns.

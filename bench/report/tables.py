@@ -63,7 +63,8 @@ _COPIED = (
     "source", "table", "method", "backbone", "variant", "task", "split", "metric", "quoted_from",
     "note", "aggregation",
 )  # fmt: skip
-# Column of cells.csv -> its place in a row.
+# Column of cells.csv -> its place in a row. Columns are read by programs of users: their names and
+# their order stay.
 _PLACES = {
     "ours_split": "our_split", "printed": "value", "run": "run", "minus": "minus",
     "ours": "ours.scores", "n": "ours.n", "measured_on": "ours.measured_on",

@@ -293,5 +293,5 @@ def findings(
     tables = [row for row in rows if re.fullmatch(r"(Table|Figure) \w+", row.table)]
     known = [*_averages(rows), *_scales(rows), *_copies(rows), *_labels(tables)]
     known += _statements(tables, claims)
-    known += _claims(rows, tables, known)
+    known += _claims(rows, tables, known)  # last: differences rest on rows that have findings
     return sorted(known, key=lambda finding: [*FINDING_KINDS].index(finding.kind))

@@ -163,6 +163,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
             with improving(path, "chmod"):
                 os.chmod(made / file, made.stat().st_mode & 0o666)
             fsync(made / file)
+        # A folder cannot replace another that holds files, so the old one makes way first.
         if path.exists():
             os.replace(path, staging / "old")
         os.replace(made, path)
@@ -270,6 +271,7 @@ def slug(name: str) -> str:
     """Turn a name or path into a part of a file name; one that is long, or has letters beyond
     ASCII, ends in its hash. Two that differ in other signs have one slug, which callers refuse."""
     text = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-")
+    # File systems allow 255 bytes, of which callers need some.
     is_whole = name.isascii() and len(text) <= 120
     return text if is_whole else f"{text[:100]}-{sha256_text(name)[:10]}"
 

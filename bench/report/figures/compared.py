@@ -35,7 +35,7 @@ from bench.utils.files import stem
 # Inches: height of a row, of each line of its name, extra height of a panel, of the axis.
 ROW, NAME, PANEL, AXIS = 0.12, 0.1, 0.34, 0.3
 _NAME_WIDTH = 45  # letters per line
-NEAR = 10  # points
+NEAR = 10  # points; a mark far away would squeeze the differences between the others
 FAR = f"Marks more than {NEAR} points below the median are left of the axis."
 
 # Scores, their distance from the middle of the row, and their look; later marks are drawn over
