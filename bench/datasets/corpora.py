@@ -144,7 +144,6 @@ def check_name(name: str) -> None:
                 f"{path} has lines that are no sentences, as of tables, subtitles, markup or "
                 "tagged tokens; write one sentence a line to a file"
             )
-        # Two unlike neighbours suffice: millions of lines are not read to their end.
         distinct = islice(groupby(filter(str.strip, _rows(path))), 2)
         if len([*distinct]) < 2:
             lines = read_sentences(path)  # refuses a file without a sentence

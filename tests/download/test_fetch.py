@@ -260,8 +260,8 @@ def test_scores_name_the_commits_of_encoders(text, backbone, commits, hub, tiny_
     run = resolve(text, backbone_name=backbone, corpus="none", data=str(tiny_data), seed=None)
     score_run(run, tmp_path, ["STS12"], "test", tmp_path / "scores.json", "cpu")
     expected = json.loads(json.dumps(commits).replace("COMMIT", hub.commit(BERT)))
-    found = json.loads((tmp_path / "scores.json").read_text())["provenance"]
-    assert {key: found[key] for key in found if key.endswith(("commit", "commits"))} == expected
+    result = json.loads((tmp_path / "scores.json").read_text())["provenance"]
+    assert {key: result[key] for key in result if key.endswith(("commit", "commits"))} == expected
 
 
 @pytest.mark.parametrize("place", [BERT, "bert-base-uncased"])

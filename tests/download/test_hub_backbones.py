@@ -138,8 +138,8 @@ def test_a_rate_acts_in_attention_embeddings_and_mlp(hub, monkeypatch):
     for name, module in model.named_modules():
         if isinstance(module, torch.nn.Dropout):
             module.register_forward_hook(
-                lambda _, given, out, name=name: shares.update(
-                    {name: float((out[given[0] != 0] == 0).float().mean())}
+                lambda _, inputs, out, name=name: shares.update(
+                    {name: float((out[inputs[0] != 0] == 0).float().mean())}
                 )
             )
     with torch.random.fork_rng(devices=[]):

@@ -100,8 +100,8 @@ def test_a_step_computes_with_the_weights_that_the_step_before_left(precision, f
 def test_losses_of_each_precision_are_those_of_float32(text, precision, fit):
     """In parts of the first loss, as in tests/training/test_precision.py."""
     expected = [row["loss"] for row in fit(text, "float32")]
-    found = [row["loss"] for row in fit(text, precision, precision)]
-    assert found == pytest.approx(expected, rel=0, abs=0.1 * expected[0])
+    result = [row["loss"] for row in fit(text, precision, precision)]
+    assert result == pytest.approx(expected, rel=0, abs=0.1 * expected[0])
 
 
 @needs_gpu

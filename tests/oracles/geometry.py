@@ -26,10 +26,10 @@ def alignment_by_loop(first, second, gold):
 
 def uniformity_by_loop(vectors):
     pairs = combinations(vectors, 2)
-    found = [math.exp(-2 * squared_distance(a, b)) for a, b in pairs]
-    return math.log(math.fsum(found) / len(found))
+    result = [math.exp(-2 * squared_distance(a, b)) for a, b in pairs]
+    return math.log(math.fsum(result) / len(result))
 
 
 def token_similarity_by_loop(tokens):
-    found = [cosine(a, b) for a, b in permutations(tokens, 2)]
-    return math.fsum(found) / len(found)
+    result = [cosine(a, b) for a, b in permutations(tokens, 2)]
+    return math.fsum(result) / len(result)

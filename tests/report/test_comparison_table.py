@@ -141,8 +141,8 @@ def test_tasks_of_ones_own_have_tables_comparisons_and_a_place_on_the_page(tmp_p
     assert [row.method for row in rows] == ["sscl", "simcse"]
     means = [rows[0].score(task).mean for task in ("sts:weather", "sts:law", "Avg")]
     assert means == [61.0, 62.0, 61.5]
-    found = {(pair.board, pair.task): pair.difference for pair in compared(mine, "simcse")}
-    assert found["own_sts", "sts:weather"] == found["own_sts", "Avg"] == 10.0
-    assert found["own_probing", "probing:negation"] == 1.0
+    result = {(pair.board, pair.task): pair.difference for pair in compared(mine, "simcse")}
+    assert result["own_sts", "sts:weather"] == result["own_sts", "Avg"] == 10.0
+    assert result["own_probing", "probing:negation"] == 1.0
     boards = page_content(mine, "scores")["boards"]
     assert [section.name for section in boards] == ["own_sts", "own_probing"]  # STS: no row

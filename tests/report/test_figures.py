@@ -150,9 +150,9 @@ def table(ours, tasks=STS_TASKS, **more):
     ],
 )
 def test_tables_that_get_a_figure(rows, stems):
-    found = figure_stems(rows)
-    assert {stem: len(averages) for stem, averages in found.items()} == stems
-    assert {average.task for averages in found.values() for average in averages} <= {"Avg"}
+    result = figure_stems(rows)
+    assert {stem: len(averages) for stem, averages in result.items()} == stems
+    assert {average.task for averages in result.values() for average in averages} <= {"Avg"}
 
 
 # --- Leaderboards and comparisons with a baseline ---

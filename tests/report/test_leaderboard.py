@@ -91,11 +91,11 @@ def cells(heading, column, rows, **more):
 )  # fmt: skip
 def test_a_claim_that_is_better_alone_is_bold(word, sign, is_bold):
     rows = [ISCSE.changed(word=word), SIMCSE, ISCSE.changed(name="sscl", word=None)]
-    shown = [*cells(COMPARED, "Minus baseline", rows).values()]
-    assert shown == [f"+2.03 ± 0.14 {sign} {word}", "baseline", "+2.03 ± 0.14"]
+    lines = [*cells(COMPARED, "Minus baseline", rows).values()]
+    assert lines == [f"+2.03 ± 0.14 {sign} {word}", "baseline", "+2.03 ± 0.14"]
     table = shown_leaderboard(COMPARED, STS, rows)
     bold = [text for line in table.texts for text in line if isinstance(text, Bold)]
-    assert bold == [shown[0]] * is_bold
+    assert bold == [lines[0]] * is_bold
 
 
 # --- Names ---
@@ -140,8 +140,8 @@ def test_groups_of_latex_are_backbones_and_controls():
     rows = [SIMCSE, system("word-overlap", [40.0], backbone="none", corpus=""), CONTROL]
     rows.append(system("sscl", BASELINE, backbone="roberta-base"))
     text = in_format(judged(rows), STS, rows, "latex")
-    found = re.findall(r"\\textit\{([^}]*)\}", text)
-    assert found == [BASE, "no backbone", f"{BASE}, trained with labels", "roberta-base"]
+    result = re.findall(r"\\textit\{([^}]*)\}", text)
+    assert result == [BASE, "no backbone", f"{BASE}, trained with labels", "roberta-base"]
 
 
 def test_the_frame_has_points_by_task():
@@ -167,8 +167,8 @@ def test_the_frame_has_points_by_task():
 def test_the_share_in_the_dev_set_stands_beside_rows_that_have_any():
     shares = ((6.09, 68.904), (6.09, None), (0.0, 70.0), (None, None))
     rows = [system(f"m{n}", BASELINE, in_dev=x, on_rest=y) for n, (x, y) in enumerate(shares)]
-    shown = shown_leaderboard(heading(), STS, rows)
-    texts = [line["In dev set (rest)"] for line in shown.rows]
+    text = shown_leaderboard(heading(), STS, rows)
+    texts = [line["In dev set (rest)"] for line in text.rows]
     assert texts == ["6.1 % (68.90)", "6.1 % (–)", "", ""]
     assert ["In dev set (rest)" in shown_leaderboard(heading(), STS, part).columns
             for part in (rows, rows[2:])] == [True, False]  # fmt: skip
@@ -179,7 +179,7 @@ def test_boards_without_scores_are_left_out_but_for_sts():
     suite = heading(board(), board("transfer"), board("probing"))
     rows = [system("simcse", board="transfer", tasks=("MR",)),
             system("simcse", [80.0], board="probing", tasks=("Tense",))]  # fmt: skip
-    assert [shown.name for shown in shown_boards(judged(rows, suite))] == ["sts", "probing"]
+    assert [text.name for text in shown_boards(judged(rows, suite))] == ["sts", "probing"]
 
 
 # --- What belongs to a row ---
@@ -192,10 +192,10 @@ def test_a_system_has_the_difference_of_its_runs_on_what_sums_up_its_board():
             scored("sscl", 0, 73.0, corpus="other", id="x")]  # fmt: skip
     pairs = [pair("sscl", [1.0] * 3, verdict="better"), pair("sscl", [7.0] * 3, task="STS12"),
              pair("sscl", [8.0] * 3, board="transfer")]  # fmt: skip
-    found = system_rows(suite(*runs), STS, pairs, ["simcse-0", "simcse-1"])
-    assert [row.difference for row in found] == [None, 1.0, None]
-    assert [row.word for row in found] == [None, "better", None]
-    assert [row.is_baseline for row in found] == [True, False, False]
+    result = system_rows(suite(*runs), STS, pairs, ["simcse-0", "simcse-1"])
+    assert [row.difference for row in result] == [None, 1.0, None]
+    assert [row.word for row in result] == [None, "better", None]
+    assert [row.is_baseline for row in result] == [True, False, False]
 
 
 def test_a_system_without_a_backbone_has_a_difference_beside_one_backbone_only():

@@ -26,8 +26,8 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def rows(folder):
     """The figures of a suite that has all, by id."""
-    found = {row.stem: row for row in read_suite(folder).series}
-    return {name: found[figure.stem] for name, figure in FIGURES.items()}
+    result = {row.stem: row for row in read_suite(folder).series}
+    return {name: result[figure.stem] for name, figure in FIGURES.items()}
 
 
 @pytest.fixture(scope="module")

@@ -83,7 +83,7 @@ def test_a_table_is_what_was_read(out, name):
 
 
 def test_numbers_have_the_decimals_of_print(print_alone):
-    files, found = Counter(), Counter()
+    files, result = Counter(), Counter()
     for source in SOURCES:
         for path in FOLDER.glob(f"{source}_*.csv"):
             rows = pd.read_csv(path, dtype=str, keep_default_na=False)
@@ -93,15 +93,15 @@ def test_numbers_have_the_decimals_of_print(print_alone):
         first = table.numbers[0]
         for line in table.rows:
             for cell in line.cells.values():
-                found[first.source, first.table, cell.printed] += 1
-    assert found == files
+                result[first.source, first.table, cell.printed] += 1
+    assert result == files
 
 
 def test_each_line_of_a_sweep_has_a_best_value_of_its_own(print_alone):
     tables = printed_tables(print_alone.numbers)
     assert tables["sscl_table-6"].is_sweep
     rows = tables["sscl_table-6"].rows
-    assert bold(shown.printed for row in rows for shown in row.cells.values()) == ["76.25", "77.90"]
+    assert bold(text.printed for row in rows for text in row.cells.values()) == ["76.25", "77.90"]
 
 
 # --- Rows and columns ---
@@ -161,17 +161,17 @@ def test_printed_numbers_compete_within_column_and_backbone(more, best):
 
 def test_a_row_of_a_sweep_alone_has_its_verdict():
     row = number(70.0, measured([71.0]), variant="L=1", line="IS-CSE")
-    shown = in_lines(shown_table(table_of(row)))
-    assert [*shown.columns] == ["Backbone", "Method", "", "Avg", "Verdict"]
+    text = in_lines(shown_table(table_of(row)))
+    assert [*text.columns] == ["Backbone", "Method", "", "Avg", "Verdict"]
 
 
 def test_some_rows_of_a_table_in_the_terminal():
     first = number(76.0, measured([75.0] * 3), address="a")
     rows = table_of(first, number(77.0, variant="b", row="Another", address="b"))
-    shown = printed_table(judged(numbers=rows), "sscl", "Table 2", {"a"})
-    assert "75.00 ± 0.00 ?" in shown
-    assert "Another" not in shown
-    assert "reproduce" not in shown
+    text = printed_table(judged(numbers=rows), "sscl", "Table 2", {"a"})
+    assert "75.00 ± 0.00 ?" in text
+    assert "Another" not in text
+    assert "reproduce" not in text
     assert "Another" in printed_table(judged(numbers=rows), "sscl", "Table 2")
     with pytest.raises(UserError, match="sscl, Table 3 prints hyper-parameters alone"):
         printed_table(judged(numbers=rows), "sscl", "Table 3")

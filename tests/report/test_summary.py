@@ -57,6 +57,6 @@ def test_a_suite_without_an_average_is_compared_on_its_first_task(more, how, lin
     part = heading(board(planned=["STS-B", "SICK-R"]), **WITH_BASELINE)
     pairs = [pair("sscl", [-10.0], task="STS-B", label="SSCL", **more)]
     pairs.append(pair("sscl", [5.0], task="SICK-R"))
-    found = lines(judged((), part, pairs=pairs))
-    assert found[1].startswith(f"against SimCSE, official, Spearman x 100 on STS-B, {how}")
-    assert found[2] == f"  bert-base-uncased, {line} -10.00 ± 0.50"
+    result = lines(judged((), part, pairs=pairs))
+    assert result[1].startswith(f"against SimCSE, official, Spearman x 100 on STS-B, {how}")
+    assert result[2] == f"  bert-base-uncased, {line} -10.00 ± 0.50"

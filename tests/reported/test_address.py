@@ -33,8 +33,8 @@ def test_the_command_of_a_number_finds_its_row_and_no_other():
         words = shlex.split(reproduce_command(number))
         assert words[:4] == ["python", "-m", "bench", "reproduce"]
         source, table, _, row, _, backbone = words[4:]
-        found = find_rows(source, table, row, backbone)
-        assert {own.label for own in found} == {
+        result = find_rows(source, table, row, backbone)
+        assert {own.label for own in result} == {
             tuple(getattr(number, name) for name in ROW_COLUMNS)
         }
 
@@ -50,5 +50,5 @@ def test_the_command_of_a_number_finds_its_row_and_no_other():
     ],
 )
 def test_rows_by_name(table, row, method):
-    found = find_rows("is-cse", find_table("is-cse", table), row)
-    assert {number.method for number in found} == {method}
+    result = find_rows("is-cse", find_table("is-cse", table), row)
+    assert {number.method for number in result} == {method}

@@ -25,8 +25,8 @@ BOARDED = sorted(path.stem.removeprefix("quoted_") for path in FOLDER.glob("quot
 def test_spread_of_public_seeds():
     spreads = {"bert-base-uncased": 0.84, "bert-large-uncased": 1.74}
     spreads |= {"roberta-base": 0.21, "roberta-large": 0.50}
-    found = {backbone: round(public_sd(backbone, "Avg"), 2) for backbone in spreads}
-    assert found == spreads
+    result = {backbone: round(public_sd(backbone, "Avg"), 2) for backbone in spreads}
+    assert result == spreads
     assert public_sd("toy-bert", "Avg") is None
 
 
@@ -37,17 +37,17 @@ def test_every_row_has_exactly_one_entry_and_every_entry_a_row():
     assert ((numbers["reason"] == "hyper-parameter, not a score") == setting).all()
     rows = numbers[ROW_COLUMNS].drop_duplicates()
     for entry in load_recipes().entries:
-        found = rows
+        result = rows
         for field in entry.model_fields_set & set(ROW_COLUMNS):
-            found = found[found[field].isin(getattr(entry, field))]
-        assert len(found), f"{entry} matches nothing"
+            result = result[result[field].isin(getattr(entry, field))]
+        assert len(result), f"{entry} matches nothing"
 
 
 def test_the_lines_of_sweeps_have_three_values_of_a_variant():
-    found = defaultdict(lambda: defaultdict(set))
+    result = defaultdict(lambda: defaultdict(set))
     for number, line in sweep_lines().items():
-        found[number.label[:2]][line].add(number.variant)
-    for lines in found.values():
+        result[number.label[:2]][line].add(number.variant)
+    for lines in result.values():
         assert all(len(variants) > 2 and "" not in variants for variants in lines.values())
 
 
@@ -71,8 +71,8 @@ def test_every_run_is_one_that_the_suite_knows_by_that_name():
             pairs |= {(run, series.backbone) for _, runs in series.points for run in runs}
     for run, on in pairs:
         if run:
-            found = run_of(run, on)
-            assert (found.text, found.skip) == (run, None)
+            result = run_of(run, on)
+            assert (result.text, result.skip) == (run, None)
 
 
 def test_released_code_is_judged_on_the_official_setting():

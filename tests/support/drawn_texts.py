@@ -15,7 +15,7 @@ def covered(figure):
     texts = [text for text in texts if text.get_text().strip()]
     boxes = [(text.get_text(), text.get_window_extent()) for text in texts]
     edge = figure.bbox
-    found = [
+    result = [
         (text, "the edge")
         for text, box in boxes
         if not (edge.contains(box.x0, box.y0) and edge.contains(box.x1, box.y1))
@@ -23,5 +23,5 @@ def covered(figure):
     for (first, a), (second, b) in combinations(boxes, 2):
         # Overlaps of up to one pixel are allowed.
         if min(a.x1, b.x1) - max(a.x0, b.x0) > 1 and min(a.y1, b.y1) - max(a.y0, b.y0) > 1:
-            found.append((first, second))
-    return found
+            result.append((first, second))
+    return result

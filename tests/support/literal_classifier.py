@@ -57,16 +57,16 @@ def task(name, protocol, classes, **sizes):
 
 def inputs(task, split):
     """Features by their definition, without `LabelledTask`."""
-    found = [vectors(column) for column in task.splits[split].columns]
-    if len(found) == 2:
-        found = [np.hstack([np.abs(found[0] - found[1]), found[0] * found[1]])]
-    return found[0].astype(np.float64), task.splits[split].labels
+    result = [vectors(column) for column in task.splits[split].columns]
+    if len(result) == 2:
+        result = [np.hstack([np.abs(result[0] - result[1]), result[0] * result[1]])]
+    return result[0].astype(np.float64), task.splits[split].labels
 
 
 def literal_values(task, chosen):
     """The records of a task, by metric and split, from the literal protocols."""
     parts = {split: inputs(task, split) for split in task.splits}
-    common, found = (task.classes, chosen), {}
+    common, result = (task.classes, chosen), {}
     if task.protocol == "nested":
         dev, test = literal.nested(*parts["all"], *common, torch.float64)
     elif task.protocol == "kfold":
@@ -74,10 +74,10 @@ def literal_values(task, chosen):
             *parts["train"], *parts["test"], *common, torch.float64
         )
         if task.name == "MRPC":
-            found["f1", "test"] = round(100 * float(f1_score(parts["test"][1], predicted)), 2)
+            result["f1", "test"] = round(100 * float(f1_score(parts["test"][1], predicted)), 2)
     else:
         dev, test = literal.split(parts, *common, dtype=torch.float64)
         if task.protocol == "probing":
             mlp_dev, mlp_test, _ = literal.tuned_mlp(parts, *common, torch.float64)
-            found |= {("accuracy_mlp", "dev"): mlp_dev, ("accuracy_mlp", "test"): mlp_test}
-    return found | {("accuracy", "dev"): dev, ("accuracy", "test"): test}
+            result |= {("accuracy_mlp", "dev"): mlp_dev, ("accuracy_mlp", "test"): mlp_test}
+    return result | {("accuracy", "dev"): dev, ("accuracy", "test"): test}

@@ -223,14 +223,14 @@ def method_step(
 @cache
 def expected(case: Case, kind: str) -> list[tuple[Batch, Gradients]]:
     """Batches of consecutive steps with the oracle's losses and gradients."""
-    oracle, found = case.oracle(), []
+    oracle, result = case.oracle(), []
     for index in STEPS if oracle.memory else STEPS[:2]:
         content = batch(kind, index)
         leaves = content.leaves(torch.float64)
         lower = {layer: (leaves[2 * layer], leaves[2 * layer + 1]) for layer in range(1, DEPTH)}
         loss = oracle(leaves[0], leaves[1], lower, index=index, total=TOTAL, seed=SEED)
-        found.append((content, gradients(loss, leaves)))
-    return found
+        result.append((content, gradients(loss, leaves)))
+    return result
 
 
 def floor_of(dtype: torch.dtype, t: float) -> float:
@@ -246,18 +246,18 @@ def unit_of(t: float) -> Callable[[Tensor], Tensor]:
 
 
 def difference(
-    found: Gradients,
+    ours: Gradients,
     wanted: Gradients,
     leaves: Sequence[Tensor],
     floor: float,
     unit: Callable[[Tensor], Tensor | float],
 ) -> float:
     """The largest difference of the loss or of a gradient, relative to its largest entry."""
-    worst = [abs(found[0].item() - wanted[0].item()) / max(abs(wanted[0].item()), floor)]
-    for leaf, own, reference in zip(leaves, found[1], wanted[1], strict=True):
+    worst = [abs(ours[0].item() - wanted[0].item()) / max(abs(wanted[0].item()), floor)]
+    for leaf, gradient, reference in zip(leaves, ours[1], wanted[1], strict=True):
         size = unit(leaf.detach().double())
         scale = max((reference * size).abs().max().item(), floor)
-        worst.append(((own.double() - reference) * size).abs().max().item() / scale)
+        worst.append(((gradient.double() - reference) * size).abs().max().item() / scale)
     return max(value if math.isfinite(value) else math.inf for value in worst)
 
 
@@ -268,16 +268,16 @@ def disagreement(
     dtypes: Sequence[torch.dtype] = (torch.float64,),
 ) -> dict[torch.dtype, float]:
     """The largest difference between method and oracle over consecutive steps, by type."""
-    found = {}
+    result = {}
     for dtype in dtypes:
         method, floor = case.build(), floor_of(dtype, case.temperature)
-        found[dtype] = 0.0
+        result[dtype] = 0.0
         for index, (content, wanted) in enumerate(expected(case, kind)):
             leaves = content.leaves(dtype)
             own = method_step(method, leaves, index)
             worst = difference(own, wanted, leaves, floor, unit_of(case.temperature))
-            found[dtype] = max(found[dtype], worst)
-    return found
+            result[dtype] = max(result[dtype], worst)
+    return result
 
 
 def on_inputs(*groups: tuple[Iterable[Case], Sequence[str]]) -> pytest.MarkDecorator:

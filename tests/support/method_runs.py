@@ -48,17 +48,17 @@ def disagreement(
         leaves = [tensor.detach().to(kind, copy=True).requires_grad_() for tensor in tensors]
         return gradients(loss(leaves), leaves), leaves
 
-    found, leaves = step(own, dtype)
-    return difference(found, step(oracle, torch.float64)[0], leaves, floor, unit)
+    result, leaves = step(own, dtype)
+    return difference(result, step(oracle, torch.float64)[0], leaves, floor, unit)
 
 
 def vectors(kind: str, *shape: int, seed: int = 0) -> Tensor:
     """Vectors of float32's numbers in float64: "random", or one of the hard kinds."""
     draw = torch.Generator().manual_seed(seed)
-    found = torch.randn(*shape, generator=draw, dtype=torch.float64)
+    result = torch.randn(*shape, generator=draw, dtype=torch.float64)
     if kind in ("near-duplicates", "duplicates"):
-        found = found[:1] + (1e-5 if kind == "near-duplicates" else 0.0) * found
-    return ({"large": 10.0, "tiny": 1e-4}.get(kind, 1.0) * found).float().double()
+        result = result[:1] + (1e-5 if kind == "near-duplicates" else 0.0) * result
+    return ({"large": 10.0, "tiny": 1e-4}.get(kind, 1.0) * result).float().double()
 
 
 HARD = ("near-duplicates", "duplicates", "large", "tiny")
