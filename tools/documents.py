@@ -325,7 +325,7 @@ def board_table(suite: str, board: str, columns: Sequence[str] = ()) -> pd.DataF
     judged = stored(suite)
     row = judged.suite.board(board)
     systems = [system for system in judged.board_systems(board) if system.averages]
-    table = pd.DataFrame(shown_leaderboard(judged.suite, row, systems, short=True).rows)
+    table = pd.DataFrame(shown_leaderboard(judged.suite, row, systems, "text").rows)
     return table[["Method", "n", *(columns or [row.overall])]]
 
 

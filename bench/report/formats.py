@@ -71,12 +71,6 @@ def word_text(word: Word | None, progress: str = "") -> str:
     return f"{text}, {progress}" if progress else text
 
 
-def with_interval(value: float | None, low: float | None, high: float | None) -> str:
-    """`0.71 [0.52, 0.86]`, without the interval or as a dash if they are unknown."""
-    text = score_text(value)
-    return text if low is None or high is None else f"{text} [{low:.2f}, {high:.2f}]"
-
-
 def by_items(pairs: Sequence[PairRow]) -> bool:
     """Whether all comparisons are over test items."""
     return all(pair.kind == "items" for pair in pairs)

@@ -81,8 +81,7 @@ class BoardLine:
 class BoardSection:
     """A leaderboard, with the column that sums it up before the others."""
 
-    name: str
-    family: str
+    board: BoardRow
     caption: str
     columns: dict[str, bool]  # headings, and whether a column is right-aligned
     lines: list[BoardLine]
@@ -116,12 +115,10 @@ def page_content(judged: Judged, scores: str) -> Json:
         "world": tables.world_table(judged.world) if judged.world else None,
         "world_in_short": tables.world_in_short(judged.world),
         "in_short": tables.in_short(numbers),
-        "verdicts": tables.verdict_counts(numbers),
+        "verdicts": printed_table.verdict_counts(numbers),
         "summaries": tables.summaries(judged),
-        "is_comparable": any(number.is_comparable for number in numbers),
         # Tables that nothing of ours can be compared with stand last.
         "printed": sorted(printed.items(), key=lambda item: not item[1].is_comparable),
-        "verdicts_of": {name: tables.verdict_counts(printed[name].numbers) for name in printed},
         "stages": coverage.COVERAGE_STAGES,
         "coverage": coverage.coverage(judged),
         "without_recipe": coverage.without_recipe(judged),
@@ -157,21 +154,17 @@ def _rounded(values: Iterable[float | None]) -> list[float | None]:
 def _board(judged: Judged, board: BoardRow) -> BoardSection:
     suite, rows = judged.suite, judged.board_systems(board.name)
     table = leaderboard.shown_leaderboard(suite, board, rows)
-    columns = dict.fromkeys(
-        [board.overall, leaderboard.difference_title(board), *board.columns, leaderboard.IN_DEV]
-    )
+    # The column that sums the board up stands before the others; what has no value is left out.
+    titles = board.overall, leaderboard.difference_title(board), *board.columns, leaderboard.IN_DEV
+    scored = {name: True for name in titles if name in table.columns}
     lines = []
     for place, (row, texts) in enumerate(zip(rows, table.rows, strict=True)):
-        scores = {name: texts[name] for name in columns if name in table.columns}
+        scores = {name: texts[name] for name in scored}
         lines.append(BoardLine(f"{board.name} {place}", row, scores))
-    names = ("Method", "n", *columns, "Remark")
-    return BoardSection(
-        board.name,
-        board.whole.family,
-        leaderboard.about(suite, board, rows),
-        {name: table.columns[name] for name in names if name in table.columns},
-        lines,
-    )
+    columns = {"Method": False, "n": True} | scored
+    if "Remark" in table.columns:
+        columns["Remark"] = False
+    return BoardSection(board, leaderboard.about(suite, board, rows), columns, lines)
 
 
 def _system_entry(line: BoardLine, places: Mapping[str, int]) -> Json:
@@ -225,11 +218,8 @@ def thinned(curve: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
     point are kept."""
     last = len(curve["step"]) - 1
     kept = sorted({round(index * last / (CURVE_POINTS - 1)) for index in range(CURVE_POINTS)})
-    columns = {}
-    for name in ("step", *_CURVE):
-        if name in curve:
-            columns[name] = _rounded(curve[name][index] for index in kept)
-    return columns
+    names = [name for name in ("step", *_CURVE) if name in curve]
+    return {name: _rounded(curve[name][index] for index in kept) for name in names}
 
 
 _ORIGIN = {
@@ -244,11 +234,9 @@ _ORIGIN = {
 
 def _origin(run: RunRow) -> Facts:
     """The provenance of scores, as titled texts."""
-    facts = []
-    for title, name in _ORIGIN.items():
-        if run.origin.get(name):
-            facts.append((title, _text(run.origin[name])))
-    return facts
+    return [
+        (title, _text(run.origin[name])) for title, name in _ORIGIN.items() if run.origin.get(name)
+    ]
 
 
 def _text(value: Any) -> str:
@@ -268,8 +256,8 @@ def _provenance(runs: Sequence[RunRow]) -> dict[str, list[str]]:
     """The distinct values of each field of the scores' provenance, with their numbers of runs."""
     counts: dict[str, Counter[str]] = {}
     for run in runs:
-        day = (run.date or "–")[:10]
-        for title, text in [*_origin(run), ("Scored", day), ("Runs", run.status)]:
+        when = ("Scored", (run.date or "–")[:10])
+        for title, text in [*_origin(run), when, ("Runs", run.status)]:
             counts.setdefault(title, Counter())[text] += 1
     values = {}
     for title, texts in counts.items():

@@ -2,7 +2,8 @@
 are made."""
 
 import shlex
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Literal
@@ -67,6 +68,16 @@ class ShownTable:
     def is_comparable(self) -> bool:
         """Whether ours can be compared with any of its numbers."""
         return any(number.is_comparable for number in self.numbers)
+
+    @property
+    def verdicts(self) -> dict[Kind, int]:
+        return verdict_counts(self.numbers)
+
+
+def verdict_counts(numbers: Iterable[NumberRow]) -> dict[Kind, int]:
+    """How many numbers have each verdict, in the order of `VERDICT_SYMBOLS`, without zeros."""
+    counts = Counter(number.ours.verdict.kind for number in numbers)
+    return {kind: counts[kind] for kind in VERDICT_SYMBOLS if counts[kind]}
 
 
 def printed_tables(numbers: Sequence[NumberRow]) -> dict[str, ShownTable]:
@@ -270,11 +281,12 @@ def printed_table(
         addresses: of the numbers that are shown, with the reasons of verdicts; by default all,
             without.
     """
-    numbers = []
-    for number in judged.numbers:
-        is_shown = not addresses or number.address in addresses
-        if is_shown and (number.source, number.table) == (source, name):
-            numbers.append(number)
+    numbers = [
+        number
+        for number in judged.numbers
+        if (number.source, number.table) == (source, name)
+        and (not addresses or number.address in addresses)
+    ]
     if not numbers:
         raise UserError(f"{source}, {name} prints hyper-parameters alone; docs/methods.md has them")
     table = shown_table(numbers)

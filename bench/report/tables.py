@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.judged.rows import Judged, NumberRow, OrderRow, QuotedRow, WorldRow, grouped
-from bench.judged.words import VERDICT_MEANINGS, VERDICT_SYMBOLS, WORLD_WORDS, Kind
+from bench.judged.words import VERDICT_MEANINGS, WORLD_WORDS
 from bench.report.formats import (
     Frame,
     TextTable,
@@ -18,16 +18,10 @@ from bench.report.formats import (
     text_table,
     write_table,
 )
-from bench.report.printed_table import captioned, in_lines, legend, printed_tables
+from bench.report.printed_table import captioned, in_lines, legend, printed_tables, verdict_counts
 from bench.utils.files import write_text
 
 # --- In a line ---
-
-
-def verdict_counts(numbers: Iterable[NumberRow]) -> dict[Kind, int]:
-    """How many numbers have each verdict, in the order of `VERDICT_SYMBOLS`, without zeros."""
-    counts = Counter(number.ours.verdict.kind for number in numbers)
-    return {kind: counts[kind] for kind in VERDICT_SYMBOLS if counts[kind]}
 
 
 def in_short(numbers: Sequence[NumberRow]) -> str:
@@ -35,13 +29,10 @@ def in_short(numbers: Sequence[NumberRow]) -> str:
     that most of them have instead."""
     papers = len({number.source for number in numbers})
     start = f"{len(numbers)} numbers of {papers} papers"
-    reasons_of: Counter[str] = Counter()
-    for number in numbers:
-        if number.ours.verdict.kind == "not comparable":
-            reasons_of[number.ours.verdict.reason] += 1
-    if reasons_of and not any(number.is_comparable for number in numbers):
-        # Of reasons that are as frequent, the last.
-        reason = max(reversed(reasons_of), key=reasons_of.__getitem__)
+    verdicts = [number.ours.verdict for number in numbers]
+    why = Counter(verdict.reason for verdict in verdicts if verdict.kind == "not comparable")
+    if why and not any(number.is_comparable for number in numbers):
+        ((reason, _),) = why.most_common(1)
         return f"{start}, none of which is comparable ({reason.partition(';')[0]})"
     counts = [f"{count} {kind}" for kind, count in verdict_counts(numbers).items()]
     return f"{start}: {'; '.join(counts)}"
@@ -143,15 +134,16 @@ WORLD_CAPTION = (
 
 
 def shown_orders(orders: Iterable[OrderRow]) -> TextTable:
-    rows = []
-    for order in orders:
-        rows.append({
+    rows = [
+        {
             "Table": order.title,
             "Backbone": order.backbone + (", dev" if order.split == "dev" else ""),
             "Rows": str(order.rows),
             "n": score_text(order.seeds, digits=0),
             "tau": score_text(order.tau),
-        })  # fmt: skip
+        }
+        for order in orders
+    ]
     return text_table(rows, ("Rows", "n", "tau"))
 
 
@@ -194,10 +186,11 @@ def summaries(judged: Judged) -> list[Summary]:
     """The tables `order` and `averages`, and quoted scores; without those that have nothing of ours
     which can be compared with print."""
     orders, tables = judged.suite.orders, []
-    averages = []
-    for number in judged.numbers:
-        if number.ranks and number.ours.n and number.ours.verdict.is_comparable:
-            averages.append(number)
+    averages = [
+        number
+        for number in judged.numbers
+        if number.ranks and number.ours.n and number.ours.verdict.is_comparable
+    ]
     if orders:
         rows = [order.model_dump(exclude={"title"}) for order in orders]
         table, frame = shown_orders(orders), data_frame(rows, whole=["seeds"])

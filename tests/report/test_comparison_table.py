@@ -145,4 +145,4 @@ def test_tasks_of_ones_own_have_tables_comparisons_and_a_place_on_the_page(tmp_p
     assert result["own_sts", "sts:weather"] == result["own_sts", "Avg"] == 10.0
     assert result["own_probing", "probing:negation"] == 1.0
     boards = page_content(mine, "scores")["boards"]
-    assert [section.name for section in boards] == ["own_sts", "own_probing"]  # STS: no row
+    assert [section.board.name for section in boards] == ["own_sts", "own_probing"]  # STS: no row

@@ -116,8 +116,8 @@ def test_a_claim_that_is_better_alone_is_bold(word, sign, is_bold):
 )  # fmt: skip
 def test_names_have_no_more_than_tells_them_apart(second, whole, short):
     rows = [system("simcse", BASELINE), system(**{"method": "simcse", "points": BASELINE} | second)]
-    for names, is_short in ((whole, False), (short, True)):
-        lines = shown_leaderboard(heading(), STS, rows, short=is_short).rows
+    for names, medium in ((whole, "markdown"), (short, "text")):
+        lines = shown_leaderboard(heading(), STS, rows, medium).rows
         assert [line["Method"] for line in lines] == names
 
 
