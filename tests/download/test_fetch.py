@@ -341,4 +341,3 @@ def test_offline_with_a_filled_cache(hub, tmp_path, cache, monkeypatch):
         assert everything() == paths
 
 
-# --- the pins that are shipped
