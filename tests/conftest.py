@@ -7,7 +7,6 @@ import gc
 import os
 import random
 from itertools import product
-from string import ascii_lowercase
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -16,6 +15,7 @@ import pytest
 from hypothesis import settings
 
 from tests.skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401 - hooks
+from tests.support.tiny_backbones import make_sentences, write_backbone
 
 # No deadline: a busy machine is no failure. The same examples each time: red is red for everybody.
 settings.register_profile("sentbench", deadline=None, derandomize=True, max_examples=50)
@@ -24,15 +24,6 @@ settings.register_profile("nightly", deadline=None, max_examples=1000, print_blo
 settings.load_profile("sentbench")
 # Searching for garbage in what is imported and collected, which stays, is a quarter of collection.
 gc.disable()
-
-WORDS = """
-a the one two small big red blue old new man woman dog cat bird child car boat house tree river road
-plays eats sees finds takes holds moves runs jumps sleeps in on under near with and of to is was not
-very again today slowly
-""".split()  # noqa: SIM905
-LAYERS, WIDTH = 4, 32
-# Vectors of these backbones by two ways through float32: 7e-7 apart at most on any processor.
-CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 
 
 def pytest_addoption(parser):
@@ -47,77 +38,16 @@ def pytest_collection_finish():
     gc.enable()
 
 
-def make_sentences(count, seed, lengths=(2, 9)):
-    """Sentences of random words; every tenth is repeated later on, as in real corpora."""
-    draw = random.Random(seed)
-    rows = []
-    while len(rows) < count:
-        again = rows and draw.random() < 0.1
-        fresh = () if again else draw.choices(WORDS, k=draw.randint(*lengths))
-        rows.append(draw.choice(rows) if again else " ".join(fresh))
-    return rows
-
-
-def bert_tokenizer(size=0):
-    """A lower-casing WordPiece tokenizer of at least so many pieces."""
-    from tokenizers import BertWordPieceTokenizer
-    from transformers import PreTrainedTokenizerFast
-
-    names = ("pad", "unk", "cls", "sep", "mask")
-    special = {f"{name}_token": f"[{name.upper()}]" for name in names}
-    pieces = [*special.values(), *WORDS, *ascii_lowercase, *(f"##{a}" for a in ascii_lowercase)]
-    pieces += [f"[unused{number}]" for number in range(size - len({*pieces}))]
-    vocabulary = {piece: number for number, piece in enumerate(dict.fromkeys(pieces))}
-    tokenizer = BertWordPieceTokenizer(vocabulary)._tokenizer
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=64, **special)
-
-
-def _roberta_tokenizer():
-    from tokenizers import ByteLevelBPETokenizer, processors
-    from transformers import PreTrainedTokenizerFast
-
-    special = {"bos_token": "<s>", "cls_token": "<s>", "eos_token": "</s>", "sep_token": "</s>"}
-    special |= {"pad_token": "<pad>", "unk_token": "<unk>", "mask_token": "<mask>"}
-    bpe = ByteLevelBPETokenizer()
-    first = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
-    options = {"vocab_size": 330, "min_frequency": 0, "special_tokens": first}
-    bpe.train_from_iterator(make_sentences(50, seed=0), show_progress=False, **options)
-    tokenizer = bpe._tokenizer
-    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), True, False)
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=64, **special)
-
-
-def _write_backbone(kind, folder):
-    import torch
-    from transformers import AutoConfig, AutoModel
-
-    tokenizer, own = bert_tokenizer(), {"max_position_embeddings": 64}
-    if kind == "roberta":
-        tokenizer = _roberta_tokenizer()
-        own = {"max_position_embeddings": 66, "type_vocab_size": 1, "pad_token_id": 1}
-        own["layer_norm_eps"] = 1e-5
-    # Wider initial weights than BERT's 0.02, so that four random layers change vectors visibly.
-    shape = {"hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": 4}
-    shape |= {"intermediate_size": 48, "initializer_range": 0.15, "vocab_size": len(tokenizer)}
-    config = AutoConfig.for_model(kind, **shape, **own)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(7)
-        model = AutoModel.from_config(config, add_pooling_layer=False)
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
-
-
 @pytest.fixture(scope="session")
 def tiny_bert(tmp_path_factory):
     """A random BERT of 4 layers and width 32, with a lower-casing WordPiece tokenizer."""
-    return _write_backbone("bert", tmp_path_factory.mktemp("models") / "tiny-bert")
+    return write_backbone("bert", tmp_path_factory.mktemp("models") / "tiny-bert")
 
 
 @pytest.fixture(scope="session")
 def tiny_roberta(tmp_path_factory):
     """A random RoBERTa of the same shape, with a cased byte-level BPE tokenizer."""
-    return _write_backbone("roberta", tmp_path_factory.mktemp("models") / "tiny-roberta")
+    return write_backbone("roberta", tmp_path_factory.mktemp("models") / "tiny-roberta")
 
 
 @pytest.fixture(scope="session", params=["bert", "roberta"])

@@ -152,8 +152,8 @@ def table(out: Path) -> tuple[str, int]:
         folder = out / name
         if not (folder / "plan.json").is_file():
             continue
-        found, suite = read_json(folder / "tests.json"), read_results(folder)
-        lines += [f"* {name}: `{test}`" for test in found["failed"]]
+        result, suite = read_json(folder / "tests.json"), read_results(folder)
+        lines += [f"* {name}: `{test}`" for test in result["failed"]]
         counts: Counter[str] = Counter()
         for row in judge_world(suite):
             counts[row.verdict.kind] += 1
@@ -164,12 +164,12 @@ def table(out: Path) -> tuple[str, int]:
                 word = f"is {WORLD_WORDS[row.verdict.kind]} beside {row.number:.2f}"
                 lines.append(f"* {name}: {place} {word} ({row.verdict.reason})")
         outside = counts.total() - counts["reproduced"] - counts["consistent"]
-        faults += len(found["failed"]) + outside
+        faults += len(result["failed"]) + outside
         rows.append({
             "arithmetic": name,
             "set by": " ".join(f"{key}={value}" for key, value in settings.items()) or "nothing",
-            "tests passed": found["passed"],
-            "failed": len(found["failed"]),
+            "tests passed": result["passed"],
+            "failed": len(result["failed"]),
             "torch": suite.runs[0].provenance.arithmetic.cpu_capability,
             "scores": counts.total(),
             "apart": counts["consistent"],

@@ -150,11 +150,11 @@ def copy_project(folder: Path) -> None:
 def kinds(runs: Sequence[Run]) -> list[Run]:
     """The first run of each method, setting, backbone, tasks and analyses, whatever the numbers in
     its text."""
-    found: dict[tuple[object, ...], Run] = {}
+    result: dict[tuple[object, ...], Run] = {}
     for run in runs:
         text = re.sub(r"\d[\d.e-]*", "0", run.text)
-        found.setdefault((text, run.backbone, run.tasks, run.analyses), run)
-    return [*found.values()]
+        result.setdefault((text, run.backbone, run.tasks, run.analyses), run)
+    return [*result.values()]
 
 
 def write_configuration(paper: config.Suite, plan: Plan) -> Plan:
@@ -213,9 +213,9 @@ def check_dry_run(plan: Plan) -> None:
     write_text(OUT / "dry-run.log", done.stdout + done.stderr)
     if done.returncode:
         raise UserError(f"the dry run of the paper suite failed; see {OUT}/dry-run.log")
-    found, needed = planned_jobs(done.stdout), jobs_of(plan)
-    if found != needed:
-        raise UserError(f"the dry run of the paper suite has the jobs {found}, its plan {needed}")
+    result, needed = planned_jobs(done.stdout), jobs_of(plan)
+    if result != needed:
+        raise UserError(f"the dry run of the paper suite has the jobs {result}, its plan {needed}")
 
 
 def check_runs() -> None:

@@ -9,14 +9,13 @@ import re
 import sys
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from math import ceil, comb, sqrt
 from operator import itemgetter
 from pathlib import Path
-from statistics import fmean
-from types import MappingProxyType, NoneType
+from types import NoneType
 from typing import Any, get_args
 
 import numpy as np
@@ -29,12 +28,12 @@ from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
 from bench.judge import stage
 from bench.judge.statistics import expected_best
 from bench.judge.world import SCORES, SEEDS
-from bench.judged.rows import Judged, PairRow, SystemRow
+from bench.judged.rows import Judged
 from bench.registry.methods import format_value, method_classes
 from bench.report.figures import style
-from bench.report.figures.compared import DIFFERENCES, Strip, figure_of_rows, gains_figure
+from bench.report.figures.compared import BAND, DIFFERENCES, Mark, Strip, figure_of_rows
 from bench.report.formats import difference_text, score_text
-from bench.report.leaderboard import shown_leaderboard
+from bench.report.leaderboard import IN_DEV, shown_leaderboard
 from bench.reported import FOLDER, public_sd
 from bench.reported.address import find_rows
 from bench.results.records import Counts
@@ -69,7 +68,14 @@ TASKS = (*STS_TASKS, "Avg")
 NORMAL = 1.96  # standard deviations of a 95 % interval
 # Standard deviations of one run that 95 % of the differences of two runs stay below.
 BEYOND = NORMAL * sqrt(2)
+GAIN = style.PRINTED_LOOK | {"color": style.ORANGE, "mew": 2.4, "label": "printed gain"}
+SPREAD = BAND | {"label": "± 95 %, by the seeds alone"}
+GAINS_NOTE = (
+    "Grey: the gain ± 1.96 standard deviations of the difference of the runs behind print (right) "
+    "and one run of SimCSE, with the spread of 50 public runs of SimCSE (hppRC/simple-simcse)."
+)
 BOARDS = {"STS": "sts", "transfer": "transfer"}
+MINUS = "Minus baseline"
 CORPUS_ROWS = 1_000_001  # docs/methods.md#batches
 
 _SHOWN = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
@@ -169,19 +175,10 @@ def gains(name: str, source: str, table: str, *pair: str) -> list[Gain]:
 @cache
 def average_gains() -> list[Gain]:
     """The papers' own gains over SimCSE."""
-    found = []
-    for method, (source, table, _) in OWN.items():
-        found += gains(method, source, table, method, "SimCSE")
-    return found
-
-
-def gains_frame() -> pd.DataFrame:
-    """The papers' own gains with their intervals, as `gains_figure` takes them."""
     rows = []
-    for gain in average_gains():
-        half_width = NORMAL * gain.s0 * sqrt(1 + 1 / gain.runs)
-        rows.append((gain.method, gain.backbone, gain.points, half_width, gain.runs))
-    return pd.DataFrame(rows, columns=["method", "backbone", "gain", "half_width", "runs"])
+    for method, (source, table, _) in OWN.items():
+        rows += gains(method, source, table, method, "SimCSE")
+    return rows
 
 
 def control_of(backbone: str) -> tuple[str, list[str]]:
@@ -202,6 +199,25 @@ def control_of(backbone: str) -> tuple[str, list[str]]:
     if steps[0] != steps[1]:
         differences.append("{:,} steps, not {:,}".format(*steps))
     return control, differences
+
+
+def gains_figure() -> Figure:
+    """The papers' own gains: a panel per method and a row per backbone. Gains that seeds alone do
+    not explain stand out."""
+    strips, undecided = [], 0
+    for gain in average_gains():
+        half_width = NORMAL * gain.s0 * sqrt(1 + 1 / gain.runs)
+        undecided += gain.points < half_width
+        ends = [gain.points - half_width, gain.points + half_width]
+        marks: list[Mark] = [(ends, 0, SPREAD), ([gain.points], 0, GAIN)]
+        text = "1 run" if gain.runs == 1 else f"mean of {gain.runs} runs"
+        strips.append(Strip(gain.method, gain.backbone, text, marks, ends[0] > 0))
+    title = f"So few runs neither confirm nor refute {undecided} of {len(strips)} printed gains"
+    scale = "gain over SimCSE on the STS average (Spearman x 100)"
+    figure = figure_of_rows(strips, title, [GAINS_NOTE], scale)
+    for panel in figure.axes:
+        panel.axvline(0, color=style.GREY, lw=1, zorder=1)
+    return figure
 
 
 def answers_figure() -> Figure:
@@ -297,95 +313,69 @@ def controls_table() -> pd.DataFrame:
 
 
 @cache
+def stored(suite: str) -> Judged:
+    return stage.read_suite(ROOT / "results" / suite)
+
+
 def wiki_mini() -> Judged:
-    return stage.read_suite(WIKI_MINI)
+    return stored("wiki-mini")
 
 
-@cache
-def compared(baseline: str) -> dict[tuple[str, ...], PairRow]:
-    """Comparisons of the small backbone by board, task, method and setting."""
-    pairs = stage.compared(wiki_mini(), planned_text(WIKI_MINI, baseline))
-    return {(pair.board, pair.task, pair.method, pair.setting): pair for pair in pairs}
+def board_table(suite: str, board: str, columns: Sequence[str] = ()) -> pd.DataFrame:
+    """The systems of a board that have scores on all planned tasks, as its leaderboard shows them;
+    `columns` beside the name, n and what sums it up."""
+    judged = stored(suite)
+    row = judged.suite.board(board)
+    systems = [system for system in judged.board_systems(board) if system.averages]
+    table = pd.DataFrame(shown_leaderboard(judged.suite, row, systems, "text").rows)
+    return table[["Method", "n", *(columns or [row.overall])]]
 
 
-def minus(pair: PairRow) -> str:
-    """The difference with its interval, and the word of a claim."""
-    word = f", {pair.verdict.replace('the margin', '1.0')}" if pair.verdict else ""
-    return difference_text(pair.difference, pair.half_width) + word
+def probing_table() -> pd.DataFrame:
+    tasks = wiki_mini().suite.board("xprobe").planned.tasks
+    return board_table("wiki-mini", "xprobe", tasks)
 
 
-def scored(board: str) -> list[SystemRow]:
-    """The systems of a board that have scores on all planned tasks, best average first."""
-    systems = [system for system in wiki_mini().board_systems(board) if system.averages]
-    return sorted(systems, key=lambda system: fmean(system.averages), reverse=True)
-
-
-def scores_table(names: Mapping[str, str] = MappingProxyType({})) -> pd.DataFrame:
-    """STS and transfer averages of systems, by default all, and their differences to SimCSE."""
-    rows: dict[tuple[str, ...], dict[str, str]] = {}
+def scores_table() -> pd.DataFrame:
+    """STS and transfer averages, and their differences to SimCSE."""
+    boards = []
     for title, board in BOARDS.items():
-        for system in scored(board):
-            if names and system.method not in names:
-                continue
-            name, score = (system.method, system.setting), system.score("Avg")
-            label = names.get(system.method, system.label)
-            seeds = "–" if score.sd is None else str(score.n)  # no system has a single seed
-            row = rows.setdefault(name, {"method": label, "seeds": seeds})
-            if row["seeds"] != seeds:
-                row["seeds"] += f" ({seeds})"
-            row[title] = score_text(score.mean, score.sd)
-            pair = compared("simcse").get((board, "Avg", *name))
-            row[f"{title} minus SimCSE"] = minus(pair) if pair else "–"
-    return pd.DataFrame(rows.values())
+        table = board_table("wiki-mini", board, ["Avg", MINUS])
+        names = {"n": f"n, {title}", "Avg": title, MINUS: f"{title} minus SimCSE"}
+        boards.append(table.rename(columns=names))
+    return boards[0].merge(boards[1], on="Method", how="left")
 
 
 def front_table() -> pd.DataFrame:
     """The systems of `FRONT`, in cells that do not break at their ±."""
-    space = "\N{NO-BREAK SPACE}"
-    return scores_table(FRONT).replace(" ± ", f"{space}±{space}", regex=True)
+    table, space = scores_table(), "\N{NO-BREAK SPACE}"
+    table = table[table["Method"].isin(FRONT)].replace({"Method": FRONT})
+    return table.replace(" ± ", f"{space}±{space}", regex=True)
 
 
-def answers_line() -> str:
-    """How many claims of the small backbone have each answer, by board."""
+def verdicts_line() -> str:
+    """How many claims of the small backbone have each verdict, by board."""
     lines = []
     for title, board in BOARDS.items():
-        pairs = [pair for key, pair in compared("simcse").items() if key[:2] == (board, "Avg")]
-        found = Counter(pair.verdict for pair in pairs if pair.verdict)
-        answers = [f"{count} {word}" for word, count in found.most_common()]
-        lines.append(f"Of {found.total()} claims on {title}: {', '.join(answers)}.")
+        systems = wiki_mini().board_systems(board)
+        counts = Counter(system.word for system in systems if system.word)
+        texts = [f"{count} {verdict}" for verdict, count in counts.most_common()]
+        lines.append(f"Of {counts.total()} claims on {title}: {', '.join(texts)}.")
     return " ".join(lines)
-
-
-def probing_table() -> pd.DataFrame:
-    table = []
-    tasks = wiki_mini().suite.board("xprobe").planned.tasks
-    for system in scored("xprobe"):
-        row = {"method": system.label, "seeds": system.score(tasks[0]).n}
-        for task in tasks:
-            score = system.score(task)
-            row[task.removeprefix("xprobe-")] = score_text(score.mean, score.sd)
-        table.append(row)
-    return pd.DataFrame(table)
 
 
 def pairs_table() -> pd.DataFrame:
     rows = []
     for board, method, baseline in PAIRS:
-        cell = board.lower(), "Avg"
-        family = [pair for key, pair in compared(baseline).items() if key[:2] == cell]
-        (pair,) = (pair for pair in family if method in (pair.method, pair.label))
+        (pair,) = (
+            pair
+            for pair in stage.compared(wiki_mini(), planned_text(WIKI_MINI, baseline))
+            if (pair.board, pair.task) == (BOARDS[board], "Avg")
+            and method in (pair.method, pair.label)
+        )
         difference = difference_text(pair.difference, pair.half_width)
         rows.append({"A": f"`{method}`", "B": f"`{baseline}`", "tasks": board, "A - B": difference})
     return pd.DataFrame(rows)
-
-
-def kinds_table(board: str) -> pd.DataFrame:
-    """A leaderboard of the suite `spread`: over seeds, templates and seeds of the classifiers."""
-    judged = stage.read_suite(ROOT / "results" / "spread")
-    row, systems = judged.suite.board(board), judged.board_systems(board)
-    shown = shown_leaderboard(judged.suite, row, systems, short=True)
-    columns = ["Method", "n", row.overall, *list(shown.columns)[-2:]]
-    return pd.DataFrame(shown.rows)[columns]
 
 
 def classifiers_table() -> pd.DataFrame:
@@ -408,16 +398,19 @@ def classifiers_table() -> pd.DataFrame:
 
 def dev_table() -> pd.DataFrame:
     """The test items that stand in the dev sets of wiki-mini's trainings."""
-    found: dict[str, dict[str, Counts]] = {}
+    counts_of: dict[str, dict[str, Counts]] = {}
     selections = {run.id: run.selection for run in read_runs(WIKI_MINI / "plan.json").runs}
     for result in read_results(WIKI_MINI).runs:
         selection = selections[result.run.id]
         if selection:
-            found.setdefault(" or ".join(selection), result.provenance.contamination)
+            counts_of.setdefault(" or ".join(selection), result.provenance.contamination)
     rows = []
     for task in (*STS_TASKS, "MRPC"):
-        row: dict[str, Any] = {"test set": task, "items": f"{found['STS-B'][task].items:,}"}
-        for sets, counts in found.items():
+        row: dict[str, Any] = {
+            "test set": task,
+            "items": f"{counts_of['STS-B'][task].items:,}",
+        }
+        for sets, counts in counts_of.items():
             share = 100 * counts[task].in_dev / counts[task].items
             row |= {f"in dev of {sets}": counts[task].in_dev, f"share, {sets}": f"{share:.1f} %"}
         rows.append(row)
@@ -557,11 +550,11 @@ TABLES: dict[str, Callable[[], pd.DataFrame | str]] = {
     "controls": controls_table,
     "wiki-mini": scores_table,
     "wiki-mini in short": front_table,
-    "wiki-mini answers": answers_line,
+    "wiki-mini answers": verdicts_line,
     "wiki-mini probing": probing_table,
     "wiki-mini pairs": pairs_table,
-    "spread of STS": partial(kinds_table, "sts"),
-    "spread of MRPC": partial(kinds_table, "transfer"),
+    "spread of STS": partial(board_table, "spread", "sts", ["Avg", IN_DEV, "Remark"]),
+    "spread of MRPC": partial(board_table, "spread", "transfer", ["MRPC", IN_DEV, "Remark"]),
     "classifier seeds": classifiers_table,
     "dev sets": dev_table,
     "world": world_table,
@@ -589,7 +582,7 @@ def current(text: str) -> str:
 
 
 FIGURES: dict[str, Callable[[], Figure]] = {
-    "printed-gains": lambda: gains_figure(gains_frame()),
+    "printed-gains": gains_figure,
     "statistics": answers_figure,
 }
 

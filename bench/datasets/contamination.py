@@ -52,6 +52,7 @@ def item_keys(items: Iterable[Iterable[str]]) -> np.ndarray:
     for item in items:
         # A text without words, such as an emoji, is itself.
         text = "\n".join(sorted(normalised(text) or text for text in item))
+        # 64 bits: among a million items two share a key by chance once in 40 million such sets.
         keys.append(int.from_bytes(hashlib.sha256(text.encode("utf-8")).digest()[:8]))
     return np.array(keys, np.uint64)
 
@@ -72,8 +73,8 @@ def contamination(
     items = {task.name: task.items() for task in tasks if task.has_test}
     sentences = chain.from_iterable(chain.from_iterable(items.values()))
     standing = in_corpora(sentences, corpora)
-    found = {}
+    known = {}
     for name, of_task in items.items():
         seen = [not standing.isdisjoint(item) for item in of_task]
-        found[name] = np.array(seen), np.isin(item_keys(of_task), dev_keys)
-    return found
+        known[name] = np.array(seen), np.isin(item_keys(of_task), dev_keys)
+    return known

@@ -236,19 +236,19 @@ def look_up(
         return np.split(check_vectors(texts, vectors(texts)), len(columns))
 
 
-def check_vectors(texts: Sequence[str], given: Any, width: int = 0) -> np.ndarray:
+def check_vectors(texts: Sequence[str], answer: Any, width: int = 0) -> np.ndarray:
     """Return what an encoder gave for texts as float32 (n, d), where d is `width` unless that is 0;
     `UserError` unless each has a vector of floating-point numbers, with squares in float32."""
-    vectors = np.asarray(given)
+    vectors = np.asarray(answer)
     shape = len(texts), width or np.atleast_1d(vectors).shape[-1] or 1
     # Whole numbers may be packed bits. Their type does not say so: "ubinary" vectors of libraries
     # are uint8, "binary" ones int8, as those of another quantisation; services give both as lists.
     if vectors.shape != shape or vectors.dtype.kind != "f":
-        found = f"an array of {vectors.dtype} of shape {vectors.shape}"
+        kind = f"an array of {vectors.dtype} of shape {vectors.shape}"
         if not vectors.ndim:
-            found = f"{type(vectors.item()).__name__} and no array"
+            kind = f"{type(vectors.item()).__name__} and no array"
         raise UserError(
-            f"the encoder gave {found} for {len(texts)} sentences; it must give one vector per "
+            f"the encoder gave {kind} for {len(texts)} sentences; it must give one vector per "
             "sentence, all of one length, of floating-point numbers: unpack bits by "
             "numpy.unpackbits(vectors, axis=1), convert other numbers by .astype('float32')"
         )

@@ -265,18 +265,18 @@ def fetched(key: str, patterns: Sequence[str], alternative: str) -> Iterator[Pat
     sums = {}
     for path in chain.from_iterable(map(folder.glob, patterns)):
         name, blob = path.relative_to(folder).as_posix(), path.resolve()
-        sums[name] = found = sha256_file(path)
+        sums[name] = digest = sha256_file(path)
         # The hub's cache names a large file by its SHA-256 and another one by its id in git, both
         # without a suffix. Where the file system has no links, the file has its own name.
-        expected = digests.get(name, found if local or blob.suffix else blob.name)
+        expected = digests.get(name, digest if local or blob.suffix else blob.name)
         if len(expected) == 40:
-            found = git_blob(path.read_bytes())
-        if found != expected:
+            digest = git_blob(path.read_bytes())
+        if digest != expected:
             if not local:
                 path.unlink()
                 blob.unlink(missing_ok=True)
             raise UserError(
-                f"{path} of {key} has the checksum {found}, expected {expected}; fetch it again, "
+                f"{path} of {key} has the checksum {digest}, expected {expected}; fetch it again, "
                 f"or, {_unpinned(key)}"
             )
     missing = pin(key).get("files", {}).keys() & set(patterns) - sums.keys()

@@ -18,7 +18,6 @@ from bench.report.formats import (
     running_text,
     score_text,
     text_table,
-    with_interval,
     word_text,
     write_table,
 )
@@ -85,11 +84,14 @@ def line_of(pair: PairRow) -> dict[str, str]:
 def _printed(gains: Sequence[PrintedGain]) -> dict[str, str]:
     """Gains of the same numbers as texts, by column."""
     first = gains[0]
+    part = score_text(first.part)
+    if first.part_low is not None:  # with a single seed there is no interval
+        part += f" [{first.part_low:.2f}, {first.part_high:.2f}]"
     return {
         "A, print": score_text(first.printed_a),
         "B, print": score_text(first.printed_b),
         "A - B, print": difference_text(first.gain),
-        "Part": with_interval(first.part, first.part_low, first.part_high),
+        "Part": part,
         "Source": "; ".join(f"{gain.source}, {gain.table}" for gain in gains),
     }
 

@@ -21,8 +21,9 @@ def _printed(judged: Judged) -> list[NumberRow | SettingRow]:
 
 
 def coverage(judged: Judged) -> list[dict[str, Any]]:
-    """How many numbers of each printed table reach each of `STAGES`, and how many of those with a
-    recipe have each verdict; with its `source`, `paper` and `table`, in the order of print."""
+    """How many numbers of each printed table reach each of `COVERAGE_STAGES`, and how many of those
+    with a recipe have each verdict; with its `source`, `paper` and `table`, in the order of print.
+    """
     counts: dict[tuple[str, str], dict[str, Any]] = {}
     for row in _printed(judged):
         place = {"source": row.source, "paper": row.paper, "table": row.table}
@@ -55,15 +56,15 @@ def report(judged: Judged, out: Path | None = None) -> str:
     papers, total = counts["source"].nunique(), counts[numbers].sum()
     counts.loc[len(counts)] = {"source": "all", "table": "", **total}
     empty = [kind for kind in VERDICT_SYMBOLS if not total[kind]]
-    shown = counts.drop(columns=empty).rename(columns=VERDICT_SYMBOLS).astype(str)
+    table = counts.drop(columns=empty).rename(columns=VERDICT_SYMBOLS).astype(str)
     caption = (
         f"Printed numbers of {papers} papers and versions of papers in suite {judged.suite.suite}."
     )
     below = {"judged": judged, "total": total, "left_out": without_recipe(judged)}
     if out:
-        table = text_table(shown.to_dict("records"), shown.columns[2:])
+        texts = text_table(table.to_dict("records"), table.columns[2:])
         listed = rendered("coverage.txt", **below, bullet="* ")
         listed = re.sub(r"(?<=\* ).+", lambda line: markdown_text(line[0]), listed)
-        write_text(out, f"{markdown(table, caption)}\n{listed}")
-    lines = shown.to_string(index=False)
+        write_text(out, f"{markdown(texts, caption)}\n{listed}")
+    lines = table.to_string(index=False)
     return "\n".join([caption, "", lines, "", rendered("coverage.txt", **below).rstrip()])

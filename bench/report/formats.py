@@ -71,12 +71,6 @@ def word_text(word: Word | None, progress: str = "") -> str:
     return f"{text}, {progress}" if progress else text
 
 
-def with_interval(value: float | None, low: float | None, high: float | None) -> str:
-    """`0.71 [0.52, 0.86]`, without the interval or as a dash if they are unknown."""
-    text = score_text(value)
-    return text if low is None or high is None else f"{text} [{low:.2f}, {high:.2f}]"
-
-
 def by_items(pairs: Sequence[PairRow]) -> bool:
     """Whether all comparisons are over test items."""
     return all(pair.kind == "items" for pair in pairs)
@@ -201,8 +195,8 @@ def markdown(table: TextTable, caption: str, note: str = "") -> str:
 def plain(table: TextTable, caption: str, note: str = "") -> str:
     """A table for the terminal, without bold type, with its caption above and a note below."""
     widths = [METHOD_WIDTH if name == "Method" else None for name in table.columns]
-    shown = _grid(table, printable, "simple", "left", maxcolwidths=widths)
-    parts = [fill(caption, WIDTH), shown]
+    grid = _grid(table, printable, "simple", "left", maxcolwidths=widths)
+    parts = [fill(caption, WIDTH), grid]
     if note:
         parts.append(fill(note, WIDTH))
     return "\n\n".join(parts)
@@ -259,12 +253,14 @@ def latex(
     the table is turned; with more rows, it is continued in further tables.
     """
     title, _, more = caption.partition(". ")
-    shown = table.without("Backbone")
-    is_right = [*shown.columns.values()]
+    ungrouped = table.without("Backbone")
+    is_right = [*ungrouped.columns.values()]
     others = is_right.count(False)
+    # A column of text counts as three of numbers, of which about a dozen fit upright.
     is_turned = 2 * others + len(is_right) > 13
     width, most_lines = TURNED if is_turned else UPRIGHT
-    letters = (width - 6.5 * sum(is_right)) / others  # in a line of text
+    # In a line of text: a column of numbers takes 6.5, as `± 0.33` with the gap beside it.
+    letters = (width - 6.5 * sum(is_right)) / others
 
     def lines_of(text: str, is_number: bool) -> list[str]:
         lines = _LINES.split(text) if is_number else [text]
@@ -272,7 +268,7 @@ def latex(
 
     parts: list[dict[str, list[list[list[str]]]]] = []
     group, free = "", 0
-    for row, texts in zip(table.rows, shown.texts, strict=True):
+    for row, texts in zip(table.rows, ungrouped.texts, strict=True):
         group = row.get("Backbone", group)
         cells = [*map(lines_of, texts, is_right)]
         height = max(max(len(lines), ceil(len(lines[0]) / letters)) for lines in cells)
@@ -283,7 +279,7 @@ def latex(
         parts[-1].setdefault(group, []).append(cells)
     return rendered(
         "table.tex", title=title, label=label, notes=[more, note], is_right=is_right, parts=parts,
-        headings=[*map(lines_of, shown.columns, is_right)], is_turned=is_turned, why=why,
+        headings=[*map(lines_of, ungrouped.columns, is_right)], is_turned=is_turned, why=why,
     )  # fmt: skip
 
 
@@ -308,9 +304,9 @@ def templates() -> jinja2.Environment:
     return environment
 
 
-def words_of(found: Iterable[Word | None]) -> str:
+def words_of(words: Iterable[Word | None]) -> str:
     """The symbols of comparisons with their words, as far as there are any."""
-    present = set(found)
+    present = set(words)
     text = "; ".join(word_text(word) for word in COMPARISON_SYMBOLS if word in present)
     if {"higher", "lower"} & present:
         text += " (△ and ▽: on other test items, at 5 %; nothing is said of other trainings)"
@@ -343,14 +339,14 @@ def write_table(
     suite: str,
     name: str,
     numbers: Frame,
-    shown: TextTable,
+    table: TextTable,
     caption: str,
     note: str = "",
     why: Iterable[str] = (),
 ) -> None:
-    """Write `numbers` as CSV, and `shown` as Markdown and LaTeX, there with the reasons of
+    """Write `numbers` as CSV, and `table` as Markdown and LaTeX, there with the reasons of
     verdicts."""
     write_text(inside(out, f"{name}.csv"), csv(numbers))
-    write_text(inside(out, f"{name}.md"), markdown(shown, caption, note))
-    source = latex(shown, caption, stem(f"{suite}-{name}"), note, why)
+    write_text(inside(out, f"{name}.md"), markdown(table, caption, note))
+    source = latex(table, caption, stem(f"{suite}-{name}"), note, why)
     write_text(inside(out, f"{name}.tex"), source)

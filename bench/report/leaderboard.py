@@ -37,12 +37,8 @@ IN_DEV = "In dev set (rest)"
 
 def shown_boards(judged: Judged) -> list[BoardRow]:
     """The boards that hold any score; that of STS in any case."""
-    found = {"sts"}
-    for row in judged.systems:
-        for score in row.scores:
-            if score.n:
-                found.add(row.board)
-    return [board for board in judged.suite.boards if board.name in found]
+    scored = {row.board for row in judged.systems if any(score.n for score in row.scores)} | {"sts"}
+    return [board for board in judged.suite.boards if board.name in scored]
 
 
 def difference_title(board: BoardRow) -> str:
@@ -55,15 +51,15 @@ def _names(rows: Sequence[SystemRow], short: bool) -> list[str]:
     a setting only where names would be the same without."""
     names = Counter((row.backbone, row.name) for row in rows)
     labels = Counter((row.backbone, row.plain_label) for row in rows)
-    shown = []
+    texts = []
     for row in rows:
         name = row.name
         if row.corpus and names[row.backbone, row.name] > 1:
             name += f", {row.corpus}"
         if short and labels[row.backbone, row.plain_label] == 1:
             name = row.label
-        shown.append(name)
-    return shown
+        texts.append(name)
+    return texts
 
 
 def _difference(row: SystemRow, has_words: bool) -> str:
@@ -80,14 +76,16 @@ def shown_leaderboard(
     suite: Heading,
     board: BoardRow,
     rows: Sequence[SystemRow],
-    *,
-    short: bool = False,
-    has_words: bool = True,
+    medium: str = "markdown",
 ) -> TextTable:
-    """A leaderboard as texts. A short one has no spreads of single tasks, and short names. Without
-    words, differences have the symbols of their verdicts alone. The difference of a claim that is
-    better is bold."""
-    title = difference_title(board)
+    """A leaderboard as texts. The difference of a claim that is better is bold.
+
+    Args:
+        suite, board, rows: the suite, one of its boards, the systems that are shown.
+        medium: as "text" and in "latex" it has short names, and standard deviations of the average
+            alone; in "latex" verdicts are symbols, since their words would leave tasks no room.
+    """
+    title, short = difference_title(board), medium != "markdown"
     lines = []
     for row, name in zip(rows, _names(rows, short), strict=True):
         group = backbone_text(row.backbone)
@@ -95,7 +93,7 @@ def shown_leaderboard(
             group += ", trained with labels"
         line = {"Backbone": group, "Method": name, "n": str(row.n), "Remark": row.remark}
         in_dev = f"{row.in_dev:.1f} % ({score_text(row.on_rest)})" if row.in_dev else ""
-        lines.append(line | {title: _difference(row, has_words), IN_DEV: in_dev})
+        lines.append(line | {title: _difference(row, medium != "latex"), IN_DEV: in_dev})
     for task in board.columns:
         has_spread = task == "Avg" or not short or "Avg" not in board.columns
         for row, line in zip(rows, lines, strict=True):
@@ -180,18 +178,16 @@ def in_format(judged: Judged, board: BoardRow, rows: Sequence[SystemRow], form: 
         return csv(frame(judged, board.name, rows))
     suite = judged.suite
     text = about(suite, board, rows, is_caption=True)
+    table = shown_leaderboard(suite, board, rows, form)
     if form == "markdown":
-        return markdown(shown_leaderboard(suite, board, rows), text)
+        return markdown(table, text)
     if form == "text":
-        shown = shown_leaderboard(suite, board, rows, short=True)
         if len({row.backbone for row in rows}) == 1:
-            shown = shown.without("Backbone")
-        return plain(shown, text)
-    # The words of symbols stand in the caption.
-    shown = shown_leaderboard(suite, board, rows, short=True, has_words=False)
-    shown, label = shown.without(IN_DEV, "Remark"), stem(f"{suite.suite}-{board.name}")
-    notes = (f"{row.name}: {row.remark}." for row in rows if row.remark)
-    return latex(shown, text, label, " ".join(notes), reasons(systems=rows))
+            table = table.without("Backbone")
+        return plain(table, text)
+    notes = " ".join(f"{row.name}: {row.remark}." for row in rows if row.remark)
+    label = stem(f"{suite.suite}-{board.name}")
+    return latex(table.without(IN_DEV, "Remark"), text, label, notes, reasons(systems=rows))
 
 
 def show_leaderboards(judged: Judged, form: str, rows: Iterable[SystemRow]) -> str:

@@ -8,12 +8,13 @@ number that can be opened. Table cells refer to entries by index, entries to run
 import shutil
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from bench.judged.rows import BoardRow, Judged, NumberRow, RunRow, RunScores
+from bench.judged.rows import BoardRow, Judged, NumberRow, RunRow, RunScores, SystemRow
 from bench.report import coverage, leaderboard, printed_table, tables
 from bench.report.formats import TEMPLATES, rendered
 from bench.utils.errors import counted
@@ -67,50 +68,80 @@ def _picture(path: Path) -> Json:
     return {"address": address, "width": width, "height": height, "formats": formats}
 
 
+@dataclass(frozen=True)
+class BoardLine:
+    """A row of a leaderboard."""
+
+    key: str  # of its entry
+    row: SystemRow
+    scores: dict[str, str]  # by column
+
+
+@dataclass(frozen=True)
+class BoardSection:
+    """A leaderboard, with the column that sums it up before the others."""
+
+    board: BoardRow
+    caption: str
+    columns: dict[str, bool]  # headings, and whether a column is right-aligned
+    lines: list[BoardLine]
+
+
 def page_content(judged: Judged, scores: str) -> Json:
     """The content of the page, apart from its pictures; `scores` is the address of the folder of
     scores."""
-    places = {run.id: place for place, run in enumerate(judged.runs)}
-    entries: list[Json] = []
-
-    def add(title: str, facts: Facts, sides: Iterable[RunScores], **more: str) -> int:
-        """Add an entry to the data, and return its index."""
-        shown = []
-        for side in sides:
-            runs = [places[run] for run in side.runs]
-            shown.append({"name": side.name, "runs": runs, "scores": _rounded(side.scores)})
-        entries.append({"title": title, **more, "facts": facts, "sides": shown})
-        return len(entries) - 1
-
+    printed, numbers = printed_table.printed_tables(judged.numbers), judged.numbers
     boards = []
     for board in leaderboard.shown_boards(judged):
         if judged.board_systems(board.name):
-            boards.append(_board(judged, board, add))
-    printed = printed_table.printed_tables(judged.numbers)
-    numbers: dict[str, int] = {}
+            boards.append(_board(judged, board))
+    # The script finds runs and entries by their places, which are shorter than ids and addresses.
+    places = {run.id: place for place, run in enumerate(judged.runs)}
+    entries: dict[str, Json] = {}
+    for section in boards:
+        for line in section.lines:
+            entries[line.key] = _system_entry(line, places)
     for table in printed.values():
         for row in table.rows:
-            for shown in row.cells.values():
-                number = shown.number
-                name = number.label if table.is_sweep else row.name
-                numbers[number.address] = _add_number(number, name, add)
+            for cell in row.cells.values():
+                name = cell.number.label if table.is_sweep else row.name
+                entries[cell.number.address] = _number_entry(cell.number, name, places)
+    # Most runs share a provenance, whose texts would be most of the page.
     origins: list[Facts] = []
     runs = [_run_data(run, origins, scores) for run in judged.runs]
     return {
         "judged": judged,
         "boards": boards,
-        "printed": sorted(printed.items(), key=lambda named: not named[1].is_comparable),
-        "numbers": numbers,
-        "tables": tables,
-        "coverage": coverage,
+        "world": tables.world_table(judged.world) if judged.world else None,
+        "world_in_short": tables.world_in_short(judged.world),
+        "in_short": tables.in_short(numbers),
+        "verdicts": printed_table.verdict_counts(numbers),
+        "summaries": tables.summaries(judged),
+        # Tables that nothing of ours can be compared with stand last.
+        "printed": sorted(printed.items(), key=lambda item: not item[1].is_comparable),
+        "stages": coverage.COVERAGE_STAGES,
+        "coverage": coverage.coverage(judged),
+        "without_recipe": coverage.without_recipe(judged),
         "provenance": _provenance(judged.runs),
+        "places": {key: place for place, key in enumerate(entries)},
         "data": {
             "runs": runs,
             "origins": origins,
-            "entries": entries,
+            "entries": list(entries.values()),
             "curve": list(_CURVE.items()),
         },
     }
+
+
+def _entry(
+    title: str, facts: Facts, sides: Iterable[RunScores], places: Mapping[str, int], **more: str
+) -> Json:
+    """What opens for a number: facts of it, and the runs behind it, by their places."""
+    lines = []
+    for side in sides:
+        runs = [places[run] for run in side.runs]
+        lines.append({"name": side.name, "runs": runs, "scores": _rounded(side.scores)})
+    return {"title": title, **more, "facts": facts, "sides": lines}
 
 
 def _rounded(values: Iterable[float | None]) -> list[float | None]:
@@ -120,35 +151,34 @@ def _rounded(values: Iterable[float | None]) -> list[float | None]:
 # --- Leaderboards ---
 
 
-def _board(judged: Judged, board: BoardRow, add: Callable[..., int]) -> Json:
-    """One of the suite's own tables, with the column that sums it up before the others."""
+def _board(judged: Judged, board: BoardRow) -> BoardSection:
     suite, rows = judged.suite, judged.board_systems(board.name)
-    shown = leaderboard.shown_leaderboard(suite, board, rows)
-    columns = dict.fromkeys(
-        [board.overall, leaderboard.difference_title(board), *board.columns, leaderboard.IN_DEV]
-    )
+    table = leaderboard.shown_leaderboard(suite, board, rows)
+    # The column that sums the board up stands before the others; what has no value is left out.
+    titles = board.overall, leaderboard.difference_title(board), *board.columns, leaderboard.IN_DEV
+    scored = {name: True for name in titles if name in table.columns}
     lines = []
-    for row, texts in zip(rows, shown.rows, strict=True):
-        scores = {name: texts[name] for name in columns if name in shown.columns}
-        runs = RunScores(name="Runs", runs=row.runs, scores=row.run_averages)
-        facts = [("Run", f"{row.method}@{row.setting}"), *scores.items(), ("Verdict", row.why)]
-        entry = add(f"{row.name}, {row.backbone}", facts, [runs])
-        lines.append({"row": row, "scores": scores, "entry": entry})
-    shown_columns = ("Method", "n", *columns, "Remark")
-    return {
-        "name": board.name,
-        "family": board.whole.family,
-        "caption": leaderboard.about(suite, board, rows),
-        "columns": {name: shown.columns[name] for name in shown_columns if name in shown.columns},
-        "lines": lines,
-    }
+    for place, (row, texts) in enumerate(zip(rows, table.rows, strict=True)):
+        scores = {name: texts[name] for name in scored}
+        lines.append(BoardLine(f"{board.name} {place}", row, scores))
+    columns = {"Method": False, "n": True} | scored
+    if "Remark" in table.columns:
+        columns["Remark"] = False
+    return BoardSection(board, leaderboard.about(suite, board, rows), columns, lines)
+
+
+def _system_entry(line: BoardLine, places: Mapping[str, int]) -> Json:
+    row = line.row
+    runs = RunScores(name="Runs", runs=row.runs, scores=row.run_averages)
+    facts = [("Run", f"{row.method}@{row.setting}"), *line.scores.items(), ("Verdict", row.why)]
+    return _entry(f"{row.name}, {row.backbone}", facts, [runs], places)
 
 
 # --- Printed and reproduced ---
 
 
-def _add_number(number: NumberRow, name: str, add: Callable[..., int]) -> int:
-    """Add an entry for a number in a row of this name, and return its index."""
+def _number_entry(number: NumberRow, name: str, places: Mapping[str, int]) -> Json:
+    """The entry of a number in a row of this name."""
     where = f"{name}, {number.backbone}, {number.task} {number.split}".strip()
     title = f"{number.paper_title}, {number.table}: {where}"
     if number.our_split != number.split:
@@ -157,7 +187,8 @@ def _add_number(number: NumberRow, name: str, add: Callable[..., int]) -> int:
     if number.command:
         more["command"] = number.command
     lines = rendered("number.txt", number=number).splitlines()
-    return add(title, [line.split(": ", 1) for line in lines], number.runs, **more)
+    facts = [line.split(": ", 1) for line in lines]
+    return _entry(title, facts, number.runs, places, **more)
 
 
 # --- Runs ---
@@ -187,11 +218,8 @@ def thinned(curve: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
     point are kept."""
     last = len(curve["step"]) - 1
     kept = sorted({round(index * last / (CURVE_POINTS - 1)) for index in range(CURVE_POINTS)})
-    columns = {}
-    for name in ("step", *_CURVE):
-        if name in curve:
-            columns[name] = _rounded(curve[name][index] for index in kept)
-    return columns
+    names = [name for name in ("step", *_CURVE) if name in curve]
+    return {name: _rounded(curve[name][index] for index in kept) for name in names}
 
 
 _ORIGIN = {
@@ -206,11 +234,9 @@ _ORIGIN = {
 
 def _origin(run: RunRow) -> Facts:
     """The provenance of scores, as titled texts."""
-    facts = []
-    for title, name in _ORIGIN.items():
-        if run.origin.get(name):
-            facts.append((title, _text(run.origin[name])))
-    return facts
+    return [
+        (title, _text(run.origin[name])) for title, name in _ORIGIN.items() if run.origin.get(name)
+    ]
 
 
 def _text(value: Any) -> str:
@@ -230,10 +256,10 @@ def _provenance(runs: Sequence[RunRow]) -> dict[str, list[str]]:
     """The distinct values of each field of the scores' provenance, with their numbers of runs."""
     counts: dict[str, Counter[str]] = {}
     for run in runs:
-        day = (run.date or "–")[:10]
-        for title, text in [*_origin(run), ("Scored", day), ("Runs", run.status)]:
+        when = ("Scored", (run.date or "–")[:10])
+        for title, text in [*_origin(run), when, ("Runs", run.status)]:
             counts.setdefault(title, Counter())[text] += 1
-    shown = {}
+    values = {}
     for title, texts in counts.items():
-        shown[title] = [f"{text} ({counted(n, 'run')})" for text, n in texts.most_common()]
-    return shown
+        values[title] = [f"{text} ({counted(n, 'run')})" for text, n in texts.most_common()]
+    return values

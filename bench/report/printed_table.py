@@ -2,7 +2,8 @@
 are made."""
 
 import shlex
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Literal
@@ -46,7 +47,7 @@ class ShownRow:
     @property
     def origin(self) -> str:
         """ "quoted", "origin unknown", or empty for the paper's own numbers."""
-        sources = {shown.number.quoted_from for shown in self.cells.values()}
+        sources = {cell.number.quoted_from for cell in self.cells.values()}
         if sources == {"unknown"}:
             return "origin unknown"
         if "" in sources:
@@ -68,6 +69,16 @@ class ShownTable:
         """Whether ours can be compared with any of its numbers."""
         return any(number.is_comparable for number in self.numbers)
 
+    @property
+    def verdicts(self) -> dict[Kind, int]:
+        return verdict_counts(self.numbers)
+
+
+def verdict_counts(numbers: Iterable[NumberRow]) -> dict[Kind, int]:
+    """How many numbers have each verdict, in the order of `VERDICT_SYMBOLS`, without zeros."""
+    counts = Counter(number.ours.verdict.kind for number in numbers)
+    return {kind: counts[kind] for kind in VERDICT_SYMBOLS if counts[kind]}
+
 
 def printed_tables(numbers: Sequence[NumberRow]) -> dict[str, ShownTable]:
     """The printed tables of a suite, by the stem of their file names."""
@@ -83,7 +94,8 @@ def shown_table(numbers: Sequence[NumberRow]) -> ShownTable:
     values = {number.variant for number in numbers}
     # One or two rows of a sweep, as `reproduce` shows them, are rows.
     is_sweep = all(number.line for number in numbers) and len(values) > 2
-    shown = _cells(numbers)
+    # Bold is of a column of the whole table, so cells are made before rows.
+    cell_of = _cells(numbers)
 
     # The fields that numbers of a row have in common, and the one that names their columns.
     fields, column_of = ["method", "backbone", "variant", "split"], attrgetter("task")
@@ -94,7 +106,7 @@ def shown_table(numbers: Sequence[NumberRow]) -> ShownTable:
     several_directions = len({number.form.direction for number in numbers} - {""}) > 1
     rows = []
     for row in grouped(numbers, attrgetter(*fields)):
-        first, cells = row[0], {column_of(number): shown[number.place] for number in row}
+        first, cells = row[0], {column_of(number): cell_of[number.place] for number in row}
         decisive = cells[columns[-1]].number if columns[-1] in cells else row[-1]
         name, task = (first.line, first.task) if is_sweep else (first.row, "")
         if several_splits and not is_sweep and first.split:
@@ -118,7 +130,7 @@ def _cells(numbers: Sequence[NumberRow]) -> dict[int, ShownCell]:
             if mean is not None and number.ours.verdict.kind != "diverged":
                 means.append((column(number), number.place, round(mean, 2)))
     best_printed, best_ours = best_of(values), best_of(means)
-    shown = {}
+    cells = {}
     for number in numbers:
         printed, ours, text = number.text, number.ours, ""
         if ours.n:
@@ -128,8 +140,8 @@ def _cells(numbers: Sequence[NumberRow]) -> dict[int, ShownCell]:
         # Which mean of fewer seeds is best would be chance.
         if number.place in best_ours and (ours.deterministic or ours.n >= FEWEST_SEEDS):
             text = Bold(text)
-        shown[number.place] = ShownCell(number, printed, text)
-    return shown
+        cells[number.place] = ShownCell(number, printed, text)
+    return cells
 
 
 # --- As lines, for files and the terminal ---
@@ -141,7 +153,7 @@ def in_lines(table: ShownTable, *, print_alone: bool = False) -> TextTable:
     lines: list[dict[str, str]] = []
     for row in table.rows:
         printed = {"Backbone": row.backbone, "Method": row.name, "Task": row.task, "": row.origin}
-        printed |= {column: shown.printed for column, shown in row.cells.items()}
+        printed |= {column: cell.printed for column, cell in row.cells.items()}
         lines.append(printed)
         if not print_alone:
             printed[""] = ", ".join(filter(None, ["printed", row.origin]))
@@ -166,7 +178,7 @@ def _our_lines(table: ShownTable, row: ShownRow, printed: dict[str, str]) -> lis
     """The lines below a printed row. Where nothing was run, the `printed` line says so instead."""
     lines: list[dict[str, str]] = []
     heading, decisive = _verdict_heading(table), row.decisive
-    numbers = [shown.number for shown in row.cells.values()]
+    numbers = [cell.number for cell in row.cells.values()]
     verdict = decisive.ours.verdict
     stated = _stated(verdict.kind)
     if verdict.kind in ("not run", "diverged"):  # the scores beside it do not say more
@@ -182,8 +194,8 @@ def _our_lines(table: ShownTable, row: ShownRow, printed: dict[str, str]) -> lis
         if decisive.other:
             lines[-1][heading] = _stated(decisive.other.verdict.kind)
     checkpoint = {}
-    for column, shown in row.cells.items():
-        side = shown.number.checkpoint
+    for column, cell in row.cells.items():
+        side = cell.number.checkpoint
         if side and side.n:
             checkpoint[column] = f"{score_text(side.mean)} {side.verdict.mark}"
     if checkpoint:
@@ -197,8 +209,8 @@ def _our_lines(table: ShownTable, row: ShownRow, printed: dict[str, str]) -> lis
 def _line(row: ShownRow, whose: Literal["ours", "other"], *, in_sweep: bool) -> dict[str, str]:
     """A line of ours below a printed row: scores with the marks of their verdicts."""
     sides, settings, n = {}, {}, 0
-    for column, shown in row.cells.items():
-        side = sides[column] = getattr(shown.number, whose)
+    for column, cell in row.cells.items():
+        side = sides[column] = getattr(cell.number, whose)
         if side:
             settings[side.setting] = column
             n = max(n, side.n)
@@ -207,17 +219,17 @@ def _line(row: ShownRow, whose: Literal["ours", "other"], *, in_sweep: bool) -> 
         n = decisive.n
     texts = {"": f"ours, {' or '.join(filter(None, settings))}, n = {n}"}
     is_swept = in_sweep and whose == "ours"
-    for column, shown in row.cells.items():
+    for column, cell in row.cells.items():
         side = sides[column]
         if side is None:
             texts[column] = "–"
         elif is_swept and not side.n:
             texts[column] = VERDICT_SYMBOLS[side.verdict.kind]
         else:
-            score = score_text(side.mean, side.sd, shown.number.our_metric.digits)
+            score = score_text(side.mean, side.sd, cell.number.our_metric.digits)
             seeds = seeds_text(side.n, n) if is_swept else ""
             texts[column] = f"{score}{seeds} {side.verdict.mark}"
-            if whose == "ours" and isinstance(shown.ours, Bold):
+            if whose == "ours" and isinstance(cell.ours, Bold):
                 texts[column] = Bold(texts[column])
     return texts
 
@@ -269,11 +281,12 @@ def printed_table(
         addresses: of the numbers that are shown, with the reasons of verdicts; by default all,
             without.
     """
-    numbers = []
-    for number in judged.numbers:
-        is_shown = not addresses or number.address in addresses
-        if is_shown and (number.source, number.table) == (source, name):
-            numbers.append(number)
+    numbers = [
+        number
+        for number in judged.numbers
+        if (number.source, number.table) == (source, name)
+        and (not addresses or number.address in addresses)
+    ]
     if not numbers:
         raise UserError(f"{source}, {name} prints hyper-parameters alone; docs/methods.md has them")
     table = shown_table(numbers)

@@ -23,6 +23,7 @@ def render(judged: Judged, out: Path, figures_dir: Path, scores: Path) -> None:
         warn(f"no comparison: {judged.suite.uncompared}")
     with files_together(out) as made, files_together(figures_dir) as figures:
         tables, report = made / "tables", made / "report"
+        # The page is last: it links to tables and copies figures, which must be there.
         write_leaderboards(judged, tables)
         write_tables(judged, tables)
         coverage.report(judged, tables / "coverage.md")

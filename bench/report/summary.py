@@ -18,10 +18,10 @@ def summary(judged: Judged, out: Path, figures: Path) -> str:
     pairs, about = [], None
     if judged.pairs:
         board = judged.suite.board(judged.pairs[0].board)
-        about, shown = board.planned, (board.name, board.overall)
+        about, cell = board.planned, (board.name, board.overall)
         if board.overall != "Avg":
             about = replace(about, subject=board.overall)
-        pairs = greatest_first(pair for pair in judged.pairs if (pair.board, pair.task) == shown)
+        pairs = greatest_first(pair for pair in judged.pairs if (pair.board, pair.task) == cell)
     text = rendered(
         "summary.txt", judged=judged, pairs=pairs, about=about, out=out, figures=figures,
         in_short=in_short, world_in_short=world_in_short, by_items=by_items, wrapped=LINES.fill,

@@ -7,33 +7,35 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.judged.rows import Judged, NumberRow, OrderRow, QuotedRow, WorldRow, grouped
-from bench.judged.words import VERDICT_MEANINGS, VERDICT_SYMBOLS, WORLD_WORDS, Kind
+from bench.judged.words import VERDICT_MEANINGS, WORLD_WORDS
 from bench.report.formats import (
     Frame,
     TextTable,
     csv,
     data_frame,
     reasons,
-    running_text,
     score_text,
     text_table,
     write_table,
 )
-from bench.report.printed_table import captioned, in_lines, legend, printed_tables
+from bench.report.printed_table import captioned, in_lines, legend, printed_tables, verdict_counts
 from bench.utils.files import write_text
 
 # --- In a line ---
 
 
-def verdict_counts(numbers: Iterable[NumberRow]) -> dict[Kind, int]:
-    """How many numbers have each verdict, in the order of `VERDICT_SYMBOLS`, without zeros."""
-    counts = Counter(number.ours.verdict.kind for number in numbers)
-    return {kind: counts[kind] for kind in VERDICT_SYMBOLS if counts[kind]}
-
-
 def in_short(numbers: Sequence[NumberRow]) -> str:
-    """The fate of printed numbers, in a line."""
-    return running_text("in_short.txt", numbers=numbers, verdicts=verdict_counts(numbers))
+    """How many printed numbers have each verdict, in a line; where none can be compared, the reason
+    that most of them have instead."""
+    papers = len({number.source for number in numbers})
+    start = f"{len(numbers)} numbers of {papers} papers"
+    verdicts = [number.ours.verdict for number in numbers]
+    why = Counter(verdict.reason for verdict in verdicts if verdict.kind == "not comparable")
+    if why and not any(number.is_comparable for number in numbers):
+        ((reason, _),) = why.most_common(1)
+        return f"{start}, none of which is comparable ({reason.partition(';')[0]})"
+    counts = [f"{count} {kind}" for kind, count in verdict_counts(numbers).items()]
+    return f"{start}: {'; '.join(counts)}"
 
 
 def world_in_short(world: Sequence[WorldRow]) -> str:
@@ -52,7 +54,8 @@ _COPIED = (
     "source", "table", "method", "backbone", "variant", "task", "split", "metric", "quoted_from",
     "note", "aggregation",
 )  # fmt: skip
-# Column of cells.csv -> its place in a row.
+# Column of cells.csv -> its place in a row. Columns are read by programs of users: their names and
+# their order stay.
 _PLACES = {
     "ours_split": "our_split", "printed": "value", "run": "run", "minus": "minus",
     "ours": "ours.scores", "n": "ours.n", "measured_on": "ours.measured_on",
@@ -104,7 +107,7 @@ class Summary(NamedTuple):
     title: str
     caption: str
     numbers: Frame
-    shown: TextTable
+    table: TextTable
 
 
 ORDER_CAPTION = (
@@ -131,15 +134,16 @@ WORLD_CAPTION = (
 
 
 def shown_orders(orders: Iterable[OrderRow]) -> TextTable:
-    rows = []
-    for order in orders:
-        rows.append({
+    rows = [
+        {
             "Table": order.title,
             "Backbone": order.backbone + (", dev" if order.split == "dev" else ""),
             "Rows": str(order.rows),
             "n": score_text(order.seeds, digits=0),
             "tau": score_text(order.tau),
-        })  # fmt: skip
+        }
+        for order in orders
+    ]
     return text_table(rows, ("Rows", "n", "tau"))
 
 
@@ -182,23 +186,24 @@ def summaries(judged: Judged) -> list[Summary]:
     """The tables `order` and `averages`, and quoted scores; without those that have nothing of ours
     which can be compared with print."""
     orders, tables = judged.suite.orders, []
-    averages = []
-    for number in judged.numbers:
-        if number.ranks and number.ours.n and number.ours.verdict.is_comparable:
-            averages.append(number)
+    averages = [
+        number
+        for number in judged.numbers
+        if number.ranks and number.ours.n and number.ours.verdict.is_comparable
+    ]
     if orders:
         rows = [order.model_dump(exclude={"title"}) for order in orders]
-        shown, frame = shown_orders(orders), data_frame(rows, whole=["seeds"])
-        tables.append(Summary("order", "Order of rows", ORDER_CAPTION, frame, shown))
+        table, frame = shown_orders(orders), data_frame(rows, whole=["seeds"])
+        tables.append(Summary("order", "Order of rows", ORDER_CAPTION, frame, table))
     if averages:
-        shown, frame = shown_averages(averages), number_frame(averages)
-        tables.append(Summary("averages", "Averages", AVERAGES_CAPTION, frame, shown))
+        table, frame = shown_averages(averages), number_frame(averages)
+        tables.append(Summary("averages", "Averages", AVERAGES_CAPTION, frame, table))
     for quoted in grouped(judged.quoted, lambda row: row.board):
         if any(row.n for row in quoted):
-            board, shown = judged.suite.board(quoted[0].board), shown_quoted(quoted)
+            board, table = judged.suite.board(quoted[0].board), shown_quoted(quoted)
             title = f"Quoted scores: {board.whole.family}"
-            frame = data_frame(shown.texts, [*shown.columns])
-            tables.append(Summary(f"quoted_{board.name}", title, QUOTED_CAPTION, frame, shown))
+            frame = data_frame(table.texts, [*table.columns])
+            tables.append(Summary(f"quoted_{board.name}", title, QUOTED_CAPTION, frame, table))
     return tables
 
 
@@ -223,9 +228,9 @@ def world_table(world: Sequence[WorldRow]) -> Summary:
             "Verdicts": _world_counts(rows),
             "Furthest": where,
         })  # fmt: skip
-    shown = text_table(lines, ("Seed", "Scores"))
+    table = text_table(lines, ("Seed", "Scores"))
     frame = data_frame(numbers, whole=["seed"])
-    return Summary("world", "The embedded world's own numbers", WORLD_CAPTION, frame, shown)
+    return Summary("world", "The embedded world's own numbers", WORLD_CAPTION, frame, table)
 
 
 def _distance(row: WorldRow) -> float:
@@ -243,7 +248,7 @@ def write_tables(judged: Judged, out: Path) -> None:
         tables.append(world_table(judged.world))
     for summary in tables:
         caption = f"Suite {name}: {summary.caption}. {partial}".strip()
-        write_table(out, name, summary.stem, summary.numbers, summary.shown, caption)
+        write_table(out, name, summary.stem, summary.numbers, summary.table, caption)
     for stem, table in printed_tables(judged.numbers).items():
         if table.is_comparable:
             caption, note = captioned(judged.suite, table), legend(table)

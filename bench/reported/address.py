@@ -73,24 +73,24 @@ def find_rows(source: str, table: str, row: str, backbone: str | None = None) ->
 
     `row` is the name of a row, as printed or as `row_name`, or a method, which means all its rows.
     """
-    named, of_method, known = [], [], set()
+    of_name, of_method, known = [], [], set()
     for number in numbers():
         if (number.source, number.table) == (source, table):
             name = row_name(number.method, number.variant)
             names = {name, printed_names().get(number.label, name)}
             if row.lower() in map(str.lower, names):
-                named.append(number)
+                of_name.append(number)
             if row.lower() == number.method.lower():
                 of_method.append(number)
             known |= {*names, number.method}
-    found = named or of_method
-    if not found:
+    meant = of_name or of_method
+    if not meant:
         raise UserError(f"{source}, {table} has no row '{row}'{did_you_mean(row, known)}")
     if backbone is None:
-        return found
-    chosen = [number for number in found if number.backbone == backbone]
+        return meant
+    chosen = [number for number in meant if number.backbone == backbone]
     if not chosen:
-        hint = did_you_mean(backbone, {number.backbone for number in found})
+        hint = did_you_mean(backbone, {number.backbone for number in meant})
         raise UserError(f"{source}, {table} prints no '{row}' on '{backbone}'{hint}")
     return chosen
 

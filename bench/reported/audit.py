@@ -26,8 +26,8 @@ from bench.reported.rows import (
     cells_of,
     finding,
     is_nested,
+    points,
     read,
-    shown,
 )
 from bench.utils.errors import listed
 
@@ -130,7 +130,7 @@ def _alike(lefts: PrintedRows, rights: PrintedRows) -> Iterator[Finding]:
         here, there = left.cells[task], right.cells[task]
         gaps.add(here - there)
         if here != there:
-            changed.append(f"{task} ({shown(here)}, there {shown(there)})")
+            changed.append(f"{task} ({points(here)}, there {points(there)})")
     equal = len(left.tasks) - len(changed)
     facts = {"lefts": lefts, "rights": rights}
     # Rows of one label are left to `_labels`.
@@ -162,7 +162,7 @@ def _labels(tables: PrintedRows) -> Iterator[Finding]:
                 count=len(contested),
                 tasks=len(places),
                 example=example,
-                values=[f"{shown(v)} [{listed(at)}]" for v, at in places[example].items()],
+                values=[f"{points(v)} [{listed(at)}]" for v, at in places[example].items()],
                 rivals=_rivals(concerned[0], places["Avg"], tables),
             )
 
@@ -174,7 +174,7 @@ def _rivals(first: PrintedRow, averages: Collection[Fraction], tables: PrintedRo
     for row in tables:
         is_own = row.scale == first.scale and not row.quoted_from and first.words <= row.words
         if is_own and low < row.cells.get("Avg", low) < high:
-            rivals.append(f"{row.method} ({shown(row.cells['Avg'])})")
+            rivals.append(f"{row.method} ({points(row.cells['Avg'])})")
     return rivals
 
 
@@ -227,7 +227,7 @@ def _claims(rows: PrintedRows, tables: PrintedRows, known: Sequence[Finding]) ->
         if not terms:
             continue
         concerned = [claim, *(row for row, _ in terms)]
-        facts = {"task": task, "value": value, "given": _value(terms)}
+        facts = {"task": task, "value": value, "ours": _value(terms)}
         # Each is rounded or truncated.
         if abs(_value(terms) - value) >= len(terms) * max(row.unit for row in concerned):
             yield finding("difference" if terms[1:] else "text", concerned, **facts)
@@ -270,8 +270,8 @@ def _orders(above: dict[str, str], rows: PrintedRows) -> Iterator[_Comparison]:
         # GS-InfoNCE has a variant that SimCSE cannot have; SSCL-BERT (avg) is not BERT (cls).
         if is_named and high.scale == low.scale and is_nested(high, low):
             for task in high.tasks:
-                clause = f"{task} is {shown(high.cells[task])} for {high.who}"
-                clause += f" and {shown(low.cells[task])} for {low.method}"
+                clause = f"{task} is {points(high.cells[task])} for {high.who}"
+                clause += f" and {points(low.cells[task])} for {low.method}"
                 yield high, low, task, clause
 
 
@@ -280,7 +280,7 @@ def _sweeps(claim: dict[str, Any], rows: PrintedRows) -> Iterator[_Comparison]:
     at = {row.variant: row for row in rows if claim.get("method", row.method) == row.method}
     for order in ("rising", "falling"):
         for pair in pairwise(at[variant] for variant in claim.get(order, [])):
-            clause = " and ".join(f"{shown(row.cells['Avg'])} at {row.variant}" for row in pair)
+            clause = " and ".join(f"{points(row.cells['Avg'])} at {row.variant}" for row in pair)
             high, low = pair if order == "falling" else pair[::-1]
             yield high, low, "Avg", f"Avg is {clause}"
 
@@ -293,5 +293,5 @@ def findings(
     tables = [row for row in rows if re.fullmatch(r"(Table|Figure) \w+", row.table)]
     known = [*_averages(rows), *_scales(rows), *_copies(rows), *_labels(tables)]
     known += _statements(tables, claims)
-    known += _claims(rows, tables, known)
+    known += _claims(rows, tables, known)  # last: differences rest on rows that have findings
     return sorted(known, key=lambda finding: [*FINDING_KINDS].index(finding.kind))

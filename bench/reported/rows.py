@@ -135,7 +135,7 @@ def read(printed: pd.DataFrame) -> PrintedRows:
     return rows
 
 
-def shown(value: Fraction) -> str:
+def points(value: Fraction) -> str:
     return f"{float(value):.2f}"
 
 
@@ -166,5 +166,5 @@ def share_average(rows: PrintedRows) -> bool:
 
 _ENVIRONMENT = Environment(undefined=StrictUndefined)  # noqa: S701 (no HTML)
 _ENVIRONMENT.filters |= {
-    "points": shown, "listed": listed, "described": described, "share_average": share_average,
+    "points": points, "listed": listed, "described": described, "share_average": share_average,
 }  # fmt: skip

@@ -91,10 +91,10 @@ def _remove(lock: Path) -> None:
 
 
 @contextmanager
-def staging_folder(path: Path, named: Path | None = None) -> Iterator[Path]:
+def staging_folder(path: Path, subject: Path | None = None) -> Iterator[Path]:
     """Yield a temporary folder beside `path`, from which finished files are moved. Errors name
-    `path`, or what is `named`."""
-    named = named or path
+    `path`, or the `subject`."""
+    subject = subject or path
     # The lock is a file of its own: on some file systems nobody can write to a locked one.
     lock = path.parent / f".{slug(path.name)}.{token_hex(4)}.lock"
     staging = lock.with_suffix(".part")
@@ -106,9 +106,9 @@ def staging_folder(path: Path, named: Path | None = None) -> Iterator[Path]:
             held.acquire()
         staging.mkdir()
     except OSError as error:
-        raise write_error(named, error.errno) from error
+        raise write_error(subject, error.errno) from error
     try:
-        with disk_errors(named):
+        with disk_errors(subject):
             yield staging
             fsync(path.parent)
     finally:
@@ -163,6 +163,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
             with improving(path, "chmod"):
                 os.chmod(made / file, made.stat().st_mode & 0o666)
             fsync(made / file)
+        # A folder cannot replace another that holds files, so the old one makes way first.
         if path.exists():
             os.replace(path, staging / "old")
         os.replace(made, path)
@@ -270,6 +271,7 @@ def slug(name: str) -> str:
     """Turn a name or path into a part of a file name; one that is long, or has letters beyond
     ASCII, ends in its hash. Two that differ in other signs have one slug, which callers refuse."""
     text = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-")
+    # File systems allow 255 bytes, of which callers need some.
     is_whole = name.isascii() and len(text) <= 120
     return text if is_whole else f"{text[:100]}-{sha256_text(name)[:10]}"
 

@@ -70,7 +70,7 @@ for _ in range(int(rounds)):
 def test_beside_a_busy_core(benchmark, work, world):
     names = ("OMP_WAIT_POLICY", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "GOMP_SPINCOUNT")
     inherited = {name: value for name, value in os.environ.items() if name not in names}
-    found = {}
+    result = {}
 
     def side(name, threads, **environment):
         words = [work, str(threads), str(world / "world.txt"), str(SECONDS), str(ROUNDS)]
@@ -78,7 +78,7 @@ def test_beside_a_busy_core(benchmark, work, world):
         done = subprocess.run([sys.executable, "-c", SIDE, *words], check=True, **told)
         rows = [[float(cell) for cell in line.split()] for line in done.stdout.splitlines()]
         alone, beside = map(median, zip(*rows, strict=True))
-        found[name] = alone, beside
+        result[name] = alone, beside
 
     def sides():
         side("one thread", 1)
@@ -87,6 +87,6 @@ def test_beside_a_busy_core(benchmark, work, world):
 
     benchmark.pedantic(sides, rounds=1)
     print(f"\n{work}, items a second: alone, beside a busy process; load {os.getloadavg()[0]:.1f}")
-    for name, speeds in found.items():
+    for name, speeds in result.items():
         print(f"{name:24}{speeds[0]:9.0f}{speeds[1]:9.0f}")
-    assert found["two threads"][1] > LEAST[work] * found["one thread"][0]
+    assert result["two threads"][1] > LEAST[work] * result["one thread"][0]

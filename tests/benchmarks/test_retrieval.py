@@ -15,7 +15,7 @@ def test_all_rows(benchmark, rows):
     draw = np.random.default_rng(0)
     common = draw.normal(size=WIDTH).astype(np.float32)
     vectors = common + 0.5 * draw.standard_normal(size=(rows, WIDTH), dtype=np.float32)
-    found = benchmark.pedantic(nearest_rows, (vectors, COUNT), rounds=1)
-    assert found.shape == (rows, COUNT)
+    result = benchmark.pedantic(nearest_rows, (vectors, COUNT), rounds=1)
+    assert result.shape == (rows, COUNT)
     seconds = benchmark.stats["median"]
     print(f"\n{rows} rows: {seconds:.1f} s on {torch.get_num_threads()} threads")

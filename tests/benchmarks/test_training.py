@@ -99,28 +99,28 @@ def test_against_what_people_use(benchmark, places, precision, tmp_path, monkeyp
     name = places["backbone_name"]
     steps, rounds, rate = CASES[name]
     sentences = read_sentences(Path(places["corpus"]), steps * rivals.BATCH)
-    found = {"plain recipe": [], "sentence-transformers": [], "ours": []}
+    result = {"plain recipe": [], "sentence-transformers": [], "ours": []}
     seeds = iter(range(1, rounds + 1))
 
     def others():
         inputs = backbone(name).folder(), sentences, Path(places["data"])
         setting = rivals.Setting(*inputs, rate, precision, seed=next(seeds))
-        found["plain recipe"].append(rivals.plain_recipe(setting))
-        found["sentence-transformers"].append(rivals.sentence_transformers(setting))
+        result["plain recipe"].append(rivals.plain_recipe(setting))
+        result["sentence-transformers"].append(rivals.sentence_transformers(setting))
         return (setting,), {}
 
     def own(setting):
         folder = tmp_path / str(setting.seed)
-        found["ours"].append(ours(places, setting, folder, monkeypatch))
+        result["ours"].append(ours(places, setting, folder, monkeypatch))
 
     benchmark.pedantic(own, setup=others, rounds=rounds)
-    costs = {side: cost(trainings) for side, trainings in found.items()}
+    costs = {side: cost(trainings) for side, trainings in result.items()}
     COSTS[name, precision] = costs
     # Speed that is bought with another training would be none.
     for measure, limit in APART.items():
         values = [cost[measure] for cost in costs.values()]
         assert max(values) - min(values) < limit, (measure, values)
-    for training in chain(*found.values()):
+    for training in chain(*result.values()):
         assert fmean(training.losses[-LAST:]) < training.losses[0] / 2
 
 

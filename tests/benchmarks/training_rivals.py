@@ -76,8 +76,8 @@ class Training:
 
     def selection(self) -> float:
         """Seconds of a selection, 0 if there was none."""
-        found = [end - start for (start, _), (end, selects) in pairwise(self.ends) if selects]
-        return median(found) - self.step() if found else 0.0
+        result = [end - start for (start, _), (end, selects) in pairwise(self.ends) if selects]
+        return median(result) - self.step() if result else 0.0
 
 
 def arguments(setting: Setting, folder: str, **more: Any) -> dict[str, Any]:
@@ -168,12 +168,12 @@ def plain_recipe(setting: Setting) -> Training:
         return dict(tokenizer.pad([row for row in features for _ in range(2)], return_tensors="pt"))
 
     def vectors(texts: Sequence[str]) -> np.ndarray:
-        found = []
+        result = []
         for start in range(0, len(texts), EVALUATED):
             part = list(texts[start : start + EVALUATED])
             batch = tokenizer(part, padding=True, return_tensors="pt")
-            found.append(model.cls(**batch).float())
-        return torch.cat(found).numpy()
+            result.append(model.cls(**batch).float())
+        return torch.cat(result).numpy()
 
     @torch.inference_mode()
     def select() -> float:

@@ -16,7 +16,7 @@ from bench.runs import config
 from bench.stages.jobs import train_run
 from bench.utils.errors import UserError
 from bench.utils.files import sha256_file, sha256_text
-from tests.methods import outside
+from tests.support import method_runs
 from tests.support.tiny_suite import tiny_configuration, tiny_run
 
 # A method that draws, remembers and learns, and so can break every clause.
@@ -115,7 +115,7 @@ def changed(*edits):
 
 
 def run_of(text):
-    return outside.run_of(text, "toy-bert", "world", "world")
+    return method_runs.run_of(text, "toy-bert", "world", "world")
 
 
 # Clauses

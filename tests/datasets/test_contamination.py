@@ -21,7 +21,7 @@ from bench.datasets.tasks import STS_TASKS
 from bench.evaluation.scoring import score_encoder, score_vectors, with_keys
 from bench.models.load import load_encoder
 from bench.stages.jobs import known_items
-from tests.methods.outside import run_of
+from tests.support.method_runs import run_of
 
 
 def test_case_punctuation_and_spaces_make_no_difference():
@@ -96,10 +96,10 @@ def test_items_with_a_sentence_in_a_corpus_are_seen():
     parts = {"test": Samples(columns, np.arange(3)), "train": Samples((("c",), ("d",)), np.ones(1))}
     labelled = LabelledTask("MRPC", "kfold", 3, parts)
     tasks = [pair_task(), pair_task("dev"), labelled]
-    found = contamination(tasks, [["A", "f."]], [], Path())
-    seen = {task: seen.tolist() for task, (seen, _) in found.items()}
+    result = contamination(tasks, [["A", "f."]], [], Path())
+    seen = {task: seen.tolist() for task, (seen, _) in result.items()}
     assert seen == {"STS-B": [1, 0, 0, 1, 0], "MRPC": [1, 0, 1]}  # "a" stands in two pairs
-    assert not any(in_dev.any() for _, in_dev in found.values())
+    assert not any(in_dev.any() for _, in_dev in result.values())
 
 
 def test_pairs_in_a_dev_set_have_both_sentences_in_either_order(tiny_data):
@@ -108,19 +108,19 @@ def test_pairs_in_a_dev_set_have_both_sentences_in_either_order(tiny_data):
     first, second = zip(*pairs, strict=True)
     task = sts.StsTask("STS12", "test", (sts.Subset("x", first, second, np.arange(5.0)),))
     sentences = LabelledTask("MR", "nested", 2, {"all": Samples(((a, b),), np.arange(2))})
-    found = contamination([task, sentences], [], ["SICK-R", "STS-B"], tiny_data)
-    in_dev = {task: in_dev.tolist() for task, (_, in_dev) in found.items()}
+    result = contamination([task, sentences], [], ["SICK-R", "STS-B"], tiny_data)
+    in_dev = {task: in_dev.tolist() for task, (_, in_dev) in result.items()}
     assert in_dev == {"STS12": [1, 1, 0, 0, 1], "MR": [0, 0]}
 
 
 def test_only_trained_runs_have_dev_sets(tiny_bert, tiny_data, tiny_corpus, tmp_path):
     task = replace(sts.read("SICK-R", tiny_data, "dev"), split="test")
-    found = {}
+    result = {}
     for text in ("simcse", "simcse[select_on=SICK-R]", "untrained+whitening[source=sts]"):
         run = run_of(text, tiny_bert, tiny_corpus, tiny_data)
         ((_, in_dev),) = known_items(run, tmp_path, [task]).values()
-        found[text] = in_dev.mean()
-    assert [*found.values()] == [0, 1, 0]
+        result[text] = in_dev.mean()
+    assert [*result.values()] == [0, 1, 0]
 
 
 def test_a_sentence_that_is_too_short_to_be_trained_on_is_not_seen(tiny_bert, tiny_data, tmp_path):
@@ -149,8 +149,8 @@ def test_the_dev_sets_in_the_real_test_sets(senteval):
     for name, expected in counts.items():
         dev = dict(golds(sts.read(name, senteval, "dev")))
         plain = [sum(pair in dev for pair, _ in test) for test in tests]
-        found = contamination(tasks, [], [name], senteval)
-        assert [in_dev.sum() for _, in_dev in found.values()] == plain == expected
+        result = contamination(tasks, [], [name], senteval)
+        assert [in_dev.sum() for _, in_dev in result.values()] == plain == expected
     dev = golds(sts.read("STS-B", senteval, "dev"))
     pairs = {pair for x in tests[:5] for pair, _ in x}
     assert (sum(pair in pairs for pair, _ in dev), len(dev)) == (1131, 1500)
@@ -169,8 +169,8 @@ def test_an_encoder_without_selection_falls_on_the_rest_too(senteval, tmp_path):
     known = contamination(tasks, [], ["STS-B"], senteval)
     encoder = load_encoder(folder, pooler="cls_before_pooler")
     records, _ = score_encoder(encoder, tasks, "test", "cpu", tmp_path, known=known)
-    found = {(row["task"], row["aggregation"]): row["value"] for row in records}
-    falls = [found[task, "all"] - found[task, "rest"] for task in STS_TASKS]
+    result = {(row["task"], row["aggregation"]): row["value"] for row in records}
+    falls = [result[task, "all"] - result[task, "rest"] for task in STS_TASKS]
     assert fmean(falls) == pytest.approx(0.36, abs=0.005)
 
 

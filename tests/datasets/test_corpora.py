@@ -15,7 +15,7 @@ from bench.datasets import corpora
 from bench.datasets.manifest import listed_task
 from bench.registry.backbones import backbone, folder_kind
 from bench.utils.errors import UserError
-from tests.datasets.files import put
+from tests.support.data_files import put
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])

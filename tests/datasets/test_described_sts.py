@@ -16,7 +16,7 @@ from bench.runs import config as suites
 from bench.runs import paths
 from bench.utils.errors import UserError
 from bench.utils.files import write_json
-from tests.datasets.files import put
+from tests.support.data_files import put
 from tests.support.tiny_suite import tiny_configuration
 
 CNSD = {"path": "CNSD-STS-B/cnsd-sts-{split}.txt", "separator": "||", "columns": [1, 2, 3]}
@@ -78,9 +78,9 @@ def test_it_is_in_no_other_group_and_in_no_average(folder):
             return np.float32([[len(text), 1 + len(set(text))] for text in sentences])
 
     records = score_tasks(Lengths(), read_tasks(["chinese", "sts:german"], folder))
-    found = [(record["task"], record["split"], record["aggregation"]) for record in records]
+    result = [(record["task"], record["split"], record["aggregation"]) for record in records]
     chinese = [("CNSD-STS-B", split, "all") for split in ("test", "dev")]
-    assert found == [*chinese, ("sts:german", "test", "all")]
+    assert result == [*chinese, ("sts:german", "test", "all")]
 
 
 def describe(folder, tables=None, **form):

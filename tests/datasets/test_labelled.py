@@ -14,7 +14,7 @@ from bench.datasets.manifest import manifest
 from bench.datasets.tasks import GROUPS, PROBING_TASKS, TRANSFER_TASKS, XPROBE_TASKS
 from bench.utils.errors import UserError
 from bench.utils.files import write_json
-from tests.datasets.files import put
+from tests.support.data_files import put
 from tests.support.tiny_tasks import write_tasks
 
 TRANSFER = {

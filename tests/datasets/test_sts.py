@@ -19,7 +19,7 @@ from bench.datasets.tasks import STS_TASKS
 from bench.evaluation.scoring import score_vectors, sentences
 from bench.utils.errors import UserError
 from bench.utils.files import write_json
-from tests.datasets.files import put
+from tests.support.data_files import put
 
 # Files
 
@@ -57,8 +57,8 @@ def folder(tmp_path):
 def test_years_are_read_with_their_subsets(folder):
     task = sts.read("STS12", folder)
     assert (task.name, task.split) == ("STS12", "test")
-    found = [(x.name, x.first, x.second, x.gold.tolist()) for x in task.subsets]
-    assert found == [
+    result = [(x.name, x.first, x.second, x.gold.tolist()) for x in task.subsets]
+    assert result == [
         ("MSRpar", ("a b .", "e", "g"), ("c d .", "f", "h"), [4.4, 0.0, 5.0]),
         ("surprise.OnWN", ("i", "k"), ("j", "l"), [1.5, 2.25]),
     ]
@@ -77,8 +77,8 @@ def test_sts_b_and_sick_have_splits(split, folder):
         "SICK-R": [(f"A {split}", f"B {i}", i + 1.5) for i in range(3)],
     }
     for task, pairs in wanted.items():
-        (found,) = sts.read(task, folder, split).subsets
-        columns = found.first, found.second, found.gold
+        (result,) = sts.read(task, folder, split).subsets
+        columns = result.first, result.second, result.gold
         assert list(zip(*columns, strict=True)) == pairs[: COUNTS[task][split]]
 
 
@@ -203,10 +203,10 @@ def make_task(sizes, seed):
 def values(task, table):
     vectors = lambda texts: np.stack([table[text] for text in texts])  # noqa: E731
     records = sts.score_pairs(task, sts.similarities(task, vectors))
-    found = {record.pop("aggregation"): record.pop("value") for record in records}
+    result = {record.pop("aggregation"): record.pop("value") for record in records}
     common = {"task": task.name, "split": task.split, "metric": "spearman"}
     assert all(record == common for record in records)
-    return found
+    return result
 
 
 def scorable(made):
@@ -264,8 +264,8 @@ def test_known_answers_of_the_three_aggregations():
 def test_ties_have_average_ranks():
     """Similarity ranks 1.5 1.5 3 against 1 2 3: covariance 1.5, variances 1.5 and 2, so
     sqrt(3)/2."""
-    found = values(single({"a": 1, "b": 2, "c": 3}), angles({"a": 60, "b": 60, "c": 20}))
-    assert found == pytest.approx({"all": 50 * math.sqrt(3)})
+    result = values(single({"a": 1, "b": 2, "c": 3}), angles({"a": 60, "b": 60, "c": 20}))
+    assert result == pytest.approx({"all": 50 * math.sqrt(3)})
 
 
 def test_equal_pairs_tie_whatever_their_vectors():
@@ -279,8 +279,8 @@ def test_equal_pairs_tie_whatever_their_vectors():
     # 199 ties and one pair below them, which has the highest gold: rank 1 against 101 for each
     # other.
     expected = oracle_spearman([1] * 199 + [0], gold.tolist())
-    found = values(sts.StsTask("STS-B", "test", (pairs,)), table)
-    assert found == pytest.approx({"all": expected}, abs=1e-9)
+    result = values(sts.StsTask("STS-B", "test", (pairs,)), table)
+    assert result == pytest.approx({"all": expected}, abs=1e-9)
 
 
 def test_close_pairs_are_told_apart():

@@ -7,7 +7,7 @@ from bench.datasets import word_vectors
 from bench.datasets.word_vectors import read_vectors, width
 from bench.registry.backbones import backbone
 from bench.utils.errors import UserError
-from tests.datasets.files import put
+from tests.support.data_files import put
 
 
 @pytest.mark.parametrize(
@@ -61,8 +61,8 @@ def test_tables_by_name_and_by_path(tmp_path, monkeypatch):
     assert (known.name, known.kind, known.shape.width, known.table()) == ("mine", "words", 3, path)
     assert known.reference == str(path)
     monkeypatch.setenv("BENCH_MODELS", str(tmp_path))
-    named = backbone("mine")
-    assert (named.fingerprint, named.reference, named.table()) == (known.fingerprint, "mine", path)
+    local = backbone("mine")
+    assert (local.fingerprint, local.reference, local.table()) == (known.fingerprint, "mine", path)
     changed = put(tmp_path, "sub/mine.txt", "dog 1 2 4\n")
     assert backbone(str(changed)).fingerprint != known.fingerprint
 

@@ -28,9 +28,9 @@ from bench.runs.resolve import resolve
 from bench.stages.jobs import score_run
 from bench.utils.errors import TransientError, UserError
 from bench.utils.files import sha256_file
-from tests.download.conftest import BERT, CORPUS, DATA, TEXT, tar
-from tests.models.folders import dense, pooling, prompts, write
+from tests.support.archives import BERT, CORPUS, DATA, TEXT, tar
 from tests.support.fake_hub import Fault
+from tests.support.model_folders import dense, pooling, prompts, write
 
 
 def sha256(content):
@@ -260,8 +260,8 @@ def test_scores_name_the_commits_of_encoders(text, backbone, commits, hub, tiny_
     run = resolve(text, backbone_name=backbone, corpus="none", data=str(tiny_data), seed=None)
     score_run(run, tmp_path, ["STS12"], "test", tmp_path / "scores.json", "cpu")
     expected = json.loads(json.dumps(commits).replace("COMMIT", hub.commit(BERT)))
-    found = json.loads((tmp_path / "scores.json").read_text())["provenance"]
-    assert {key: found[key] for key in found if key.endswith(("commit", "commits"))} == expected
+    result = json.loads((tmp_path / "scores.json").read_text())["provenance"]
+    assert {key: result[key] for key in result if key.endswith(("commit", "commits"))} == expected
 
 
 @pytest.mark.parametrize("place", [BERT, "bert-base-uncased"])
@@ -339,6 +339,3 @@ def test_offline_with_a_filled_cache(hub, tmp_path, cache, monkeypatch):
     if os.geteuid():
         cache.chmod(0o555)
         assert everything() == paths
-
-
-# --- the pins that are shipped

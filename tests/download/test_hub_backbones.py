@@ -19,7 +19,7 @@ from bench.registry import backbones
 from bench.registry.backbones import BUILT_IN, backbone
 from bench.runs.resolve import resolve
 from bench.utils.errors import UserError
-from tests.conftest import make_sentences
+from tests.support.tiny_backbones import make_sentences
 
 WIDTHS = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
 WIDTHS |= {"intermediate_size": 48, "initializer_range": 0.15, "max_position_embeddings": 64}
@@ -138,8 +138,8 @@ def test_a_rate_acts_in_attention_embeddings_and_mlp(hub, monkeypatch):
     for name, module in model.named_modules():
         if isinstance(module, torch.nn.Dropout):
             module.register_forward_hook(
-                lambda _, given, out, name=name: shares.update(
-                    {name: float((out[given[0] != 0] == 0).float().mean())}
+                lambda _, inputs, out, name=name: shares.update(
+                    {name: float((out[inputs[0] != 0] == 0).float().mean())}
                 )
             )
     with torch.random.fork_rng(devices=[]):

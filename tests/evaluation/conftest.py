@@ -1,7 +1,14 @@
 """Data of every task."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
+from bench.datasets.labelled import LabelledTask
+from bench.evaluation import scoring
+from bench.evaluation.classifier import MODES
+from tests.support.literal_classifier import SMALL
 from tests.support.tiny_tasks import write_tasks
 
 
@@ -9,3 +16,33 @@ from tests.support.tiny_tasks import write_tasks
 def data_folder(tiny_data, tmp_path_factory):
     """Every task of SentEval, to be read only."""
     return write_tasks(tiny_data, tmp_path_factory.mktemp("all") / "data")
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Classifiers that train for a few passes."""
+    for mode, settings in list(MODES.items()):
+        changes = {"folds": 2 if mode == "dev" else 3, "batch_size": 8, "max_epoch": 8}
+        monkeypatch.setitem(MODES, mode, replace(settings, **changes))
+
+
+@pytest.fixture
+def classified(monkeypatch):
+    """Names of the tasks that a classifier was trained for, in order."""
+    names, plain = [], scoring._score_labelled
+
+    def listed(tasks, *words):
+        names.extend(task.name for task in tasks)
+        return plain(tasks, *words)
+
+    monkeypatch.setattr(scoring, "_score_labelled", listed)
+    return names
+
+
+@pytest.fixture
+def small_modes_in_double(monkeypatch):
+    """In float64 accuracies are equal, not merely close."""
+    for mode, chosen in list(MODES.items()):
+        monkeypatch.setitem(MODES, mode, replace(chosen, **SMALL))
+    plain = LabelledTask.features
+    monkeypatch.setattr(LabelledTask, "features", lambda *words: plain(*words).astype(np.float64))

@@ -9,15 +9,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import f1_score
 
-from bench.datasets.labelled import LabelledTask, ordered
 from bench.evaluation import classifier
 from bench.evaluation.classifier import MODES, ClassifierHead, Fold, fit
 from bench.evaluation.scoring import score_vectors
 from tests.oracles import senteval as literal
-
-LITERAL = {"test": literal.TEST_MODE, "dev": literal.DEV_MODE}
+from tests.support.literal_classifier import LITERAL, SMALL, literal_values, task, vectors
 
 
 def data(seed, n, width, classes):
@@ -159,85 +156,6 @@ def test_an_error_in_one_loop_ends_the_others(monkeypatch, global_state):
 
 
 # Records
-
-# Ten folds would only take longer, and in batches of 64 few samples are too few steps to learn
-# anything.
-SMALL = {"folds": 3, "batch_size": 16}
-WIDTH = 32
-
-
-@pytest.fixture
-def small_modes_in_double(monkeypatch):
-    """In float64 accuracies are equal, not merely close."""
-    for mode, chosen in list(MODES.items()):
-        monkeypatch.setitem(MODES, mode, replace(chosen, **SMALL))
-    plain = LabelledTask.features
-    monkeypatch.setattr(LabelledTask, "features", lambda *words: plain(*words).astype(np.float64))
-
-
-def samples(prefix, count, classes, columns):
-    """Sentences of unlike lengths that name their place and label, in SentEval's order."""
-    labels = np.random.default_rng(count).permutation(np.arange(count) % classes).tolist()
-    rows = []
-    for place, label in enumerate(labels):
-        end = f"{place} {label}" + " x" * (place % 3)
-        rows.append((tuple(f"{prefix} {column} {end}" for column in range(columns)), label))
-    return ordered(rows)
-
-
-def vectors(texts):
-    """Overlapping clouds by label; the second sentence of a pair is near the first where its label
-    is 1."""
-    centres = np.random.default_rng(0).normal(size=(6, WIDTH))
-    rows = []
-    for text in texts:
-        prefix, column, place, label, *_ = text.split()
-        generator = np.random.default_rng([len(prefix), int(place)])
-        row = generator.normal(size=WIDTH)
-        if prefix.startswith("pairs"):
-            if column == "1":
-                apart = np.random.default_rng(int(place)).normal(size=WIDTH)
-                row = row + (1.2 - 0.7 * int(label)) * apart
-        else:
-            row = row + 0.42 * centres[int(label)]
-        rows.append(row.astype(np.float32))
-    return np.stack(rows)
-
-
-def task(name, protocol, classes, **sizes):
-    kind, columns = ("pairs-", 2) if name == "MRPC" else ("", 1)
-    splits = {
-        split: samples(f"{kind}{split}", size, classes, columns) for split, size in sizes.items()
-    }
-    return LabelledTask(name, protocol, classes, splits)
-
-
-def inputs(task, split):
-    """Features by their definition, without `LabelledTask`."""
-    found = [vectors(column) for column in task.splits[split].columns]
-    if len(found) == 2:
-        found = [np.hstack([np.abs(found[0] - found[1]), found[0] * found[1]])]
-    return found[0].astype(np.float64), task.splits[split].labels
-
-
-def literal_values(task, chosen):
-    """The records of a task, by metric and split, from the literal protocols."""
-    parts = {split: inputs(task, split) for split in task.splits}
-    common, found = (task.classes, chosen), {}
-    if task.protocol == "nested":
-        dev, test = literal.nested(*parts["all"], *common, torch.float64)
-    elif task.protocol == "kfold":
-        dev, test, predicted = literal.kfold(
-            *parts["train"], *parts["test"], *common, torch.float64
-        )
-        if task.name == "MRPC":
-            found["f1", "test"] = round(100 * float(f1_score(parts["test"][1], predicted)), 2)
-    else:
-        dev, test = literal.split(parts, *common, dtype=torch.float64)
-        if task.protocol == "probing":
-            mlp_dev, mlp_test, _ = literal.tuned_mlp(parts, *common, torch.float64)
-            found |= {("accuracy_mlp", "dev"): mlp_dev, ("accuracy_mlp", "test"): mlp_test}
-    return found | {("accuracy", "dev"): dev, ("accuracy", "test"): test}
 
 
 @pytest.mark.parametrize("mode", ["test", "dev"])

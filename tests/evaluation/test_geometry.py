@@ -1,13 +1,11 @@
 """Geometry of vectors: equality with plain loops, and known limits."""
 
-import math
-from itertools import combinations, permutations
-
 import pytest
 import torch
 
 from bench.evaluation import geometry
 from bench.evaluation.geometry import alignment, layer_similarities, uniformity
+from tests.oracles.geometry import uniformity_by_loop
 
 
 def draw(seed, *shape):
@@ -15,37 +13,6 @@ def draw(seed, *shape):
 
 
 # The definitions, in loops
-
-
-def norm(vector):
-    return math.sqrt(math.fsum(x * x for x in vector))
-
-
-def squared_distance(left, right):
-    """The distance of the two directions."""
-    a, b = norm(left), norm(right)
-    return math.fsum((x / a - y / b) ** 2 for x, y in zip(left, right, strict=True))
-
-
-def cosine(left, right):
-    return math.fsum(x * y for x, y in zip(left, right, strict=True)) / norm(left) / norm(right)
-
-
-def alignment_by_loop(first, second, gold):
-    rows = zip(first, second, gold, strict=True)
-    distances = [squared_distance(a, b) for a, b, score in rows if score > 4]
-    return math.fsum(distances) / len(distances)
-
-
-def uniformity_by_loop(vectors):
-    pairs = combinations(vectors, 2)
-    found = [math.exp(-2 * squared_distance(a, b)) for a, b in pairs]
-    return math.log(math.fsum(found) / len(found))
-
-
-def token_similarity_by_loop(tokens):
-    found = [cosine(a, b) for a, b in permutations(tokens, 2)]
-    return math.fsum(found) / len(found)
 
 
 # Alignment and uniformity

@@ -20,16 +20,8 @@ from bench.runs.paths import result_file
 from bench.runs.run import read_runs
 from bench.stages.jobs import run_plan
 from bench.utils.errors import UserError
-from tests.evaluation.test_classifier import (
-    LITERAL,
-    SMALL,
-    literal,
-    literal_values,
-    small_modes_in_double,  # noqa: F401
-    task,
-    vectors,
-)
-from tests.evaluation.test_scoring import classified, quick  # noqa: F401
+from tests.oracles import senteval as literal
+from tests.support.literal_classifier import LITERAL, SMALL, literal_values, task, vectors
 from tests.support.tiny_tasks import Words, look_up
 
 
@@ -95,7 +87,7 @@ def test_no_sentence_is_encoded_twice(data_folder):
 
 
 @pytest.mark.usefixtures("quick")
-def test_finished_classifications_are_kept_by_seed(data_folder, tmp_path, classified):  # noqa: F811
+def test_finished_classifications_are_kept_by_seed(data_folder, tmp_path, classified):
     tasks = read_tasks(["MR", "TREC"], data_folder)
     whole = score_vectors(tasks, look_up, probe_seeds=[5, 6]).records
     score_vectors(tasks, look_up, probe_seeds=[6], finished=tmp_path)

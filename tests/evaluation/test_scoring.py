@@ -12,33 +12,11 @@ from bench.__main__ import main
 from bench.cli.evaluate import score_tables
 from bench.datasets.tasks import STS_TASKS
 from bench.evaluation import protocols, scoring
-from bench.evaluation.classifier import MODES
 from bench.evaluation.scoring import read_tasks, score_vectors
 from bench.judge.stage import judge_encoders
 from bench.models.encoder import TransformerEncoder
 from bench.results.records import read_scores
 from tests.support.tiny_tasks import look_up
-
-
-@pytest.fixture
-def quick(monkeypatch):
-    """Classifiers that train for a few passes."""
-    for mode, settings in list(MODES.items()):
-        changes = {"folds": 2 if mode == "dev" else 3, "batch_size": 8, "max_epoch": 8}
-        monkeypatch.setitem(MODES, mode, replace(settings, **changes))
-
-
-@pytest.fixture
-def classified(monkeypatch):
-    """Names of the tasks that a classifier was trained for, in order."""
-    names, plain = [], scoring._score_labelled
-
-    def listed(tasks, *words):
-        names.extend(task.name for task in tasks)
-        return plain(tasks, *words)
-
-    monkeypatch.setattr(scoring, "_score_labelled", listed)
-    return names
 
 
 def cells(records):

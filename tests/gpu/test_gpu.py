@@ -20,8 +20,8 @@ from bench.training import context as training_context
 from bench.training.context import RunContext, nearest_rows
 from bench.training.loop import Training, train
 from bench.utils.files import read_json
-from tests.conftest import CLOSE, bert_tokenizer, make_sentences
 from tests.oracles.padded_attention import attend_padded
+from tests.support import neighbour_rows
 from tests.support.at_once import train_at_once
 from tests.support.fresh_step import fresh_losses, kept_checkpoints
 from tests.support.gpu_path import take_gpu_path
@@ -32,8 +32,8 @@ from tests.support.kinds import (
     run_of_kind,
 )
 from tests.support.outcomes import log_of
+from tests.support.tiny_backbones import CLOSE, bert_tokenizer, make_sentences
 from tests.support.tiny_suite import tiny_run
-from tests.training import test_context
 
 HERE = torch.cuda.is_available()
 DEVICE = "cuda" if HERE else "cpu"
@@ -100,8 +100,8 @@ def test_a_step_computes_with_the_weights_that_the_step_before_left(precision, f
 def test_losses_of_each_precision_are_those_of_float32(text, precision, fit):
     """In parts of the first loss, as in tests/training/test_precision.py."""
     expected = [row["loss"] for row in fit(text, "float32")]
-    found = [row["loss"] for row in fit(text, precision, precision)]
-    assert found == pytest.approx(expected, rel=0, abs=0.1 * expected[0])
+    result = [row["loss"] for row in fit(text, precision, precision)]
+    assert result == pytest.approx(expected, rel=0, abs=0.1 * expected[0])
 
 
 @needs_gpu
@@ -141,7 +141,7 @@ def test_the_kernel_of_attention_equals_padded_attention(first_only):
 @needs_gpu
 @pytest.mark.parametrize("kind", ["random", "cone", "copies"])
 def test_neighbours(kind):
-    vectors = test_context.rows(kind)
+    vectors = neighbour_rows.rows(kind)
     np.testing.assert_array_equal(nearest_rows(vectors, 5, DEVICE), nearest_rows(vectors, 5))
 
 

@@ -23,7 +23,7 @@ MARK = "# On the host"
 
 def unplaced(source):
     """Lines of constructors that name no device, and whether their function is marked."""
-    tree, lines, found = ast.parse(source), source.splitlines(), []
+    tree, lines, result = ast.parse(source), source.splitlines(), []
     parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
     for call in ast.walk(tree):
         if not (isinstance(call, ast.Call) and ast.unparse(call.func) in CONSTRUCTORS):
@@ -37,8 +37,8 @@ def unplaced(source):
         placed = placed or names & MOVED or node.name == "__init__"
         if not placed and not (ast.unparse(call.func) == "torch.Generator" and call.args):
             marked = any(MARK in line for line in lines[node.lineno : node.end_lineno])
-            found.append((f"{node.name}, line {call.lineno}: {ast.unparse(call)}", marked))
-    return found
+            result.append((f"{node.name}, line {call.lineno}: {ast.unparse(call)}", marked))
+    return result
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

@@ -3,19 +3,17 @@
 import ast
 import csv
 import re
-import tomllib
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests.methods.outside import run_of
+from tests.support.method_runs import run_of
 from tests.support.programs import ROOT
 from tools import documents
 
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", "config/README.md", "examples/README.md"]
 DOCUMENTS += [f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")]
-REFERENCE = r"`([\w/]+\.py)::([\w.]+)`"
 GONE = "which does not exist; write its new path or name"
 RELEASED = "docs/released-code.csv"
 # docs/protocol.md names its tests as `package/file: test, test`.
@@ -37,23 +35,23 @@ def sections(path: str) -> set[str]:
 @cache
 def definitions(path: str) -> dict[str, ast.AST]:
     """Classes, functions and constants of a module, and methods as `Class.method`."""
-    found: dict[str, ast.AST] = {}
+    nodes: dict[str, ast.AST] = {}
     for node in ast.parse(text(path)).body:
         targets = getattr(node, "targets", [getattr(node, "target", None)])
-        found |= {target.id: node for target in targets if isinstance(target, ast.Name)}
+        nodes |= {target.id: node for target in targets if isinstance(target, ast.Name)}
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            found[node.name] = node
+            nodes[node.name] = node
             for method in node.body:
-                found[f"{node.name}.{getattr(method, 'name', '')}"] = method
-    return found
+                nodes[f"{node.name}.{getattr(method, 'name', '')}"] = method
+    return nodes
 
 
 def test_generated_tables_are_current():
     texts = [path.read_text(encoding="utf-8") for path in documents.DOCUMENTS]
     for path, content in zip(documents.DOCUMENTS, texts, strict=True):
         assert documents.current(content) == content, f"{path} is not current; run make documents"
-    named = re.findall(r"<!-- generated: (.*?) -->", "\n".join(texts))
-    assert {*documents.TABLES} <= {*named}  # the oracles of tests write the rest
+    names = re.findall(r"<!-- generated: (.*?) -->", "\n".join(texts))
+    assert {*documents.TABLES} <= {*names}  # the oracles of tests write the rest
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
@@ -72,32 +70,10 @@ def test_links_lead_somewhere(document):
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_named_files_and_functions_exist(document):
     """Paths of the code in backticks, and `path::name`."""
-    named = r"`((?:bench|methods|tests|rules|profiles|config|docs)/[\w./-]*)(?:::([\w.]+))?`"
-    for path, name in re.findall(named, text(document)):
+    place = r"`((?:bench|methods|tests|rules|profiles|config|docs)/[\w./-]*)(?:::([\w.]+))?`"
+    for path, name in re.findall(place, text(document)):
         assert (ROOT / path).exists(), f"{document} names {path}, {GONE}"
         assert not name or name in definitions(path), f"{document} names {path}::{name}, {GONE}"
-
-
-def test_each_step_of_the_walk_is_called_as_stated():
-    """A row of the walk: step, what happens, function, caller."""
-    row = rf"^\| (\d+) \| [^|]* \| {REFERENCE} \| {REFERENCE} \|$"
-    walk = re.findall(row, text("docs/architecture.md"), re.MULTILINE)
-    assert walk
-    for step, _, name, path, caller in walk:
-        calls = [node for node in ast.walk(definitions(path)[caller]) if isinstance(node, ast.Call)]
-        called = {getattr(call.func, "attr", getattr(call.func, "id", "")) for call in calls}
-        assert name.rpartition(".")[2] in called, f"step {step}: {caller} does not call {name}"
-
-
-def test_packages_stand_in_the_order_of_the_layers():
-    contracts = tomllib.loads(text("pyproject.toml"))["tool"]["importlinter"]["contracts"]
-    (layers,) = [
-        contract["layers"] for contract in contracts if contract["name"] == "imports go downwards"
-    ]
-    packages = [package for layer in layers for package in layer.split(" | ")]
-    assert (
-        re.findall(r"^\| `bench/(\w+)` \|", text("docs/architecture.md"), re.MULTILINE) == packages
-    )
 
 
 @cache
@@ -109,9 +85,9 @@ def released() -> list[dict[str, str]]:
 def test_functions_beside_released_code_exist():
     """Our side of the rows is written `path:name`."""
     cells = "\n".join(row["ours"] for row in released())
-    named = re.findall(r"\b((?:bench|methods)/[\w/]+\.py):([\w.]+)", cells)
-    assert named
-    for path, name in named:
+    places = re.findall(r"\b((?:bench|methods)/[\w/]+\.py):([\w.]+)", cells)
+    assert places
+    for path, name in places:
         assert name in definitions(path), f"{RELEASED} names {path}:{name}, {GONE}"
 
 
@@ -147,3 +123,13 @@ def test_tests_named_by_the_protocol_exist():
         assert (ROOT / path).is_file(), f"docs/protocol.md names {path}, {GONE}"
         for name in [first, *re.findall(r"`(\w+)`", rest)]:
             assert f"test_{name}" in definitions(path), f"docs/protocol.md: {path}: {name}, {GONE}"
+
+
+def test_functions_named_by_templates_read_them():
+    """Each template says who reads it: "read by `function` of FILE"."""
+    for path in (ROOT / "bench" / "report" / "templates").iterdir():
+        for name, file in re.findall(r"read by `(\w+)` of ([\w/]+\.py)", path.read_text("utf-8")):
+            (module,) = (ROOT / "bench").rglob(file)
+            function = definitions(str(module.relative_to(ROOT))).get(name)
+            assert function, f"{path.name} names {name} of {file}, {GONE}"
+            assert path.name in ast.unparse(function), f"{name} of {file} does not read {path.name}"

@@ -24,8 +24,8 @@ KEPT = {"keep_encoders": True}
 
 @pytest.fixture
 def content(tiny_bert, tiny_data, tiny_corpus):
-    given = {"methods": [TEACHER, *STUDENTS], "recipe": SMALL, "keep_encoders": False}
-    return tiny_configuration(tiny_bert, tiny_data, tiny_corpus, **given)
+    inputs = {"methods": [TEACHER, *STUDENTS], "recipe": SMALL, "keep_encoders": False}
+    return tiny_configuration(tiny_bert, tiny_data, tiny_corpus, **inputs)
 
 
 def work(content, suite, *places, **options):

@@ -31,13 +31,13 @@ def test_the_methods_term_is_its_formula(strength, monkeypatch):
     draw = np.random.default_rng(0)
     left, right = (draw.normal(0.3, 1, (5, 3)) for _ in range(2))
     made = method(method.Hyper(strength=strength), None)
-    found = made.terms(torch.from_numpy(left), torch.from_numpy(right), 0.05, None)
+    result = made.terms(torch.from_numpy(left), torch.from_numpy(right), 0.05, None)
     pairs = [(a, b) for i, a in enumerate(left) for j, b in enumerate(right) if i != j]
     cosines = [a @ b / np.sqrt((a @ a) * (b @ b)) for a, b in pairs]
     excess = sum(cosine**2 for cosine in cosines) / len(cosines) - 1 / 3
     assert excess > 0
     expected = (sum(cosines) / len(cosines)) ** 2 + excess
-    terms = [(weight, pytest.approx(float(term), rel=1e-12)) for weight, term in found]
+    terms = [(weight, pytest.approx(float(term), rel=1e-12)) for weight, term in result]
     assert terms == ([(strength, expected)] if strength else [])
 
 
@@ -97,8 +97,8 @@ def test_the_suite_and_the_notebook_do_what_they_say(tmp_path):
     snakemake(*told.split(), "--until", "render", cwd=tmp_path)
 
     cells = ["".join(cell["source"]) for cell in code]
-    shown = "import json; print(json.dumps([x.to_dict('records') for x in (board, compared)]))"
-    script = "\n".join([*cells, shown])
+    text = "import json; print(json.dumps([x.to_dict('records') for x in (board, compared)]))"
+    script = "\n".join([*cells, text])
     done = ended(sys.executable, "-c", script, cwd=tmp_path / "examples", MPLBACKEND="agg")
     board, compared = json.loads(done.stdout)
 
@@ -129,6 +129,6 @@ def test_the_decoder_of_a_document_stands_beside_simcse(tmp_path):
     (tmp_path / "short.yaml").write_text(json.dumps(short), encoding="utf-8")
     snakemake("--cores", "2", "--configfile", "short.yaml", cwd=tmp_path)
     board = sentbench.leaderboard(sentbench.read_suite(tmp_path / "results" / "templates"))
-    found = board.set_index("label").loc["random decoder (outside encoder)"]
-    assert (found["n"], found["verdict"]) == (5, "")
-    assert 0 < found["STS-B sd"] < 5
+    result = board.set_index("label").loc["random decoder (outside encoder)"]
+    assert (result["n"], result["verdict"]) == (5, "")
+    assert 0 < result["STS-B sd"] < 5

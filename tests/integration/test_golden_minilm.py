@@ -67,14 +67,14 @@ def test_a_base_model_has_its_published_scores():
         pytest.skip("BENCH_MODELS holds no all-mpnet-base-v2")
     tasks = [sts.read(task, Path(os.environ["BENCH_DATA"])) for task in ("STS-B", "STS16")]
     records = score_tasks(load_encoder(folder), tasks)
-    found = {row["task"]: round(row["value"], 2) for row in records if row["aggregation"] == "all"}
-    assert found == {"STS-B": 83.42, "STS16": 80.03}
+    result = {row["task"]: round(row["value"], 2) for row in records if row["aggregation"] == "all"}
+    assert result == {"STS-B": 83.42, "STS16": 80.03}
 
 
 def test_transfer_as_the_original_gives_it(encoder, tmp_path):
     """SimCSE's copy of SentEval, test mode, on this encoder's plain vectors."""
     tasks = read_tasks(["CR", "TREC"], Path(os.environ["BENCH_DATA"]))
     records, _ = score_encoder(encoder, tasks, "test", "cpu", tmp_path)
-    found = {(record["task"], record["split"]): record["value"] for record in records}
+    result = {(record["task"], record["split"]): record["value"] for record in records}
     expected = {("CR", "test"): 82.15, ("CR", "dev"): 83.10}
-    assert found == expected | {("TREC", "test"): 90.00, ("TREC", "dev"): 85.23}
+    assert result == expected | {("TREC", "test"): 90.00, ("TREC", "dev"): 85.23}

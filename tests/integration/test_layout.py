@@ -1,5 +1,6 @@
-"""The repository as other tools read it: make and the workflow catalogue."""
+"""The repository as other tools read it: make and the workflow catalogue; and what tests share."""
 
+import ast
 import json
 import re
 import sys
@@ -61,3 +62,23 @@ def test_the_catalogues_layout_plans_and_runs_the_same_jobs(tmp_path):
     workflow(*catalogue, *words, cwd=tmp_path)
     plan = json.loads((tmp_path / "results" / "tiny" / "plan.json").read_text())
     assert [run["method"] for run in plan["runs"]] == ["word-overlap", "simcse"]
+
+
+# --- helpers of tests
+
+
+def test_no_test_imports_from_another_test():
+    """A test that is removed or renamed takes no other with it: what two share is in support/."""
+    for path in (ROOT / "tests").rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            match node:
+                case ast.ImportFrom():
+                    names = [f"{node.module}.{alias.name}" for alias in node.names]
+                case ast.Import():
+                    names = [alias.name for alias in node.names]
+                case _:
+                    continue
+            for name in names:
+                is_test = re.match(r"tests\..*\b(test_|conftest\b)", name)
+                assert not is_test, f"{path}: move what {name} has to tests/support/"

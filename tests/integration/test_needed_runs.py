@@ -30,8 +30,8 @@ def make(tiny_bert, tiny_data, tiny_corpus, tmp_path):
 
     def made(**changes):
         recipe = {"batch_size": 8, "learning_rate": 1e-3, "select_every": 2}
-        given = {"methods": [STUDENT], "recipe": recipe} | changes
-        content = tiny_configuration(tiny_bert, tiny_data, tiny_corpus, **given)
+        inputs = {"methods": [STUDENT], "recipe": recipe} | changes
+        content = tiny_configuration(tiny_bert, tiny_data, tiny_corpus, **inputs)
         suite = suites.validate(content)
         suites.plan(suite).write(tmp_path / "plan.json")
         teacher, student = suites.planned(suite)
@@ -54,9 +54,9 @@ def test_teacher_and_student_are_trained_in_order(make, tiny_bert, tmp_path):
     jobs.run_plan(tmp_path, plan, plan.chosen())
     rows = read_results(tmp_path).runs
     assert [run.status for run in rows] == ["finished", "finished"]
-    found = read_trained(paths.result_file(tmp_path, student.id, "train")).run
-    assert found.needs == {"run:simcse[sentences=28]@official": teacher.describe()}
-    assert f"run-{teacher.digest}" == found.identity["parts"][0][2]["teacher"]
+    result = read_trained(paths.result_file(tmp_path, student.id, "train")).run
+    assert result.needs == {"run:simcse[sentences=28]@official": teacher.describe()}
+    assert f"run-{teacher.digest}" == result.identity["parts"][0][2]["teacher"]
     # By path the same encoder gives the same weights; the untrained backbone gives others.
     folder = paths.run_folder(tmp_path, teacher.id)
     for place, equal in ((str(folder), True), (str(tiny_bert), False)):
@@ -107,8 +107,8 @@ def test_the_workflow_trains_the_teacher_first(make, tmp_path):
         content, teacher, student = make(runs_per_job=per_job)
         file.write_text(yaml.safe_dump(content))
         dry = snakemake("-n", "--configfile", file, cwd=tmp_path)
-        found = re.findall(r"rule train\S*:\n    input: (.*)", dry.stdout)
-        assert [f"trained/{teacher.id}.json" in names for names in found] == inputs, dry.stderr
+        result = re.findall(r"rule train\S*:\n    input: (.*)", dry.stdout)
+        assert [f"trained/{teacher.id}.json" in names for names in result] == inputs, dry.stderr
     snakemake("--configfile", file, "--until", "train_0", cwd=tmp_path)
     trained = paths.result_file(tmp_path / "results" / "tiny", student.id, "train")
     assert read_trained(trained).outcome.status == "finished"

@@ -126,7 +126,7 @@ def test_an_address_opens_its_number(browser):
 
 
 def test_every_number_and_row_opens_and_brings_no_foreign_element(browser, project):
-    found = browser.run(
+    result = browser.run(
         "const titles = []; let foreign = 0; const dialog = document.getElementById('entry');"
         "for (const button of document.querySelectorAll('[data-entry] button')) {"
         "  button.click(); titles.push(document.getElementById('entry-title').textContent);"
@@ -134,8 +134,8 @@ def test_every_number_and_row_opens_and_brings_no_foreign_element(browser, proje
         "return [titles.length, titles.every(Boolean),"
         "  foreign, document.scripts.length, window.hacked ?? null]"
     )
-    assert found[0] == len(project.judged.numbers) + len(project.judged.systems)
-    assert found[1:] == [True, 0, 2, None]
+    assert result[0] == len(project.judged.numbers) + len(project.judged.systems)
+    assert result[1:] == [True, 0, 2, None]
     assert browser.console() == []
 
 

@@ -5,7 +5,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -23,7 +22,7 @@ from bench.models.load import Model
 from bench.runs import config as configurations
 from bench.runs.plan import plan_command
 from bench.utils.files import sha256_file
-from tests.support.programs import ROOT
+from tests.support.programs import ROOT, ended
 from tests.support.synthetic_suite import seeds, write_suite
 
 DOCUMENTS = [
@@ -66,16 +65,16 @@ PARSED = {
 def in_document(path):
     """Command lines of shell blocks, of blocks with a command, and in backticks."""
     text = path.read_text(encoding="utf-8")
-    found, prose = [], re.sub(r"^```\w*$", "", text, flags=re.MULTILINE)
+    commands, prose = [], re.sub(r"^```\w*$", "", text, flags=re.MULTILINE)
     blocks = re.findall(BLOCK, text, re.DOTALL | re.MULTILINE)
     # A block without a language holds commands if any of its lines begins as one.
     for language, block in [*blocks, *(("", block) for block in re.findall(INDENTED, prose))]:
         lines = [line.strip() for line in block.replace("\\\n", " ").splitlines()]
         if language == "console":
-            found += [line[2:] for line in lines if line.startswith("$ ")]
+            commands += [line[2:] for line in lines if line.startswith("$ ")]
         elif language in ("shell", "bash") or any(re.match(PROGRAM, line) for line in lines):
-            found += lines
-    return found + [" ".join(text.split()) for text in re.findall(rf"`({PROGRAM}[^`]+)`", prose)]
+            commands += lines
+    return commands + [" ".join(text.split()) for text in re.findall(rf"`({PROGRAM}[^`]+)`", prose)]
 
 
 def texts(path):
@@ -102,8 +101,8 @@ IN_TEXT = r"(?:python -m bench|pip install|snakemake --\S+) .*|(?:run|with:|\(or
 
 def in_code(path):
     for text in texts(path):
-        for found in re.findall(IN_TEXT, text):
-            yield re.sub(r"^(run|with:|\(or) ", "", found)
+        for command in re.findall(IN_TEXT, text):
+            yield re.sub(r"^(run|with:|\(or) ", "", command)
 
 
 def simple_commands(line):
@@ -272,16 +271,13 @@ def project(tiny_bert, tiny_data, tiny_corpus, tmp_path):
         )
     )
     SentenceTransformer(str(tiny_bert)).save(str(models / "sentence-transformers/all-MiniLM-L6-v2"))
-    told = {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
-    told |= {"BENCH_DATA": str(tiny_data), "BENCH_MODELS": str(models), "OMP_NUM_THREADS": "1"}
-    told["CUDA_VISIBLE_DEVICES"] = ""  # on the processor
-    told["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    places = {"BENCH_DATA": str(tiny_data), "BENCH_MODELS": str(models)}
+    places["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    alone = {"PYTHONPATH": "", "CUDA_VISIBLE_DEVICES": ""}  # the copy's own code, on the processor
 
     def shell(script):
         words = ["bash", "-e", "-o", "pipefail", "-c", script]
-        done = subprocess.run(words, cwd=folder, env=told, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        return ended(*words, cwd=folder, **places, **alone).stdout
 
     return shell
 
@@ -293,11 +289,11 @@ def test_the_blocks_of_the_readme_and_of_a_dry_run_work_in_order(project):
         r"^```shell\n(make .venv/.ready && .*?)^```$", README, re.DOTALL | re.MULTILINE
     )
     reproduce, show, *rest = [line for line in block.splitlines() if not line.startswith("#")][1:]
-    made, shown = project(reproduce), project(show)
+    made, table = project(reproduce), project(show)
     (ours,) = [line.split() for line in made.splitlines() if "ours, official, n = 1 " in line]
-    assert ours in [line.split() for line in shown.splitlines()]
+    assert ours in [line.split() for line in table.splitlines()]
     again = made.splitlines()[-1].removeprefix("Show the table again: ")
-    assert project(again) == shown
+    assert project(again) == table
     outputs = [project(line) for line in rest]
     assert "Spread-out" in outputs[-2]
     assert outputs[-1].startswith("| sentence-transformers/all-MiniLM-L6-v2 ")
@@ -307,5 +303,5 @@ def test_the_blocks_of_the_readme_and_of_a_dry_run_work_in_order(project):
     project(write)
     for line in (run, cluster[1]):
         assert "Nothing to be done" in project(f"{line} -n 2>&1")
-    assert project(show_again) == shown
+    assert project(show_again) == table
     project("cp examples/suite.yaml mine && python -m bench run mine --cores 2 -n")

@@ -36,8 +36,8 @@ def start(tiny_bert, tiny_data, tiny_corpus, tmp_path_factory):
     library, output = folder / "refuse.so", folder / "output.txt"
     source = ROOT / "tests" / "support" / "refuse.c"
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
-    given = tiny_configuration(tiny_bert, tiny_data, tiny_corpus, methods=["simcse"])
-    planned = plan(validate(given | {"recipe": SMALL}))
+    inputs = tiny_configuration(tiny_bert, tiny_data, tiny_corpus, methods=["simcse"])
+    planned = plan(validate(inputs | {"recipe": SMALL}))
 
     def words(command, suite):
         planned.write(suite / "plan.json")
@@ -70,12 +70,12 @@ def content(suite):
     """The files that the commands write into a suite, without what time or place decides."""
     places = ("tokens/*.npy", "tables/*", "figures/*.*")
     files = [path for place in places for path in suite.glob(place)]
-    found = {path.name: path.read_bytes() for path in files}
+    result = {path.name: path.read_bytes() for path in files}
     for run in suite.glob("runs/*"):
-        found |= left(run)
+        result |= left(run)
     for path in (*suite.glob("scores/*.json"), *suite.glob("x.json")):
-        found[path.name] = json.dumps(json.loads(path.read_text())["records"]).encode()
-    return found
+        result[path.name] = json.dumps(json.loads(path.read_text())["records"]).encode()
+    return result
 
 
 ALL = "chmod,fsync,utime,link"
@@ -103,16 +103,16 @@ def test_a_call_that_only_improves_is_left_out(start, command, calls, number, wa
     said = [line for line in said if os.strerror(number) in line]
     assert len(said) == len(warned)
     assert all(text in line for text, line in zip(warned, said, strict=True))
-    found, whole = content(suite), content(suite.with_name("whole"))
-    assert found
-    assert {name for name in found if found[name] != whole[name]} == set()
+    result, whole = content(suite), content(suite.with_name("whole"))
+    assert result
+    assert {name for name in result if result[name] != whole[name]} == set()
 
 
 NO_LOCK = "/run.lock: its file system cannot lock it ({})"
 
 
 @pytest.mark.parametrize(
-    ("command", "call", "number", "named"),
+    ("command", "call", "number", "subject"),
     [
         ("job", "flock", errno.ENOLCK, NO_LOCK),
         ("job", "flock", errno.ENOSYS, NO_LOCK),
@@ -133,9 +133,9 @@ NO_LOCK = "/run.lock: its file system cannot lock it ({})"
         ("render", "write", errno.EIO, ": {}"),
     ],
 )
-def test_what_is_needed_is_refused_before_the_training(start, command, call, number, named):
+def test_what_is_needed_is_refused_before_the_training(start, command, call, number, subject):
     status, said, suite = start(command, call, number)
     assert (status, len(said)) == (2, 1)
     assert said[0].startswith("error: ")
-    assert named.format(os.strerror(number)) in said[0]
+    assert subject.format(os.strerror(number)) in said[0]
     assert [log for log in suite.glob("runs/*/log.jsonl") if log.read_bytes()] == []

@@ -109,8 +109,8 @@ def test_killed_anywhere_a_training_ends_as_if_nothing_had_been(make, tmp_path, 
             if entry == "resume":  # needs a checkpoint, which a kill of the saving leaves
                 able = [victim for victim in victims if victim.begun]
             chosen = able or victims
-            if found := chosen[tries % len(chosen)].kill(entry if able else "save", draw):
-                hit[found] += 1
+            if result := chosen[tries % len(chosen)].kill(entry if able else "save", draw):
+                hit[result] += 1
                 place += bool(able)
             tries += 1
             assert tries < 10 * KILLS
@@ -130,10 +130,10 @@ def test_killed_anywhere_a_training_ends_as_if_nothing_had_been(make, tmp_path, 
 # Real commands
 
 
-def command(*given, **environment):
+def command(*inputs, **environment):
     """`python -m bench ...`, begun; checkpoints are written at each step."""
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    words = [sys.executable, "-m", "bench", *given]
+    words = [sys.executable, "-m", "bench", *inputs]
     return subprocess.Popen(words, env=os.environ | HERE | environment, **pipes)
 
 
@@ -151,8 +151,8 @@ def wait_for_checkpoint(process, folder, step):
 # The workflow
 
 
-def snakemake(*given, cwd):
-    words = [*SNAKEMAKE, "--cores", "1", *given]
+def snakemake(*inputs, cwd):
+    words = [*SNAKEMAKE, "--cores", "1", *inputs]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     # A process group of its own, for Ctrl-C.
     pipes["start_new_session"] = True

@@ -13,7 +13,7 @@ import sys
 import pytest
 import yaml
 
-from tests.integration.cluster import CPUS, Cluster, missing, until
+from tests.support.cluster import CPUS, Cluster, missing, until
 from tests.support.programs import ROOT, SNAKEMAKE, ended
 from tests.support.tiny_suite import tiny_configuration
 
@@ -54,9 +54,9 @@ def write(tiny_bert, tiny_data, tiny_corpus):
     def config(folder, methods, **recipe):
         folder.mkdir(exist_ok=True)
         path = folder / "config.yaml"
-        named = {"recipe": {"batch_size": 8, **recipe}, "methods": methods}
-        named |= {"compare": {"baseline": "simcse"}}
-        content = tiny_configuration(tiny_bert, tiny_data, tiny_corpus, **named)
+        changes = {"recipe": {"batch_size": 8, **recipe}, "methods": methods}
+        changes |= {"compare": {"baseline": "simcse"}}
+        content = tiny_configuration(tiny_bert, tiny_data, tiny_corpus, **changes)
         path.write_text(yaml.safe_dump(content))
         return path
 
@@ -122,8 +122,8 @@ def test_runs_share_a_gpu_by_shards(cluster, write, tmp_path):
     locks = "results/tiny/runs/*/run.lock"
     until(lambda: len([*there.glob(locks)]) == 2, "two trainings are not at work at once", 300)
     running = cluster.jobs("RUNNING")
-    shown = [cluster.slurm("scontrol", "--details", "show", "job", job) for job, _, _ in running]
-    places = [re.findall(r" GRES=(\S+)", text) for text in shown]
+    lines = [cluster.slurm("scontrol", "--details", "show", "job", job) for job, _, _ in running]
+    places = [re.findall(r" GRES=(\S+)", text) for text in lines]
     assert places == [["shard:1(IDX:0)"]] * 2  # the number of the GPU
     finish(process, there)
     assert scores(there) == without_slurm(write(tmp_path / "here", **suite))

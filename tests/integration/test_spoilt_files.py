@@ -18,7 +18,7 @@ from bench.runs.plan import read_plan
 from bench.stages.activity import last_failure
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, read_settings, write_json
-from tests.models.folders import pooling, prompts, write
+from tests.support.model_folders import pooling, prompts, write
 from tests.support.synthetic_suite import write_suite
 from tests.support.tiny_suite import tiny_configuration
 

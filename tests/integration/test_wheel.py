@@ -51,22 +51,22 @@ def wheel(tmp_path_factory):
     shutil.unpack_archive(archive, folder, filter="data")
     unpacked = folder / archive.name.removesuffix(".tar.gz")
     done(sys.executable, "-c", BUILD.format("wheel"), out, cwd=unpacked)
-    (found,) = out.glob("*.whl")
-    return found
+    (result,) = out.glob("*.whl")
+    return result
 
 
 def needed(requirements):
     """The installed distributions that requirements lead to."""
-    found, left = {}, [(requirement, "") for requirement in map(Requirement, requirements)]
+    result, left = {}, [(requirement, "") for requirement in map(Requirement, requirements)]
     while left:
         requirement, extra = left.pop()
         known = requirement.name, *sorted(requirement.extras)
         applies = not requirement.marker or requirement.marker.evaluate({"extra": extra})
-        if applies and known not in found:
-            found[known] = distribution(requirement.name)
-            inner = map(Requirement, found[known].requires or [])
+        if applies and known not in result:
+            result[known] = distribution(requirement.name)
+            inner = map(Requirement, result[known].requires or [])
             left += [(need, name) for need in inner for name in ("", *requirement.extras)]
-    return found.values()
+    return result.values()
 
 
 @pytest.fixture(scope="module")
@@ -148,8 +148,8 @@ def test_it_checks_a_method_and_knows_the_printed_numbers_and_the_suites(program
     shutil.copy(ROOT / "examples" / "spread_out.py", tmp_path)
     said = done(programs / "sentbench", "check-method", "spread_out.py", cwd=tmp_path)
     assert " 12 passed in " in said
-    shown = done(programs / "sentbench", "show", "gs-infonce-v2", "Table 2", cwd=tmp_path)
-    assert "GS-InfoNCE" in shown
+    text = done(programs / "sentbench", "show", "gs-infonce-v2", "Table 2", cwd=tmp_path)
+    assert "GS-InfoNCE" in text
     done(programs / "sentbench", "plan", "--suite", "smoke", "--out", "p.json", cwd=tmp_path)
     assert len(json.loads((tmp_path / "p.json").read_text())["runs"]) > 10
 

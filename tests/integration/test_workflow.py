@@ -56,16 +56,16 @@ def test_the_suite_leaves_tables_figures_and_a_page(suite):
 def test_braces_in_a_name_are_text(suite, tiny_data):
     folder, config = suite
     (folder / "d{x}").symlink_to(tiny_data)
-    named = config(suite="braces", data="./d{x}")
-    assert planned_jobs(snakemake("-n", "--configfile", named, cwd=folder).stdout)["data"] == 1
+    file = config(suite="braces", data="./d{x}")
+    assert planned_jobs(snakemake("-n", "--configfile", file, cwd=folder).stdout)["data"] == 1
 
 
 def test_several_runs_a_job_give_the_same_scores(suite):
     folder, config = suite
     batched = config(suite="batched", runs_per_job=3)
-    found = planned_jobs(snakemake("-n", "--configfile", batched, cwd=folder).stdout)
+    result = planned_jobs(snakemake("-n", "--configfile", batched, cwd=folder).stdout)
     jobs = {"train_0", "train_1", "score_0", "score_1", "analyse_0"}
-    assert {rule for rule in found if rule.startswith(("train", "score", "analyse"))} == jobs
+    assert {rule for rule in result if rule.startswith(("train", "score", "analyse"))} == jobs
     # Snakemake leaves out what follows a named rule, as analyse_0 follows score_0.
     snakemake("--configfile", batched, "--until", "score_1", "analyse_0", cwd=folder)
     assert planned_jobs(snakemake("-n", "--configfile", batched, cwd=folder).stdout) == RENDERED

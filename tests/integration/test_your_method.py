@@ -40,8 +40,8 @@ def test_a_slot_has_the_signature_that_is_stated(name, arguments, returned):
 
 def annotation(kind):
     """As it is written, with the names of the contract's types."""
-    named = {Tokens: "Tokens", Sequence[Tokens]: "Sequence[Tokens]", Terms: "Terms", None: "None"}
-    text = named.get(kind, kind.__name__ if isinstance(kind, type) else str(kind))
+    names = {Tokens: "Tokens", Sequence[Tokens]: "Sequence[Tokens]", Terms: "Terms", None: "None"}
+    text = names.get(kind, kind.__name__ if isinstance(kind, type) else str(kind))
     return re.sub(r"\b(?:\w+\.)+", "", text)
 
 

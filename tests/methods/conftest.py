@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from bench.models.transformer import load_backbone
-from tests.methods.outside import Runs
+from tests.support.method_runs import Runs
 
 
 @pytest.fixture

@@ -10,13 +10,13 @@ from torch.nn import functional as F
 from methods.base import Shape, Step, Views, compose
 from methods.cards import CARDS
 from methods.simcse import SimCSE
-from tests.methods import outside
-from tests.methods.cases import DTYPES, WIDTH, batch, floor_of, tolerance, unit_of
-from tests.methods.outside import ROBERTA, ROBERTA_LARGE, run_of
 from tests.oracles import cards as oracle
 from tests.oracles.cards import BATCHES, SEED, SENTENCES
 from tests.oracles.edits import Mutation, each, edits
 from tests.oracles.methods import named_generator
+from tests.support import method_runs
+from tests.support.method_cases import DTYPES, WIDTH, batch, floor_of, tolerance, unit_of
+from tests.support.method_runs import ROBERTA, ROBERTA_LARGE, run_of
 
 SHAPE = Shape(WIDTH, 4)
 
@@ -78,7 +78,7 @@ def disagreement(kind, dtype, count=3, t=0.05):
     method, tools = compose([own(count, t)], SHAPE), Tools()
     method.begin(tools)
     return max(
-        outside.disagreement(
+        method_runs.disagreement(
             lambda leaves, index=index: loss_of(method, tools, leaves, index),
             lambda leaves, index=index: oracle.loss(leaves, BATCHES[index], index, count, t),
             leaves_of(kind, index),
@@ -208,7 +208,7 @@ def test_switching_is_skipped_where_the_tokenizer_knows_no_capitals(tiny_bert, t
             assert run_of(text, name).skip is None
 
 
-# What the tests of all methods need to know of this one (`outside.of_methods`).
+# What the tests of all methods need to know of this one (`method_runs.of_methods`).
 
 VALUES = [
     # 4 x 128 on one device is 512

@@ -16,8 +16,11 @@ from bench.runs import paths
 from bench.utils.files import read_json
 from methods.base import Refusal, Shape
 from methods.consert import ConSERT, augmented
-from tests.methods.cases import floor_of, unit_of
-from tests.methods.outside import (
+from tests.oracles.edits import Mutation, each, edits
+from tests.oracles.methods import named_generator
+from tests.oracles.outside import cut_elements, nt_xent, permuted
+from tests.support.method_cases import floor_of, unit_of
+from tests.support.method_runs import (
     BERT,
     HARD,
     LARGE,
@@ -28,9 +31,6 @@ from tests.methods.outside import (
     step,
     vectors,
 )
-from tests.oracles.edits import Mutation, each, edits
-from tests.oracles.methods import named_generator
-from tests.oracles.outside import cut_elements, nt_xent, permuted
 
 
 def difference(kind, dtype, t=0.1, n=4, scale=1.0):
@@ -230,7 +230,7 @@ def test_it_is_trained_on_its_corpus_and_scored_with_its_pooler(train_tiny):
     assert [corpus["name"] for corpus in provenance["corpora"]] == ["sts"]
 
 
-# What the tests of all methods need to know of this one (`outside.of_methods`).
+# What the tests of all methods need to know of this one (`method_runs.of_methods`).
 
 PUBLISHED = {
     "corpus": "sts", "batch_size": 96, "learning_rate": 5e-7, "patience": 10, "decay_biases": False,

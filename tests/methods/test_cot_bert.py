@@ -7,10 +7,10 @@ from bench.models.load import load_encoder
 from bench.registry.backbones import TOY_FOLDER
 from methods.base import Step
 from methods.promptbert import Prompt
-from tests.methods.cases import difference, gradients
-from tests.methods.outside import BERT, ROBERTA, run_of, text_of, weights_of
 from tests.oracles import prompts as oracle
 from tests.oracles.edits import Mutation, each, edits
+from tests.support.method_cases import difference, gradients
+from tests.support.method_runs import BERT, ROBERTA, run_of, text_of, weights_of
 
 ONE_MASK = {
     "template": "the two <sentence> is a <mask> again",
@@ -166,7 +166,7 @@ def test_sentences_of_one_length_share_the_noise_and_dropout_of_their_template(r
     assert not torch.allclose(noise[0], noise[1])
 
 
-# What the tests of all methods need to know of this one (`outside.of_methods`).
+# What the tests of all methods need to know of this one (`method_runs.of_methods`).
 
 PUBLISHED = {
     "batch_size": 256, "learning_rate": 1e-5, "max_length": 34, "epochs": 1, "drop_last": True,

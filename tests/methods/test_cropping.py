@@ -7,8 +7,8 @@ import torch
 
 from methods.base import Refusal, Shape, Step
 from methods.cropping import Cropping
-from tests.methods.outside import BERT, step
 from tests.oracles.edits import Mutation, each, edits
+from tests.support.method_runs import BERT, step
 
 SENTENCES = [f"a{row} b{row} c{row} d{row} e{row}" for row in range(10)]
 DOCUMENTS = [range(0, 3), range(3, 8), range(8, 10)]
@@ -116,7 +116,7 @@ def test_a_corpus_of_short_documents_is_refused(runs, corpus):
         runs.start("cropping[lines=5]", corpus=corpus)
 
 
-# What the tests of all methods need to know of this one (`outside.of_methods`).
+# What the tests of all methods need to know of this one (`method_runs.of_methods`).
 
 PAPER = {"setting": "paper", "pooler": "avg", "warmup": 0.1, "learning_rate": 2e-5}
 VALUES = [("cropping", BERT, PAPER)]

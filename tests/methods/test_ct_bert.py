@@ -9,9 +9,9 @@ from bench.models.load import load_encoder
 from bench.training.optimiser import learning_rate
 from methods.base import Shape
 from methods.ct_bert import CTBERT
-from tests.methods.outside import BERT, HARD, TOLERANCE, disagreement, run_of, step, vectors
 from tests.oracles.edits import Mutation, each, edits
 from tests.oracles.outside import tension, tension_rate, tension_rows
+from tests.support.method_runs import BERT, HARD, TOLERANCE, disagreement, run_of, step, vectors
 
 GROUPS, NEGATIVES, WIDTH, SENTENCES = 3, 2, 4, 11
 STEPS = 5000  # 10 epochs of 500 batches, Training.py:55-56
@@ -146,7 +146,7 @@ def test_the_better_copy_is_kept(train_tiny, monkeypatch, scores, place):
     assert not all(torch.equal(kept[name], states[1 - place][name]) for name in kept)
 
 
-# What the tests of all methods need to know of this one (`outside.of_methods`).
+# What the tests of all methods need to know of this one (`method_runs.of_methods`).
 
 PUBLISHED = {
     "batch_size": 2, "optimiser": "rmsprop", "epsilon": 1e-7,

@@ -10,12 +10,23 @@ from methods.base import Shape, Step, Views
 from methods.dclr import DCLR, one_vs_rest
 from methods.is_cse import ISCSE
 from methods.simcse import SimCSE
-from tests.methods.cases import BATCH_SIZE, build, by_name
-from tests.methods.outside import BERT, LARGE, ROBERTA, ROBERTA_LARGE, run_of
-from tests.methods.queue_cases import FakeContext, QueueCase
-from tests.models.folders import change, change_weights, copy_with_pooler
-from tests.oracles.edits import Mutation, edits
+from tests.oracles.edits import Mutation, each, edits
 from tests.oracles.queues import DCLROracle
+from tests.support.method_cases import (
+    BATCH_SIZE,
+    DTYPES,
+    HARD,
+    SOFT,
+    assert_equals_oracle,
+    assert_finite_with_a_zero_vector,
+    build,
+    by_name,
+    is_caught,
+    on_inputs,
+)
+from tests.support.method_runs import BERT, LARGE, ROBERTA, ROBERTA_LARGE, run_of
+from tests.support.model_folders import change, change_weights, copy_with_pooler
+from tests.support.queue_cases import FakeContext, QueueCase
 
 # 4 noise vectors for a batch of 5.
 SETTING = {"phi": 0.3, "noise_times": 0.8, "complement": "backbone"}
@@ -47,6 +58,18 @@ CASES = [
     QueueCase("simcse+dclr", ((SimCSE, {}), (DCLR, SETTING)), DCLROracle),
 ]
 BY_NAME = by_name(CASES)
+
+
+@on_inputs(
+    (CASES, SOFT),
+    ([BY_NAME[name] for name in ("paper", "paper-cold", "released", "released-cold")], HARD),
+    (
+        [BY_NAME[name] for name in ("all-false", "far", "released-far", "dclr+is-cse")],
+        ["near-duplicates", "one"],
+    ),
+)
+def test_equals_oracle(case, kinds):
+    assert_equals_oracle(case, kinds)
 
 
 # Mistakes that the comparison must catch
@@ -118,6 +141,17 @@ MUTATIONS: dict[str, Mutation] = {
             "released", "self.hyper.loss_form == 'softmax'", "True"),
     }),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_zero_vector_gives_finite_numbers(dtype):
+    for case in CASES:
+        assert_finite_with_a_zero_vector(case, dtype)
+
+
+@each(MUTATIONS)
+def test_a_mutation_is_caught(mutation, monkeypatch):
+    assert is_caught(BY_NAME[mutation.case], mutation, monkeypatch)
 
 
 # Noise and loss
@@ -257,7 +291,7 @@ def test_a_step_of_the_released_code(runs, tmp_path):
         assert abs(result[0] / expected - 1) > 1e-6
 
 
-# What the tests of all methods need to know of this one (`outside.of_methods`).
+# What the tests of all methods need to know of this one (`method_runs.of_methods`).
 
 PLAIN = {"pooler": "cls_mlp", "early_epsilon": False, "epsilon": 1e-8, "clip": 1.0}
 RELEASED_FORM = {**PLAIN, "pooler": "cls_pooler_mlp", "early_epsilon": True}

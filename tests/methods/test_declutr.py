@@ -9,11 +9,11 @@ from bench.models.transformer import load_backbone
 from bench.utils.errors import UserError
 from methods.base import Refusal, Shape, Step
 from methods.declutr import DeCLUTR
-from tests.methods import outside
-from tests.methods.cases import difference, gradients
-from tests.methods.outside import ROBERTA
 from tests.oracles import spans as oracle
 from tests.oracles.edits import Mutation, each, edits
+from tests.support import method_runs
+from tests.support.method_cases import difference, gradients
+from tests.support.method_runs import ROBERTA
 from tests.support.outcomes import outcome_of
 
 WIDTH, VOCABULARY = 5, 7
@@ -30,8 +30,8 @@ TARGETS = torch.tensor([0, 3, 6, 6, 1, 2])
 
 def vectors(kind, n=4):
     """Anchors, two positives of each, and logits."""
-    batch = outside.vectors(kind, 3 * n, WIDTH, seed=50)
-    return [batch[:n], batch[n:], outside.vectors("random", len(TARGETS), VOCABULARY)]
+    batch = method_runs.vectors(kind, 3 * n, WIDTH, seed=50)
+    return [batch[:n], batch[n:], method_runs.vectors("random", len(TARGETS), VOCABULARY)]
 
 
 def disagreement(kind, dtype, n=4, **hyper):
@@ -42,7 +42,7 @@ def disagreement(kind, dtype, n=4, **hyper):
         contrast = oracle.declutr_contrast(*leaves[:2], t, average)
         return contrast + 0.5 * oracle.cross_entropy(leaves[2], TARGETS.tolist())
 
-    return outside.disagreement(
+    return method_runs.disagreement(
         lambda leaves: own.loss(leaves[0], leaves[1], (leaves[2], TARGETS)),
         expected,
         vectors(kind, n),
@@ -52,7 +52,7 @@ def disagreement(kind, dtype, n=4, **hyper):
     )
 
 
-@pytest.mark.parametrize("kind", ["random", *outside.HARD])
+@pytest.mark.parametrize("kind", ["random", *method_runs.HARD])
 @pytest.mark.parametrize("average", [False, True])
 @pytest.mark.parametrize("temperature", [0.05, 0.001])
 def test_equals_the_oracle(kind, average, temperature):
@@ -140,7 +140,7 @@ def released(hyper, context, step):
 
 def unequal_spans(backbone, anchors, positives, documents, data):
     text = f"anchors={anchors},positives={positives},shortest=3,longest=14,document={28 * anchors}"
-    runs = outside.Runs(backbone, documents, data, documents.parent)
+    runs = method_runs.Runs(backbone, documents, data, documents.parent)
     method, context, _ = runs.start(f"declutr[language=0,{text}]")
     steps = [Step(index, 9, 3, 1, [index % 6, 5, 1]) for index in range(9)]
     expected = [released(method.hyper, context, step) for step in steps]
@@ -218,8 +218,8 @@ def test_a_step_equals_one_sentence_at_a_time(with_head, documents, tiny_data, t
     """Loss and every gradient; the head is that of transformers."""
     from transformers import AutoModelForMaskedLM
 
-    runs = outside.Runs(with_head, documents, tiny_data, tmp_path)
-    own, context = runs.exact(outside.text_of("declutr", language=0.7, **SHORT), **RECIPE)
+    runs = method_runs.Runs(with_head, documents, tiny_data, tmp_path)
+    own, context = runs.exact(method_runs.text_of("declutr", language=0.7, **SHORT), **RECIPE)
     assert own.items(context) == 8  # the short document is left out
     step = Step(2, 5, 3, 1, [0, 7, 4])
     anchors, positives = (
@@ -248,7 +248,7 @@ def test_a_step_equals_one_sentence_at_a_time(with_head, documents, tiny_data, t
 
 @pytest.mark.usefixtures("global_state")
 def test_without_language_loss_any_checkpoint_will_do(train_tiny, documents):
-    text = outside.text_of("declutr", language=0, **SHORT)
+    text = method_runs.text_of("declutr", language=0, **SHORT)
     folder = train_tiny(text, batch_size=3, corpus=str(documents))
     outcome = outcome_of(folder)
     assert (outcome["status"], outcome["steps"]) == ("finished", 2)  # of 8 documents, 3 a step
@@ -257,9 +257,9 @@ def test_without_language_loss_any_checkpoint_will_do(train_tiny, documents):
 
 @pytest.mark.usefixtures("global_state")
 def test_what_it_cannot_be_trained_on_is_refused(train_tiny, tiny_corpus, documents):
-    plain = outside.text_of("declutr", language=0, **SHORT)
+    plain = method_runs.text_of("declutr", language=0, **SHORT)
     for text, corpus, batch_size, reason in (
-        (outside.text_of("declutr", **SHORT), documents, 3, "stores no masked-language head"),
+        (method_runs.text_of("declutr", **SHORT), documents, 3, "stores no masked-language head"),
         ("declutr[language=0]", documents, 3, "no document of at least 2048 word pieces"),
         (plain, tiny_corpus, 3, "has no list of documents"),
         (plain, documents, 9, "its 8 items fill none of 9; set a smaller batch_size"),
@@ -268,7 +268,7 @@ def test_what_it_cannot_be_trained_on_is_refused(train_tiny, tiny_corpus, docume
             train_tiny(text, batch_size=batch_size, corpus=str(corpus))
 
 
-# What the tests of all methods need to know of this one (`outside.of_methods`).
+# What the tests of all methods need to know of this one (`method_runs.of_methods`).
 
 PUBLISHED = {
     "batch_size": 4, "pooler": "avg", "evaluation_pooler": "avg",

@@ -5,11 +5,11 @@ import torch
 
 from bench.utils.errors import UserError
 from methods.declutr import masked_pieces
-from tests.methods.cases import difference, gradients
-from tests.methods.outside import BERT, ROBERTA, Runs, step, weights_of
 from tests.oracles import diffcse as oracle
 from tests.oracles.edits import Mutation, each, edits
 from tests.oracles.methods import infonce
+from tests.support.method_cases import difference, gradients
+from tests.support.method_runs import BERT, ROBERTA, Runs, step, weights_of
 from tests.support.outcomes import assert_same_training, log_of
 
 ROWS = [3, 6, 17, 30]
@@ -129,7 +129,7 @@ def test_switched_off_it_is_simcse_bit_for_bit(train_tiny):
     assert log_of(train_tiny("diffcse[weight=0]", epochs=1)) != log_of(off)
 
 
-# What the tests of all methods need to know of this one (`outside.of_methods`).
+# What the tests of all methods need to know of this one (`method_runs.of_methods`).
 
 SHARED = {"batch_size": 64, "epochs": 2, "evaluation_pooler": "cls_before_pooler"}
 VALUES = [("diffcse", "toy-bert", {"generator": "backbone"})]

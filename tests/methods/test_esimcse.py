@@ -8,11 +8,22 @@ import torch
 from methods.base import Step
 from methods.esimcse import ESimCSE
 from methods.simcse import SimCSE
-from tests.methods.cases import BATCH_SIZE, WIDTH, N, build, by_name
-from tests.methods.outside import BERT, LARGE, ROBERTA, ROBERTA_LARGE
-from tests.methods.queue_cases import FakeContext, QueueCase
-from tests.oracles.edits import Mutation, edits
+from tests.oracles.edits import Mutation, each, edits
 from tests.oracles.queues import ESimCSEOracle
+from tests.support.method_cases import (
+    BATCH_SIZE,
+    HARD,
+    SOFT,
+    WIDTH,
+    N,
+    assert_equals_oracle,
+    build,
+    by_name,
+    is_caught,
+    on_inputs,
+)
+from tests.support.method_runs import BERT, LARGE, ROBERTA, ROBERTA_LARGE
+from tests.support.queue_cases import FakeContext, QueueCase
 
 QUEUE = {"queue": 6, "momentum": 0.9}
 
@@ -33,6 +44,11 @@ CASES = [
     QueueCase("simcse+esimcse", ((SimCSE, {}), (ESimCSE, QUEUE)), ESimCSEOracle),
 ]
 BY_NAME = by_name(CASES)
+
+
+@on_inputs((CASES, SOFT), ([BY_NAME[name] for name in ("esimcse", "cold", "short")], HARD))
+def test_equals_oracle(case, kinds):
+    assert_equals_oracle(case, kinds)
 
 
 # Mistakes that the comparison must catch
@@ -64,6 +80,11 @@ MUTATIONS: dict[str, Mutation] = {
             "self._follow(context.backbone)"),
     }),
 }  # fmt: skip
+
+
+@each(MUTATIONS)
+def test_a_mutation_is_caught(mutation, monkeypatch):
+    assert is_caught(BY_NAME[mutation.case], mutation, monkeypatch)
 
 
 @pytest.mark.parametrize(("random_start", "fresh"), [(True, "momentum"), (False, None)])
@@ -139,7 +160,7 @@ def test_repeats_are_drawn_once_a_sentence_or_at_each_step():
     assert views(tokens) == views(tokens) != views(tokens, index=1)
 
 
-# What the tests of all methods need to know of this one (`outside.of_methods`).
+# What the tests of all methods need to know of this one (`method_runs.of_methods`).
 
 PUBLISHED = {"batch_size": 64, "learning_rate": 1e-5, "dropout": None}
 VALUES = [

@@ -9,10 +9,10 @@ import torch
 
 from methods.base import Shape
 from methods.flow import Flow, Flowed, Glow, learn_flow, pair_batches
-from tests.methods.fixed import Vectors
-from tests.methods.outside import HARD, vectors
 from tests.oracles import transforms as oracle
 from tests.oracles.edits import Mutation, each, edits
+from tests.support.fixed_vectors import Vectors
+from tests.support.method_runs import HARD, vectors
 
 
 def random_glow(width, levels):
@@ -262,7 +262,7 @@ def test_identities_differ_where_vectors_do():
     assert len({encoder.identity for encoder in encoders}) == len(encoders)
 
 
-# What the tests of all methods need to know of this one (`outside.of_methods`).
+# What the tests of all methods need to know of this one (`method_runs.of_methods`).
 
 OUT_OF_LIMITS = {
     "untrained+flow": (

@@ -4,10 +4,17 @@ from typing import Any
 
 from methods.focal_infonce import FocalInfoNCE
 from methods.gs_infonce import GSInfoNCE
-from tests.methods.cases import Case, by_name
-from tests.methods.outside import BERT, ROBERTA
-from tests.oracles.edits import Mutation, edits
+from tests.oracles.edits import Mutation, each, edits
 from tests.oracles.hard_negatives import FocalOracle
+from tests.support.method_cases import (
+    HARD,
+    Case,
+    assert_equals_oracle,
+    by_name,
+    is_caught,
+    on_inputs,
+)
+from tests.support.method_runs import BERT, ROBERTA
 
 NAMES = {"m": "hardness", "positive": "focal_positive", "negative": "focal_negative"}
 
@@ -29,6 +36,12 @@ CASES = [
     case("focal+gs", (GSInfoNCE, {"multiple": 1.6}), noise=(8, 1.0, 1.0)),
 ]
 BY_NAME = by_name(CASES)
+
+
+@on_inputs((CASES, ["random", *HARD]))
+def test_equals_oracle(case, kinds):
+    assert_equals_oracle(case, kinds)
+
 
 MUTATIONS: dict[str, Mutation] = {
     **edits("methods.focal_infonce:FocalInfoNCE._modulated", {
@@ -53,7 +66,12 @@ MUTATIONS: dict[str, Mutation] = {
 }  # fmt: skip
 
 
-# What the tests of all methods need to know of this one (`outside.of_methods`).
+@each(MUTATIONS)
+def test_a_mutation_is_caught(mutation, monkeypatch):
+    assert is_caught(BY_NAME[mutation.case], mutation, monkeypatch)
+
+
+# What the tests of all methods need to know of this one (`method_runs.of_methods`).
 
 VALUES: list[tuple[str, str, dict[str, Any]]] = []
 for text in ("focal-infonce@official", "focal-infonce@paper"):

@@ -9,8 +9,8 @@ from bench.datasets.word_vectors import read_vectors
 from bench.training.context import RunContext
 from bench.utils.errors import UserError
 from methods.glove import AverageOfWords, dropped_words
-from tests.methods.outside import run_of, stored
 from tests.oracles.edits import Mutation, each, edits
+from tests.support.method_runs import run_of, stored
 
 MARKS = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 # Words in several forms, stop words among them; "The" and "NASA" are known as written, "U.S." with

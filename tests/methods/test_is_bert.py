@@ -7,9 +7,9 @@ from torch import nn
 
 from methods.base import Shape
 from methods.is_bert import ISBERT
-from tests.methods.outside import BERT, HARD, TOLERANCE, disagreement, step, stored, vectors
 from tests.oracles.edits import Mutation, each, edits
 from tests.oracles.outside import is_bert
+from tests.support.method_runs import BERT, HARD, TOLERANCE, disagreement, step, stored, vectors
 
 WIDTH, CHANNELS, LENGTHS = 3, 2, (3, 5, 1)
 
@@ -148,7 +148,7 @@ def test_a_vector_owes_nothing_to_its_company_and_is_stored(runs, tmp_path):
     assert encoder.identity != back.identity
 
 
-# What the tests of all methods need to know of this one (`outside.of_methods`).
+# What the tests of all methods need to know of this one (`method_runs.of_methods`).
 
 PUBLISHED = {
     "batch_size": 32, "learning_rate": 2e-6, "epsilon": 1e-7, "warmup": 0.1,

@@ -4,9 +4,16 @@ import torch
 from torch.nn import functional as F
 
 from methods.is_cse import ISCSE, cluster
-from tests.methods.cases import Case, by_name
-from tests.oracles.edits import Mutation, edits
+from tests.oracles.edits import Mutation, each, edits
 from tests.oracles.kmeans import GroupOracle
+from tests.support.method_cases import (
+    HARD,
+    Case,
+    assert_equals_oracle,
+    by_name,
+    is_caught,
+    on_inputs,
+)
 
 SMALL = {"alpha": 0.3, "buffer": 10, "neighbours": 3, "clusters": 3}
 # The oracle's names.
@@ -30,6 +37,17 @@ CASES = [
     case("both-paper", group="both", current_first=False, clusters=4, gamma=0.9),
 ]
 BY_NAME = by_name(CASES)
+
+
+@on_inputs(
+    (CASES, ["random"]),
+    ([BY_NAME["kmeans-official"]], ["close", *HARD]),
+    ([BY_NAME["both-paper"]], ["close", "near-duplicates"]),
+    ([BY_NAME["kmeans-cold"]], ["near-duplicates"]),
+)
+def test_equals_oracle(case, kinds):
+    assert_equals_oracle(case, kinds)
+
 
 MUTATIONS: dict[str, Mutation] = {
     **edits("methods.is_cse:ISCSE._smooth_by_centres", {
@@ -69,13 +87,18 @@ MUTATIONS: dict[str, Mutation] = {
 }  # fmt: skip
 
 
+@each(MUTATIONS)
+def test_a_mutation_is_caught(mutation, monkeypatch):
+    assert is_caught(BY_NAME[mutation.case], mutation, monkeypatch)
+
+
 def test_an_empty_cluster_keeps_its_centre():
     rows = F.normalize(torch.tensor([[1.0, 0.1], [1.0, -0.1]]), dim=1)
     start = torch.tensor([[1.0, 0.0], [-1.0, 0.0]])
     assert torch.equal(cluster(rows, start), start)
 
 
-# What the tests of all methods need to know of this one (`outside.of_methods`).
+# What the tests of all methods need to know of this one (`method_runs.of_methods`).
 
 OUT_OF_LIMITS = {
     "is-cse": (

@@ -13,10 +13,19 @@ from methods.mixcse import MixCSE
 from methods.simcse import SimCSE
 from methods.simcse_plus_plus import SimCSEPlusPlus
 from methods.sscl import SSCL
-from tests.methods import cases, test_dclr
-from tests.methods.cases import CASES, HARD, STEPS, WIDTH, batch, build, method_step
+from tests.support import method_cases
+from tests.support.method_cases import (
+    CASES,
+    HARD,
+    STEPS,
+    WIDTH,
+    assert_finite_with_a_zero_vector,
+    batch,
+    build,
+    method_step,
+)
 
-DTYPES = pytest.mark.parametrize("dtype", cases.DTYPES, ids=["float64", "float32"])
+DTYPES = pytest.mark.parametrize("dtype", method_cases.DTYPES, ids=["float64", "float32"])
 
 
 def assert_same_bits(left, right, dtype):
@@ -75,15 +84,8 @@ def test_noise_of_another_power_of_two_has_the_same_bits(dtype):
 
 @DTYPES
 def test_a_zero_vector_gives_finite_numbers(dtype):
-    for case in (*CASES, *test_dclr.CASES):
-        method = case.build()
-        for index in STEPS:
-            leaves = batch("random", index).leaves(dtype)
-            with torch.no_grad():
-                for leaf in leaves:
-                    leaf[1] = 0
-            loss, gradients = method_step(method, leaves, index)
-            assert all(torch.isfinite(found).all() for found in (loss, *gradients)), case.name
+    for case in CASES:
+        assert_finite_with_a_zero_vector(case, dtype)
 
 
 def test_gs_infonce_in_high_dimension_adds_a_constant():

@@ -14,8 +14,8 @@ from bench.models.packed_forward import POOLER_FUNCTIONS
 from bench.results.suite_results import read_results
 from bench.runs import config
 from bench.stages.jobs import run_plan
-from tests.methods.mutations import MUTATIONS
 from tests.oracles.edits import Mutation, each, edits
+from tests.support.mutations import MUTATIONS
 from tests.support.programs import ROOT
 
 pytestmark = pytest.mark.usefixtures("global_state")

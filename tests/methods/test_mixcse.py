@@ -3,10 +3,17 @@
 from methods.gs_infonce import GSInfoNCE
 from methods.mixcse import MixCSE
 from methods.simcse import SimCSE
-from tests.methods.cases import Case, by_name
-from tests.methods.outside import BERT
-from tests.oracles.edits import Mutation, edits
+from tests.oracles.edits import Mutation, each, edits
 from tests.oracles.hard_negatives import MixCSEOracle
+from tests.support.method_cases import (
+    HARD,
+    Case,
+    assert_equals_oracle,
+    by_name,
+    is_caught,
+    on_inputs,
+)
+from tests.support.method_runs import BERT
 
 PAPER = {"mixtures": "own", "mixed_anchors": False, "larger_share": "removed", "normalised": True}
 
@@ -30,6 +37,11 @@ CASES = [
          lambda: MixCSEOracle(noise=(8, 1.0, 1.0))),
 ]  # fmt: skip
 BY_NAME = by_name(CASES)
+
+
+@on_inputs((CASES, ["random", *HARD]))
+def test_equals_oracle(case, kinds):
+    assert_equals_oracle(case, kinds)
 
 
 MUTATIONS: dict[str, Mutation] = {
@@ -58,7 +70,12 @@ MUTATIONS: dict[str, Mutation] = {
 }  # fmt: skip
 
 
-# What the tests of all methods need to know of this one (`outside.of_methods`).
+@each(MUTATIONS)
+def test_a_mutation_is_caught(mutation, monkeypatch):
+    assert is_caught(BY_NAME[mutation.case], mutation, monkeypatch)
+
+
+# What the tests of all methods need to know of this one (`method_runs.of_methods`).
 
 PUBLISHED = {"batch_size": 64, "learning_rate": 3e-5, "select_every": 125}
 VALUES = [

@@ -7,8 +7,8 @@ from sklearn.decomposition import PCA
 
 from methods.base import Shape
 from methods.projection import Projection, random_directions
-from tests.methods.fixed import Vectors, affine, correlated
 from tests.oracles.edits import Mutation, each, edits
+from tests.support.fixed_vectors import Vectors, affine, correlated
 
 WIDTH = 6
 
@@ -128,6 +128,6 @@ def test_an_affine_map_equals_numpy(tanh):
     np.testing.assert_allclose(found, np.tanh(expected) if tanh else expected, atol=1e-6)
 
 
-# What the tests of all methods need to know of this one (`outside.of_methods`).
+# What the tests of all methods need to know of this one (`method_runs.of_methods`).
 
 OUT_OF_LIMITS = {"untrained+projection": "dimensions=0 kind=svd sentences=1"}

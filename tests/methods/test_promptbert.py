@@ -10,11 +10,11 @@ from bench.models.load import load_encoder
 from bench.registry.backbones import TOY_FOLDER
 from bench.utils.errors import UserError
 from methods.base import Step
-from tests.methods.cases import difference, gradients
-from tests.methods.outside import BERT, ROBERTA, run_of, stored, text_of, weights_of
 from tests.oracles import prompts as oracle
 from tests.oracles.edits import Mutation, each, edits
 from tests.oracles.methods import infonce
+from tests.support.method_cases import difference, gradients
+from tests.support.method_runs import BERT, ROBERTA, run_of, stored, text_of, weights_of
 
 FIRST, SECOND = "the two <sentence> is a <mask> again", "a <sentence> sees <mask>"
 ROWS = [3, 6, 17, 30]
@@ -181,7 +181,7 @@ def test_the_encoder_is_saved_and_loaded_and_its_identity_tells_settings_apart(r
         load_encoder(tmp_path / "kept", pooler="avg")
 
 
-# What the tests of all methods need to know of this one (`outside.of_methods`).
+# What the tests of all methods need to know of this one (`method_runs.of_methods`).
 
 PUBLISHED = {
     "batch_size": 256, "learning_rate": 1e-5, "max_length": 34, "epochs": 1, "select_every": 125,

@@ -5,7 +5,7 @@ import pytest
 
 from bench.models.load import load_encoder
 from bench.training.context import RunContext
-from tests.methods.outside import run_of
+from tests.support.method_runs import run_of
 
 
 def encoder_of(text, data, folder):
@@ -38,6 +38,6 @@ def test_an_id_of_the_hub_is_no_path_in_names():
     assert "/" not in run.id
 
 
-# What the tests of all methods need to know of this one (`outside.of_methods`).
+# What the tests of all methods need to know of this one (`method_runs.of_methods`).
 
 OUT_OF_LIMITS = {"published": "pooler=cls_mlp"}

@@ -7,16 +7,16 @@ import torch
 
 from methods.base import Refusal, Shape, Step, Views, cosine
 from methods.rankcse import RankCSE
-from tests.methods.outside import (
+from tests.oracles import rankcse as oracle
+from tests.oracles.edits import Mutation, each, edits
+from tests.support.method_runs import (
     BERT,
     HARD,
     TOLERANCE,
     disagreement,
     vectors,
 )
-from tests.methods.queue_cases import FakeContext, Table
-from tests.oracles import rankcse as oracle
-from tests.oracles.edits import Mutation, each, edits
+from tests.support.queue_cases import FakeContext, Table
 
 N, WIDTH = 5, 4
 STEP = Step(0, 1, N, 1, range(N))
@@ -146,7 +146,7 @@ def test_a_teacher_of_another_vocabulary_is_refused():
         prepared([torch.zeros(N, WIDTH)], vocabulary="b")
 
 
-# What the tests of all methods need to know of this one (`outside.of_methods`).
+# What the tests of all methods need to know of this one (`method_runs.of_methods`).
 
 VALUES = [
     ("rankcse", BERT, {"setting": "paper", "batch_size": 128, "learning_rate": 3e-5}),

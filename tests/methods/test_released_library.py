@@ -9,8 +9,8 @@ from bench.models.transformer import load_backbone
 from bench.registry.backbones import TOY_FOLDER
 from bench.training.context import RunContext
 from bench.training.optimiser import learning_rate, make_optimiser, set_learning_rate
-from tests.methods.outside import run_of
 from tests.oracles.library import kept_pieces, slanted_rates, trained_weights
+from tests.support.method_runs import run_of
 
 # `max_seq_length`: scripts/unsup-consert-base.sh of ConSERT; the library's default.
 LONGEST = {"consert@official": 64, "is-bert@official": 128}

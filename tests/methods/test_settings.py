@@ -12,7 +12,7 @@ from bench.utils.errors import UserError
 from methods.flow import Flow
 from methods.is_bert import ISBERT
 from methods.simcse import SimCSE
-from tests.methods.outside import ROBERTA, of_methods, run_of
+from tests.support.method_runs import ROBERTA, of_methods, run_of
 
 VALUES = [value for _, values in of_methods("VALUES") for value in values]
 

@@ -7,7 +7,7 @@ import torch
 
 from bench.datasets.corpora import read_sentences
 from methods.simcse import without_a_word
-from tests.methods.outside import step
+from tests.support.method_runs import step
 
 
 def test_every_word_is_left_out_as_often():

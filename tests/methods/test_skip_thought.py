@@ -9,10 +9,10 @@ import torch
 
 from methods.base import Refusal, Shape, Step
 from methods.skip_thought import SkipThought
-from tests.methods.cases import difference, gradients
-from tests.methods.outside import stored
 from tests.oracles import skip_thought as oracle
 from tests.oracles.edits import Mutation, each, edits
+from tests.support.method_cases import difference, gradients
+from tests.support.method_runs import stored
 
 # Where decoders see the sentence, and the place of the reset gate.
 PAPER, OFFICIAL = ("every", "before"), ("first", "after")
@@ -188,7 +188,7 @@ def test_a_vector_owes_nothing_to_its_company_and_is_stored(setting, tmp_path):
     assert method.encoder(None).identity != loaded.identity
 
 
-# What the tests of all methods need to know of this one (`outside.of_methods`).
+# What the tests of all methods need to know of this one (`method_runs.of_methods`).
 
 VALUES = [
     ("skip-thought@paper", "toy-bert", {"batch_size": 128, "clip": 10.0, "backbone": "none"}),

@@ -1,8 +1,8 @@
-"""Tables of sscl for the tests of all methods (`outside.of_methods`), and its public forms."""
+"""Tables of sscl for the tests of all methods (`method_runs.of_methods`), and its public forms."""
 
 import pytest
 
-from tests.methods.outside import run_of
+from tests.support.method_runs import run_of
 
 OUT_OF_LIMITS = {"sscl": "layer=-1 stack=-1 positive=other negatives=some sides=two"}
 WITHOUT_EFFECT = {"stack": ("layer=1", 2, 1), "average_self": ("positive=dropout", True, False)}

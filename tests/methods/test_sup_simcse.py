@@ -7,8 +7,9 @@ import torch
 
 from methods.base import Shape, Step, Views
 from methods.sup_simcse import SupSimCSE
-from tests.conftest import make_sentences
-from tests.methods.outside import (
+from tests.oracles.edits import Mutation, each, edits
+from tests.oracles.methods import infonce
+from tests.support.method_runs import (
     BERT,
     HARD,
     LARGE,
@@ -19,8 +20,7 @@ from tests.methods.outside import (
     step,
     vectors,
 )
-from tests.oracles.edits import Mutation, each, edits
-from tests.oracles.methods import infonce
+from tests.support.tiny_backbones import make_sentences
 
 N, WIDTH, T = 4, 3, 0.05
 
@@ -130,7 +130,7 @@ def test_a_step_reads_the_triples_of_its_rows(runs, table):
         torch.testing.assert_close(rows, wanted)
 
 
-# What the tests of all methods need to know of this one (`outside.of_methods`).
+# What the tests of all methods need to know of this one (`method_runs.of_methods`).
 
 SHARED = {"corpus": "nli", "batch_size": 512, "epochs": 3, "select_every": 125}
 OF_BASE = {**SHARED, "learning_rate": 5e-5, "dimension": 768}

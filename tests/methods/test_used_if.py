@@ -6,7 +6,7 @@ import torch
 from bench.checks.method_contract import STEPS, Trial
 from bench.models.defaults import computing
 from bench.registry.methods import method_class, method_classes
-from tests.methods.outside import of_methods
+from tests.support.method_runs import of_methods
 
 # What switches a hyper-parameter off, and two of its values.
 CASES = {

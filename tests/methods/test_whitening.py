@@ -6,9 +6,9 @@ import torch
 
 from methods.base import Shape
 from methods.whitening import Whitened, Whitening, fit_whitening, whiten
-from tests.methods.fixed import Vectors, correlated
 from tests.oracles import transforms as oracle
 from tests.oracles.edits import Mutation, each, edits
+from tests.support.fixed_vectors import Vectors, correlated
 
 WIDTH = 6
 HALF = correlated(15, 1)
@@ -113,6 +113,6 @@ def test_without_a_backbone_and_on_each_task(given, kept):
     assert found == Whitening.Hyper(**kept)
 
 
-# What the tests of all methods need to know of this one (`outside.of_methods`).
+# What the tests of all methods need to know of this one (`method_runs.of_methods`).
 
 OUT_OF_LIMITS = {"untrained+whitening": "dimensions=-1 sentences=1"}

@@ -8,11 +8,11 @@ import torch
 
 from methods.base import Refusal, Step, stream
 from methods.word_noise import WordNoise, edit, segmenter
-from tests.methods.cases import HARD, batch, build, floor_of, unit_of
-from tests.methods.outside import BERT, disagreement, step
 from tests.oracles.edits import Mutation, each, edits
 from tests.oracles.outside import nt_xent
 from tests.oracles.word_noise import noised
+from tests.support.method_cases import HARD, batch, build, floor_of, unit_of
+from tests.support.method_runs import BERT, disagreement, step
 
 # The loss
 
@@ -178,7 +178,7 @@ def test_a_step_is_the_loss_of_the_edited_sentences(runs):
     torch.testing.assert_close(loss, nt_xent(vectors, vectors, 0.05), rtol=1e-9, atol=0.0)
 
 
-# What the tests of all methods need to know of this one (`outside.of_methods`).
+# What the tests of all methods need to know of this one (`method_runs.of_methods`).
 
 PUBLISHED = {
     "batch_size": 32, "learning_rate": 3e-5, "schedule": "constant", "weight_decay": 0.01,

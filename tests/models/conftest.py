@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from tests.models.folders import copy_with_pooler
+from tests.support.model_folders import copy_with_pooler
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ from sentence_transformers import SentenceTransformer
 from bench.models.load import load_encoder, save_encoder
 from bench.models.transformer import load_backbone
 from bench.stages.jobs import train_run
-from tests.conftest import CLOSE, make_sentences
-from tests.models.folders import change, change_weights, refused
+from tests.support.model_folders import change, change_weights, refused
+from tests.support.tiny_backbones import CLOSE, make_sentences
 from tests.support.tiny_suite import tiny_run
 
 BERT = {"hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4}

@@ -12,8 +12,8 @@ import torch
 
 from bench.models.load import Model, ModularEncoder, load_encoder
 from bench.registry.backbones import backbone
-from tests.methods.outside import run_of
-from tests.models.folders import change, refused
+from tests.support.method_runs import run_of
+from tests.support.model_folders import change, refused
 
 
 def edit(path, **values):

@@ -18,8 +18,8 @@ from bench.models import encoder as encoders
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import Model, ModularEncoder, load_encoder, save_encoder
 from bench.utils.files import read_json
-from tests.conftest import make_sentences
-from tests.models.folders import change, pooling, refused, write
+from tests.support.model_folders import change, pooling, refused, write
+from tests.support.tiny_backbones import make_sentences
 
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "vocab_size": 320, "initializer_range": 0.15}
 SIZES |= {"bos_token_id": 0, "eos_token_id": 1}

@@ -21,9 +21,9 @@ from bench.models.packed_forward import POSITIONS
 from bench.models.transformer import load_backbone, longest_input
 from methods.base import POOLERS
 from methods.whitening import Whitened
-from tests.conftest import CLOSE
-from tests.models.folders import change, change_weights
 from tests.oracles.poolers import FIXED, POOLED
+from tests.support.model_folders import change, change_weights
+from tests.support.tiny_backbones import CLOSE
 
 SENTENCES = ["a", "The old DOG sees two birds", "it is red and blue", "a man", ""]
 SENTENCES += ["unknownword ☃ sleeps", "one small cat runs near the river", "two birds"]

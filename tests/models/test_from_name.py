@@ -22,7 +22,7 @@ from bench.models.load import (
 from bench.results.records import read_scores
 from bench.utils.errors import UserError
 from methods.word_overlap import BagOfWords
-from tests.models.folders import refused
+from tests.support.model_folders import refused
 
 MODULE = """
 import numpy as np

@@ -19,10 +19,10 @@ from bench.utils.files import sha256_folder
 from methods.base import POOLERS
 from methods.whitening import Whitened
 from methods.word_overlap import BagOfWords
-from tests.conftest import CLOSE
-from tests.methods.fixed import affine
-from tests.models.folders import change, copy_with_pooler
 from tests.oracles.literal_modules import literal
+from tests.support.fixed_vectors import affine
+from tests.support.model_folders import change, copy_with_pooler
+from tests.support.tiny_backbones import CLOSE
 
 SENTENCES = ["", "a", "The old DOG sees two birds", " ".join(20 * ["the old dog sees"])]
 SENTENCES += ["unknownword ☃ sleeps", "a man"]

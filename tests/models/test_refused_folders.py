@@ -12,8 +12,8 @@ import torch
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import load_encoder, save_encoder
 from bench.registry.backbones import backbone
-from tests.methods.fixed import affine
-from tests.models.folders import change, change_weights, dense, pooling, refused, write
+from tests.support.fixed_vectors import affine
+from tests.support.model_folders import change, change_weights, dense, pooling, refused, write
 
 OWN_CODE = {"AutoConfig": "evil.Config", "AutoModel": "evil.Model"}
 

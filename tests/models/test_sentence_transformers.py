@@ -17,9 +17,9 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import ModularEncoder, load_encoder
-from tests.conftest import CLOSE
-from tests.models.folders import change, dense, entry, pooling, prompts, write
 from tests.oracles.literal_modules import literal
+from tests.support.model_folders import change, dense, entry, pooling, prompts, write
+from tests.support.tiny_backbones import CLOSE
 
 SENTENCES = ["", "a", "The old DOG sees two birds", " ".join(20 * ["two small birds"])]
 SENTENCES += ["unknownword ☃ sleeps"]

@@ -19,13 +19,13 @@ BATCHES = ([1, 4, 0, 7], [6, 2, 0, 5], [8, 3, 1, 2], [0], [3, 1, 5, 4, 6])
 
 def neighbours(count: int) -> list[list[str]]:
     """Nearest other sentences of each distinct one, by the vectors below."""
-    found = []
+    result = []
     for sentence in DISTINCT:
         u = vector(sentence)
         cosines = {text: similarity(u, vector(text)).item() for text in DISTINCT}
         del cosines[sentence]
-        found.append(sorted(cosines, key=lambda text: -round(cosines[text], 6))[:count])
-    return found
+        result.append(sorted(cosines, key=lambda text: -round(cosines[text], 6))[:count])
+    return result
 
 
 def vector(sentence: str) -> Tensor:

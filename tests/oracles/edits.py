@@ -43,7 +43,7 @@ def _apply(place: str, old: str, new: str, patch: pytest.MonkeyPatch) -> None:
     name, _, path = place.partition(":")
     module = importlib.import_module(name)
     tree = ast.parse(inspect.getsource(module))
-    _replace(_defined(tree, path), old, new)
+    _replace(_defined(tree, path, place), old, new)
     compiled = compile(ast.fix_missing_locations(tree), str(module.__file__), "exec")
     (code,) = (code for code in _codes(compiled) if code.co_qualname == path)
     patch.setattr(_at_work(module, path), "__code__", code)
@@ -52,13 +52,14 @@ def _apply(place: str, old: str, new: str, patch: pytest.MonkeyPatch) -> None:
 def _replace(function: ast.FunctionDef, old: str, new: str) -> None:
     pattern, replacement = _parsed(old, new)
     wanted = list(map(ast.dump, pattern))
-    found = [
+    targets = [
         (node, field, part)
         for node, field, part, nodes in _places(function, len(pattern))
         if list(map(ast.dump, nodes)) == wanted
     ]
-    assert len(found) == 1, f"{old!r} stands {len(found)} times in {function.name}"
-    ((node, field, part),) = found
+    text = f"{old!r} stands {len(targets)} times in {function.name}"
+    assert len(targets) == 1, f"{text}, not once: correct the mutation after a change of the source"
+    ((node, field, part),) = targets
     if part is None:
         setattr(node, field, *replacement)
     else:
@@ -85,9 +86,11 @@ def _places(function: ast.AST, count: int) -> Iterator[tuple[ast.AST, str, slice
                 yield node, field, None, [value]
 
 
-def _defined(tree: ast.AST, path: str) -> Any:
+def _defined(tree: ast.AST, path: str, place: str) -> Any:
     for name in path.split("."):
-        (tree,) = (node for node in tree.body if getattr(node, "name", None) == name)
+        nodes = [node for node in tree.body if getattr(node, "name", None) == name]
+        assert nodes, f"{place} does not exist: correct the mutation after a change of the source"
+        (tree,) = nodes
     return tree
 
 

@@ -18,10 +18,10 @@ def kmeans(rows: Sequence[Tensor], centres: Sequence[Tensor], most: int = 20) ->
     centres = list(centres)
     owners: list[int] = []
     for _ in range(most):
-        found = [nearest_centre(row, centres) for row in rows]
-        if found == owners:
+        result = [nearest_centre(row, centres) for row in rows]
+        if result == owners:
             break
-        owners = found
+        owners = result
         for j in range(len(centres)):
             total = torch.zeros_like(centres[j])
             for row, owner in zip(rows, owners, strict=True):

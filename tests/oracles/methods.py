@@ -196,8 +196,8 @@ class Oracle:
             alpha = s["alpha"]
             if s["start"] is not None:
                 alpha = alpha_eq8(index, total, s["start"], alpha)
-            found = smoothed(p, self.memory, s["k"], s["beta"], s["official"])
-            loss = plus_smoothing(loss, h, found, self.t, alpha)
+            result = smoothed(p, self.memory, s["k"], s["beta"], s["official"])
+            loss = plus_smoothing(loss, h, result, self.t, alpha)
         return loss
 
     def _add_layer(self, extra: list[list[Candidate]], *views: Tensor) -> None:

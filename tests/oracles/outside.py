@@ -76,12 +76,12 @@ def tension_rows(seed, index, groups, negatives, sentences, anchored):
         ]
     # Training.py:18-35 of Contrastive-Tension@75293a8: K of one list for each model in turn.
     fresh = torch.randint(sentences, (groups * negatives * 2,), generator=draw).tolist()
-    found = []
+    result = []
     for s in positives:
         first, second = fresh[:negatives], fresh[negatives : 2 * negatives]
         fresh = fresh[2 * negatives :]
-        found.append([(s, s), *zip(first, second, strict=True)])
-    return found
+        result.append([(s, s), *zip(first, second, strict=True)])
+    return result
 
 
 def tension_rate(step):
@@ -117,10 +117,10 @@ def cut_elements(name, length, width, rate, generator):
     """Elements (token, feature) of a sentence's embeddings that are set to zero."""
     count = {"feature_cutoff": width, "token_cutoff": length, "dropout": length * width}[name]
     gone = torch.randperm(count, generator=generator).tolist()[: int(rate * count)]
-    found = set()
+    result = set()
     for token in range(length):
         for k in range(width):
             index = {"feature_cutoff": k, "token_cutoff": token, "dropout": token * width + k}[name]
             if index in gone:
-                found.add((token, k))
-    return found
+                result.add((token, k))
+    return result

@@ -8,10 +8,10 @@ from tests.oracles.methods import log_sum, similarity
 
 def state(model, ids, mask_id, positions=None, layer=-1):
     """A layer's state at the last mask; `positions` are the model's own by default."""
-    given = {"input_ids": torch.tensor([ids]), "attention_mask": torch.ones(1, len(ids))}
+    inputs = {"input_ids": torch.tensor([ids]), "attention_mask": torch.ones(1, len(ids))}
     if positions is not None:
-        given["position_ids"] = torch.tensor([positions])
-    states = model(**given, output_hidden_states=True).hidden_states[layer]
+        inputs["position_ids"] = torch.tensor([positions])
+    states = model(**inputs, output_hidden_states=True).hidden_states[layer]
     return states[0, -1 - ids[::-1].index(mask_id)]
 
 

@@ -96,8 +96,8 @@ class DCLROracle:
         loss = self.loss(h, p, noise, false)
         if self.smoothing and self.memory:
             s = self.smoothing
-            found = smoothed(p, self.memory, s["k"], s["beta"], s["official"])
-            loss = plus_smoothing(loss, h, found, self.t, s["alpha"])
+            result = smoothed(p, self.memory, s["k"], s["beta"], s["official"])
+            loss = plus_smoothing(loss, h, result, self.t, s["alpha"])
         return loss
 
     def risen(self, h: Tensor, p: Tensor, noise: Batch) -> Batch:

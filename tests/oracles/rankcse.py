@@ -19,23 +19,23 @@ def consistency_of(rows, columns, released):
     return sum(losses) / len(rows)
 
 
-def list_net(found, wanted):
+def list_net(scores, wanted):
     """Cross-entropy of the teachers' shares of all other sentences; both over temperatures."""
-    losses = [found.new_zeros(())]
-    for i in range(len(found)):
-        candidates = [j for j in range(len(found)) if j != i]
+    losses = [scores.new_zeros(())]
+    for i in range(len(scores)):
+        candidates = [j for j in range(len(scores)) if j != i]
         for j in candidates:
             share = (wanted[i, j] - log_sum(wanted[i, candidates])).exp()
-            losses.append(share * (log_sum(found[i, candidates]) - found[i, j]))
-    return sum(losses) / len(found)
+            losses.append(share * (log_sum(scores[i, candidates]) - scores[i, j]))
+    return sum(losses) / len(scores)
 
 
-def list_mle(found, wanted, epsilon):
+def list_mle(scores, wanted, epsilon):
     """models.py:89-109: minus the log of the chance to draw the teachers' order."""
-    losses, n = [], len(found)
+    losses, n = [], len(scores)
     for i in range(n):
         order = sorted(range(n), key=lambda j, i=i: -wanted[i, j].item())
-        row = (found[i] - found[i].max())[order]  # with the largest's gradient, as in the code
+        row = (scores[i] - scores[i].max())[order]  # with the largest's gradient, as in the code
         losses += [(row[rank:].exp().sum() + epsilon).log() - row[rank] for rank in range(n)]
     return sum(losses) / n
 
@@ -48,12 +48,12 @@ def loss(
     first, second, taught, temperature=0.05, beta=1.0, gamma=1.0, tau2=0.05, tau3=0.025,
     ranking="listmle", consistency="divergence", rank_epsilon=0.0,
 ):  # fmt: skip
-    found = cosines(first, second)
-    rows, columns = found / temperature, found.T / temperature
+    result = cosines(first, second)
+    rows, columns = result / temperature, result.T / temperature
     if ranking == "listnet":
-        ranked = list_net(found / tau2, taught / tau3)
+        ranked = list_net(result / tau2, taught / tau3)
     else:
-        ranked = list_mle(found / tau2, taught, rank_epsilon)
+        ranked = list_mle(result / tau2, taught, rank_epsilon)
     plain = infonce(first, second, temperature)
     return plain + beta * consistency_of(rows, columns, consistency == "entropy") + gamma * ranked
 

@@ -27,12 +27,12 @@ def next_state(weights, name, x, h, told, after):
     """h at the next word: reset gate, update gate, candidate, mixture."""
     units = len(h)
     W, b, U, V = (weights[f"{name}.{part}"] for part in ("words", "bias", "gates", "candidate"))
-    given = W @ x + b
+    inputs = W @ x + b
     if told is not None:
-        given = given + weights[f"{name}.sentence"] @ told
-    r = torch.sigmoid(given[:units] + U[:units] @ h)
-    z = torch.sigmoid(given[units : 2 * units] + U[units:] @ h)
-    candidate = torch.tanh(given[2 * units :] + (r * (V @ h) if after else V @ (r * h)))
+        inputs = inputs + weights[f"{name}.sentence"] @ told
+    r = torch.sigmoid(inputs[:units] + U[:units] @ h)
+    z = torch.sigmoid(inputs[units : 2 * units] + U[units:] @ h)
+    candidate = torch.tanh(inputs[2 * units :] + (r * (V @ h) if after else V @ (r * h)))
     return (1 - z) * h + z * candidate
 
 

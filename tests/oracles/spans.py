@@ -38,7 +38,7 @@ def released_spans(
     def randint(low: int, high: int) -> int:
         return int(torch.randint(low, high, (), generator=draw))
 
-    number, found, around = len(pieces), [], []
+    number, result, around = len(pieces), [], []
     starts = [start for start in range(number - longest + 1) if start % longest == 0]
     for i in range(anchors):
         anchor_len = int(beta(4, 2) * (longest - shortest) + shortest)
@@ -49,13 +49,13 @@ def released_spans(
         begin = randint(starts[chosen], starts[chosen] + longest - anchor_len + 1)
         starts = [start for at, start in enumerate(starts) if abs(at - chosen) > 1]
         end = begin + anchor_len
-        found.append(" ".join(pieces[begin:end]))
+        result.append(" ".join(pieces[begin:end]))
         for _ in range(positives):
             size = int(beta(2, 4) * (longest - shortest) + shortest)
             low, high = max(0, begin - size), min(end, number - size) + 1
             first = randint(low, high)
             around.append(" ".join(pieces[first : first + size]))
-    return found, around
+    return result, around
 
 
 def released_ids(tokenizer: Any, span: str, longest: int) -> list[int]:

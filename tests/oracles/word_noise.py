@@ -14,11 +14,11 @@ def noised(
     """The corpus after loading, words between spaces; `whole`: one draw for all of it."""
     count = 1 if whole else len(sentences)
     draws = torch.rand(count, generator=named_generator(seed, "word-noise")).tolist()
-    found = []
+    result = []
     for row in range(len(sentences)):
         words = sentences[row].split()
         if (draws[0] if whole else draws[row]) >= share or not words:
-            found.append(sentences[row])
+            result.append(sentences[row])
             continue
         generator = named_generator(seed, "word-noise", row)
         order = torch.randperm(len(words), generator=generator).tolist()
@@ -27,5 +27,5 @@ def noised(
         elif len(words) > 1:
             place = {order[0]: order[1], order[1]: order[0]}
             words = [words[place.get(i, i)] for i in range(len(words))]
-        found.append(" ".join(words))
-    return found
+        result.append(" ".join(words))
+    return result

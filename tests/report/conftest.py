@@ -1,7 +1,25 @@
-"""Fixtures of all tests of tables, figures and the page: no fsync, and the suite of
-`synthetic_figures.py`."""
+"""Fixtures of all tests of tables, figures and the page: no fsync, the suite of
+`synthetic_figures.py`, and that of `table_suite.py`, which is judged once."""
 
+import pytest
+
+from bench.judge.stage import read_suite
 from tests.support.no_fsync import no_fsync
 from tests.support.synthetic_figures import folder, suite
+from tests.support.synthetic_suite import write_suite
+from tests.support.table_suite import CLAIMS, ENTRIES
 
 __all__ = ["folder", "no_fsync", "suite"]
+
+
+@pytest.fixture(scope="session")
+def table_suite(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tables")
+    return read_suite(write_suite(folder, ENTRIES, claims=CLAIMS))
+
+
+@pytest.fixture(scope="session")
+def compared_suite(tmp_path_factory):
+    """The same with a baseline."""
+    folder = tmp_path_factory.mktemp("compared")
+    return read_suite(write_suite(folder, ENTRIES, baseline="simcse", claims=CLAIMS))

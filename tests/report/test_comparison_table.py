@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 from bench.judge.stage import compared, read_suite
-from bench.judged.words import ITEMS_LEVEL, LEVEL
 from bench.report.comparison_table import (
     comparison_caption,
     line_of,
@@ -27,20 +26,19 @@ from tests.support.judged_rows import (
     printed_gain,
 )
 from tests.support.synthetic_suite import seeds, write_suite
-from tests.support.table_suite import CLAIMS, ENTRIES
 
 RENDERED = Path(__file__).with_name("rendered")
 SUITE = heading(**WITH_BASELINE)
 
 
 @pytest.fixture(scope="module")
-def tables(tmp_path_factory):
+def tables(table_suite, tmp_path_factory):
     folder = tmp_path_factory.mktemp("suite")
-    suite = read_suite(write_suite(folder, ENTRIES, claims=CLAIMS))
-    chosen = compared(suite, "simcse@official", ["gs-infonce@official"])
+    chosen = compared(table_suite, "simcse@official", ["gs-infonce@official"])
+    every = compared(table_suite, "simcse@official")
     texts = {
-        "compare.txt": render_versus(suite.suite, compared(suite, "simcse@official"), folder),
-        "compare_gs-infonce.txt": render_versus(suite.suite, chosen),
+        "compare.txt": render_versus(table_suite.suite, every, folder),
+        "compare_gs-infonce.txt": render_versus(table_suite.suite, chosen),
     }
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
@@ -100,33 +98,6 @@ def test_comparisons_are_ordered_by_their_difference(task):
     assert names == ["b", "a", "d", "c", "none", "control"]
 
 
-# --- Captions ---
-
-
-SHARE = f"{100 * LEVEL:.0f} %"
-ANSWERS = (
-    f"They answer claims, which are of averages and have a margin of 1.00, at {SHARE} a look after "
-    "Holm's correction over"
-)
-
-
-@pytest.mark.parametrize(
-    ("row", "families", "text"),
-    [
-        (claim("sscl", [1.0]), 1, "Words: ? open. "
-         f"{ANSWERS} the claims (docs/statistics.md): 1 claim."),
-        (claim("sscl", [1.0], verdict="worse"), 2, "Words: ⇓ worse. "
-         f"{ANSWERS} the claims of a family, of which there are 2 (docs/statistics.md): 1 claim."),
-        (pair("sscl", [1.0], verdict="lower"), 0, "Words: ▽ lower (△ and ▽: on other test items, "
-         f"at {100 * ITEMS_LEVEL:.0f} %; nothing is said of other trainings)."),
-        (pair("sscl", [1.0]), 1, f"{100 * (1 - LEVEL):.0f} % t interval."),
-    ],
-)  # fmt: skip
-def test_a_caption_says_what_its_words_answer(row, families, text):
-    suite = SUITE.changed(families=families)
-    assert comparison_caption(suite, [row]).endswith(text)
-
-
 # --- Files ---
 
 
@@ -171,8 +142,9 @@ def test_tasks_of_ones_own_have_tables_comparisons_and_a_place_on_the_page(tmp_p
     assert [row.method for row in rows] == ["sscl", "simcse"]
     means = [rows[0].score(task).mean for task in ("sts:weather", "sts:law", "Avg")]
     assert means == [61.0, 62.0, 61.5]
-    found = {(pair.board, pair.task): pair.difference for pair in compared(mine, "simcse@official")}
-    assert found["own_sts", "sts:weather"] == found["own_sts", "Avg"] == 10.0
-    assert found["own_probing", "probing:negation"] == 1.0
-    shown_boards = page_content(mine, "scores")["boards"]
-    assert [entry["name"] for entry in shown_boards] == ["own_sts", "own_probing"]  # STS: no row
+    pairs = compared(mine, "simcse@official")
+    result = {(pair.board, pair.task): pair.difference for pair in pairs}
+    assert result["own_sts", "sts:weather"] == result["own_sts", "Avg"] == 10.0
+    assert result["own_probing", "probing:negation"] == 1.0
+    boards = page_content(mine, "scores")["boards"]
+    assert [section.board.name for section in boards] == ["own_sts", "own_probing"]  # STS: no row

@@ -12,11 +12,10 @@ from bench.report.figures.compared import (
     board_figure,
     comparison,
     figure_stems,
-    gains_figure,
     versus_figure,
 )
 from bench.report.figures.style import BLUE, GREY, INK, ORANGE, drawing
-from tests.report.test_paper_figures import covered
+from tests.support.drawn_texts import covered
 from tests.support.judged_rows import (
     BASE,
     WITH_BASELINE,
@@ -29,7 +28,7 @@ from tests.support.judged_rows import (
     printed_gain,
     system,
 )
-from tools.documents import gains_frame, wiki_mini
+from tools.documents import wiki_mini
 
 ROWS = (75.0, 75.5, 76.0, 76.5, 77.0)
 STS = board()
@@ -151,9 +150,9 @@ def table(ours, tasks=STS_TASKS, **more):
     ],
 )
 def test_tables_that_get_a_figure(rows, stems):
-    found = figure_stems(rows)
-    assert {stem: len(averages) for stem, averages in found.items()} == stems
-    assert {average.task for averages in found.values() for average in averages} <= {"Avg"}
+    result = figure_stems(rows)
+    assert {stem: len(averages) for stem, averages in result.items()} == stems
+    assert {average.task for averages in result.values() for average in averages} <= {"Avg"}
 
 
 # --- Leaderboards and comparisons with a baseline ---
@@ -284,33 +283,3 @@ def test_texts_cover_nothing_and_stay_inside():
         box = figure.get_tightbbox()  # with marks
         assert box.min.min() >= 0, stem
         assert (box.max <= figure.get_size_inches()).all(), stem
-
-
-# --- Printed gains over SimCSE beside public runs of SimCSE ---
-
-
-def test_a_printed_gain_has_the_interval_of_its_runs():
-    """SimCSE prints 76.25, GS-InfoNCE 77.63, and SSCL 77.90 as a mean of three; public runs have a
-    standard deviation of 0.84."""
-    gains = gains_frame().query("backbone == @BASE").set_index("method")
-    for method, gain, runs in (("GS-InfoNCE", 1.38, 1), ("SSCL-SimCSE", 1.65, 3)):
-        half_width = 1.96 * 0.84 * (1 + 1 / runs) ** 0.5
-        found = gains.loc[method, ["gain", "half_width", "runs"]].tolist()
-        assert found == pytest.approx([gain, half_width, runs], abs=0.02)
-
-
-def test_gains_beyond_the_seeds_stand_out():
-    gains = gains_frame()
-    figure = gains_figure(gains)
-    assert covered(figure) == []
-    for panel, (method, rows) in zip(figure.axes, gains.groupby("method", sort=False), strict=True):
-        assert panel.get_title(loc="left") == method
-        *lines, zero = [list(line.get_xdata()) for line in panel.get_lines()]
-        assert zero == [0, 0]
-        for spread, gain, row in zip(lines[::2], lines[1::2], rows.itertuples(), strict=True):
-            assert gain == [row.gain]
-            assert spread == [row.gain - row.half_width, row.gain + row.half_width]
-        stands_out = [text.get_weight() == "bold" for text in panel.texts]
-        assert stands_out == list(rows["gain"] > rows["half_width"])
-    undecided = (gains["gain"] < gains["half_width"]).sum()
-    assert f"{undecided} of {len(gains)} printed gains" in title_of(figure)

@@ -59,11 +59,11 @@ def tables(text, form, folder):
     lines = text_table([line_of(pair) for pair in suite.pairs])
     write_table(folder, "s", "compare", pairs_frame(suite.pairs), lines, caption, text)
     suffix = {"csv": "csv", "markdown": "md"}[form]
-    shown = [(folder / f"compare.{suffix}").read_text(encoding="utf-8")]
-    shown.append(in_format(suite, suite.suite.boards[0], suite.systems, form))
+    output = [(folder / f"compare.{suffix}").read_text(encoding="utf-8")]
+    output.append(in_format(suite, suite.suite.boards[0], suite.systems, form))
     for others in ({}, {"other": [RECORD]}):
-        shown.append(score_tables({text: [RECORD], **others}, form))
-    return shown
+        output.append(score_tables({text: [RECORD], **others}, form))
+    return output
 
 
 @pytest.fixture(params=LABELS.values(), ids=LABELS)
@@ -93,22 +93,22 @@ KINDS = "inline|code_block|(table|thead|tbody|tr|t[hd]|paragraph|heading|bullet_
 
 def texts_of(markdown):
     """The texts of paragraphs and cells on GitHub; fails on anything that is no text."""
-    found, reader = [], MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    result, reader = [], MarkdownIt("commonmark").enable(["table", "strikethrough"])
     reader.validateLink = lambda address: True
     assert markdown.count("$") == markdown.count("\\$")  # which begin formulas
     for token in reader.parse(markdown):
         assert re.fullmatch(KINDS, token.type)
         parts = token.children or []
         assert {part.type for part in parts} <= {"text"}
-        found.append("".join(part.content for part in parts))
-    return found
+        result.append("".join(part.content for part in parts))
+    return result
 
 
 def test_markdown_reads_back(label, line, tmp_path):
     report(suite_of(label), tmp_path / "coverage.md")
-    shown = tables(label, "markdown", tmp_path)
-    for text in (*shown, (tmp_path / "coverage.md").read_text(encoding="utf-8")):
-        assert any(line in found for found in texts_of(text)), text
+    lines = tables(label, "markdown", tmp_path)
+    for text in (*lines, (tmp_path / "coverage.md").read_text(encoding="utf-8")):
+        assert any(line in result for result in texts_of(text)), text
 
 
 def test_the_page_has_no_other_tags(label, line, tmp_path):
@@ -129,12 +129,12 @@ def test_what_is_printed_moves_no_cursor(label, line, monkeypatch, capsys, tmp_p
         assert main([command, "--suite", str(tmp_path)]) == 0
     state = OpenRun("r", "failed", "train", failure=Failure("train", label), log=label)
     status = rendered("status.txt", **vars(SuiteStatus("s", open=[state], steps={label: label})))
-    shown = [capsys.readouterr().out, status, summary(suite, tmp_path, tmp_path)]
+    lines = [capsys.readouterr().out, status, summary(suite, tmp_path, tmp_path)]
     starts = tuple(filter(None, label.split("\n")[1:]))
-    for text in "\n".join(shown).split("\n"):
+    for text in "\n".join(lines).split("\n"):
         assert text.isprintable()
         assert not text.startswith(starts)
-    assert all(line.split()[0][:9] in text for text in shown)
+    assert all(line.split()[0][:9] in text for text in lines)
 
 
 def test_messages_are_lines(label, line, monkeypatch, capsys):

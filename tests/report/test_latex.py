@@ -83,7 +83,7 @@ def of_papers():
         )
         for stem, table in printed_tables(judged.numbers).items()
     ]
-    texts += [latex(table.shown, table.caption, table.stem) for table in summaries(judged)]
+    texts += [latex(table.table, table.caption, table.stem) for table in summaries(judged)]
     return texts
 
 
@@ -146,14 +146,14 @@ def read_back(text):
     """What LaTeX prints for an escaped text; fails on unescaped special characters."""
     printed, place = "", 0
     while place < len(text):
-        found = PIECE.match(text, place)
-        assert found, f"{text[place:]!r} means something to LaTeX"
-        kind = found.lastgroup
-        piece = chr(int(found[kind], 16)) if kind == "code" else found[kind]
+        result = PIECE.match(text, place)
+        assert result, f"{text[place:]!r} means something to LaTeX"
+        kind = result.lastgroup
+        piece = chr(int(result[kind], 16)) if kind == "code" else result[kind]
         if kind in ("command", "symbol"):
             piece = MEANINGS[piece]
         printed += "" if kind == "nothing" else piece
-        place = found.end()
+        place = result.end()
     return printed
 
 

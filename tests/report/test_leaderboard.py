@@ -42,7 +42,7 @@ from tests.support.judged_rows import (
     system,
 )
 from tests.support.synthetic_suite import claims, seeds, write_suite
-from tests.support.table_suite import CLAIMS, ENTRIES, TOY, TOY_ENTRIES
+from tests.support.table_suite import TOY, TOY_ENTRIES
 from tools.documents import wiki_mini
 
 RENDERED = Path(__file__).with_name("rendered")
@@ -59,12 +59,11 @@ ROWS = [ISCSE, SIMCSE, SSCL, CONTROL]
 
 
 @pytest.fixture(scope="module")
-def tables(tmp_path_factory):
+def tables(compared_suite, tmp_path_factory):
     """Leaderboards of the suite and of the toy suite whose files are in `rendered/`."""
     folder = tmp_path_factory.mktemp("suite")
-    suite = read_suite(write_suite(folder / "own", ENTRIES, baseline="simcse", claims=CLAIMS))
-    write_leaderboards(suite, folder)
-    text = show_leaderboards(suite, "text", suite.systems)
+    write_leaderboards(compared_suite, folder)
+    text = show_leaderboards(compared_suite, "text", compared_suite.systems)
     (folder / "sts.txt").write_text(text, encoding="utf-8")
     toy = read_suite(write_suite(folder / "smoke", TOY_ENTRIES, **TOY))
     write_leaderboards(toy, folder / "toy")
@@ -94,11 +93,11 @@ def cells(heading, column, rows, **more):
 )  # fmt: skip
 def test_a_claim_that_is_better_alone_is_bold(word, sign, is_bold):
     rows = [ISCSE.changed(word=word), SIMCSE, ISCSE.changed(name="sscl", word=None)]
-    shown = [*cells(COMPARED, "Minus baseline", rows).values()]
-    assert shown == [f"+2.03 ± 0.14 {sign} {word}", "baseline", "+2.03 ± 0.14"]
+    lines = [*cells(COMPARED, "Minus baseline", rows).values()]
+    assert lines == [f"+2.03 ± 0.14 {sign} {word}", "baseline", "+2.03 ± 0.14"]
     table = shown_leaderboard(COMPARED, STS, rows)
     bold = [text for line in table.texts for text in line if isinstance(text, Bold)]
-    assert bold == [shown[0]] * is_bold
+    assert bold == [lines[0]] * is_bold
 
 
 # --- Names ---
@@ -119,8 +118,8 @@ def test_a_claim_that_is_better_alone_is_bold(word, sign, is_bold):
 )  # fmt: skip
 def test_names_have_no_more_than_tells_them_apart(second, whole, short):
     rows = [system("simcse", BASELINE), system(**{"method": "simcse", "points": BASELINE} | second)]
-    for names, is_short in ((whole, False), (short, True)):
-        lines = shown_leaderboard(heading(), STS, rows, short=is_short).rows
+    for names, medium in ((whole, "markdown"), (short, "text")):
+        lines = shown_leaderboard(heading(), STS, rows, medium).rows
         assert [line["Method"] for line in lines] == names
 
 
@@ -136,26 +135,6 @@ def test_only_planned_tasks_are_columns():
     assert text.startswith(f"Suite s on {BASE}: Spearman x 100 on STS-B and SICK-R, mean ±")
 
 
-# --- Captions ---
-
-
-@pytest.mark.parametrize(
-    ("suite", "name", "rows", "words"),
-    [
-        (heading(mode="dev"), "sts", [SIMCSE], "over n seeds."),
-        (heading(mode="dev"), "transfer", [SIMCSE], "over n seeds, classifiers of mode dev."),
-        (heading(), "transfer", [system("glove", [70.0], corpus="")],
-         "over n seeds; of systems without seeds over those of the classifiers."),
-        (COMPARED, "sts", ROWS[:3], "98 % interval. Words: ⇑ better; ⇓ worse. They answer claims"),
-        (heading(), "sts", [CONTROL], "Systems that are trained with labels are controls."),
-    ],
-)  # fmt: skip
-def test_a_caption_says_what_was_measured(suite, name, rows, words):
-    text = about(suite, board(name), rows, is_caption=True)
-    assert words in text
-    assert ("are controls" in text) == rows[0].labelled
-
-
 # --- Formats ---
 
 
@@ -163,8 +142,8 @@ def test_groups_of_latex_are_backbones_and_controls():
     rows = [SIMCSE, system("word-overlap", [40.0], backbone="none", corpus=""), CONTROL]
     rows.append(system("sscl", BASELINE, backbone="roberta-base"))
     text = in_format(judged(rows), STS, rows, "latex")
-    found = re.findall(r"\\textit\{([^}]*)\}", text)
-    assert found == [BASE, "no backbone", f"{BASE}, trained with labels", "roberta-base"]
+    result = re.findall(r"\\textit\{([^}]*)\}", text)
+    assert result == [BASE, "no backbone", f"{BASE}, trained with labels", "roberta-base"]
 
 
 def test_the_frame_has_points_by_task():
@@ -190,8 +169,8 @@ def test_the_frame_has_points_by_task():
 def test_the_share_in_the_dev_set_stands_beside_rows_that_have_any():
     shares = ((6.09, 68.904), (6.09, None), (0.0, 70.0), (None, None))
     rows = [system(f"m{n}", BASELINE, in_dev=x, on_rest=y) for n, (x, y) in enumerate(shares)]
-    shown = shown_leaderboard(heading(), STS, rows)
-    texts = [line["In dev set (rest)"] for line in shown.rows]
+    text = shown_leaderboard(heading(), STS, rows)
+    texts = [line["In dev set (rest)"] for line in text.rows]
     assert texts == ["6.1 % (68.90)", "6.1 % (–)", "", ""]
     assert ["In dev set (rest)" in shown_leaderboard(heading(), STS, part).columns
             for part in (rows, rows[2:])] == [True, False]  # fmt: skip
@@ -202,7 +181,7 @@ def test_boards_without_scores_are_left_out_but_for_sts():
     suite = heading(board(), board("transfer"), board("probing"))
     rows = [system("simcse", board="transfer", tasks=("MR",)),
             system("simcse", [80.0], board="probing", tasks=("Tense",))]  # fmt: skip
-    assert [shown.name for shown in shown_boards(judged(rows, suite))] == ["sts", "probing"]
+    assert [text.name for text in shown_boards(judged(rows, suite))] == ["sts", "probing"]
 
 
 # --- What belongs to a row ---
@@ -216,10 +195,10 @@ def test_a_system_has_the_difference_of_its_runs_on_what_sums_up_its_board():
     pairs = [pair("sscl", [1.0] * 3, verdict="better"), pair("sscl", [7.0] * 3, task="STS12"),
              pair("sscl", [8.0] * 3, board="transfer")]  # fmt: skip
     results = suite(*runs)
-    found = system_rows(results, STS, pairs, [results.system("simcse@official", BASE)])
-    assert [row.difference for row in found] == [None, 1.0, None]
-    assert [row.word for row in found] == [None, "better", None]
-    assert [row.is_baseline for row in found] == [True, False, False]
+    result = system_rows(results, STS, pairs, [results.system("simcse@official", BASE)])
+    assert [row.difference for row in result] == [None, 1.0, None]
+    assert [row.word for row in result] == [None, "better", None]
+    assert [row.is_baseline for row in result] == [True, False, False]
 
 
 def test_a_system_without_a_backbone_has_a_difference_beside_one_backbone_only():

@@ -25,7 +25,7 @@ class Outline(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.stack, self.found = [], []
+        self.stack, self.tags = [], []
         self.feed(text)
         assert self.stack == []
         self.data = json.loads(DATA.search(text)[0])
@@ -33,21 +33,21 @@ class Outline(HTMLParser):
     def handle_starttag(self, tag, attrs):
         values = {name: value or "" for name, value in attrs}
         if tag in VOID:
-            self.found.append((tag, values, ""))
+            self.tags.append((tag, values, ""))
         else:
             self.stack.append((tag, values, []))
 
     def handle_endtag(self, tag):
         name, values, texts = self.stack.pop()
         assert name == tag
-        self.found.append((tag, values, " ".join("".join(texts).split())))
+        self.tags.append((tag, values, " ".join("".join(texts).split())))
 
     def handle_data(self, data):
         for _, _, texts in self.stack:
             texts.append(data)
 
     def all(self, tag):
-        return [(values, text) for name, values, text in self.found if name == tag]
+        return [(values, text) for name, values, text in self.tags if name == tag]
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def test_foreign_text_is_text(html, outline):
     assert html.count("<script") == html.count("</script") == len(outline.all("script")) == 2
     assert "<!--" not in html
     assert {values["src"] for values, _ in outline.all("img")}.isdisjoint({"x", ""})
-    assert not any(name.startswith("on") for _, values, _ in outline.found for name in values)
+    assert not any(name.startswith("on") for _, values, _ in outline.tags for name in values)
     ((_, text),) = outline.all("body")
     places = ["s", "SimCSE", "Backbone", "Corpus", "1 diverged:", "Device", "Note"]
     places += ["Reason", "Points", "version", "sha256"]
@@ -104,11 +104,11 @@ def test_foreign_text_is_text(html, outline):
 
 
 def test_every_link_leads_somewhere(project, outline):
-    ids = Counter(values["id"] for _, values, _ in outline.found if "id" in values)
+    ids = Counter(values["id"] for _, values, _ in outline.tags if "id" in values)
     assert max(ids.values()) == 1
-    assert {values.get("aria-labelledby") for _, values, _ in outline.found} <= {None, *ids}
+    assert {values.get("aria-labelledby") for _, values, _ in outline.tags} <= {None, *ids}
     addresses = [run["file"] for run in outline.data["runs"] if "file" in run]
-    for _, values, _ in outline.found:
+    for _, values, _ in outline.tags:
         addresses += [values[name] for name in ("href", "src") if name in values]
     for address in addresses:
         if address.startswith("#"):
@@ -121,7 +121,7 @@ def test_nothing_is_fetched(project, outline):
     policy = next(values["content"] for values, _ in outline.all("meta") if "http-equiv" in values)
     assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'; ")
     # The policy would refuse styles of single elements.
-    assert not any("style" in values for _, values, _ in outline.found)
+    assert not any("style" in values for _, values, _ in outline.tags)
     style = (project.out / "page.css").read_text(encoding="utf-8")
     script = (project.out / "page.js").read_text(encoding="utf-8")
     assert not re.search(r"url\(|@import|http", style)
@@ -142,14 +142,14 @@ def test_the_page_has_copies_of_all_figures_and_leaves_foreign_files(project, ou
 @pytest.mark.parametrize("length", [1, 60, 61, 100, 400])
 def test_a_curve_keeps_its_ends_and_no_point_is_made_up(length):
     losses = [place * 1.23456789 for place in range(length)]
-    found = thinned({"step": [5 * place for place in range(length)], "loss": losses})
-    assert list(found) == ["step", "loss"]
-    assert len(found["step"]) == min(length, CURVE_POINTS)
-    assert (found["step"][0], found["step"][-1]) == (0, 5 * (length - 1))
-    gaps = {right - left for left, right in pairwise(found["step"])}
+    result = thinned({"step": [5 * place for place in range(length)], "loss": losses})
+    assert list(result) == ["step", "loss"]
+    assert len(result["step"]) == min(length, CURVE_POINTS)
+    assert (result["step"][0], result["step"][-1]) == (0, 5 * (length - 1))
+    gaps = {right - left for left, right in pairwise(result["step"])}
     assert max(gaps, default=0) - min(gaps, default=0) in (0, 5)
-    values = [step / 5 * 1.23456789 for step in found["step"]]
-    assert found["loss"] == pytest.approx(values, abs=5e-5)
+    values = [step / 5 * 1.23456789 for step in result["step"]]
+    assert result["loss"] == pytest.approx(values, abs=5e-5)
 
 
 @pytest.mark.parametrize(("kind", "line", "is_open"), [

@@ -1,10 +1,6 @@
 """The papers' figures as drawn: marks are at their values, and texts do not overlap."""
 
-from itertools import combinations
-from unittest.mock import patch
-
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
 from bench.judge.stage import read_suite
@@ -12,6 +8,7 @@ from bench.judged.words import LOG, OURS, PRINT
 from bench.report.figures.papers import DRAW, draw, table_of
 from bench.report.figures.style import GREY, INK, SERIES, drawing
 from bench.reported.figures import load_figures
+from tests.support.drawn_texts import covered
 from tests.support.judged_rows import heading
 from tests.support.synthetic_figures import write_everything
 
@@ -29,8 +26,8 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def rows(folder):
     """The figures of a suite that has all, by id."""
-    found = {row.stem: row for row in read_suite(folder).series}
-    return {name: found[figure.stem] for name, figure in FIGURES.items()}
+    result = {row.stem: row for row in read_suite(folder).series}
+    return {name: result[figure.stem] for name, figure in FIGURES.items()}
 
 
 @pytest.fixture(scope="module")
@@ -72,14 +69,6 @@ def legend_of(picture):
 def text_of(picture):
     texts = [picture.legends[0].get_title(), *picture.texts]
     return " ".join(text.get_text().replace("\n", " ") for text in texts)
-
-
-@pytest.mark.parametrize("part", ["color", "marker"])
-def test_a_method_has_one_look_everywhere(part):
-    labels = {series.label for figure in load_figures() for series in figure.series}
-    assert labels == SERIES.keys() - {"nearest", "2nd", "3rd", "4th"}
-    assert len({SERIES[label][part] for label in labels}) == len(labels) - 1
-    assert SERIES["dropout 0.1"] == SERIES["SimCSE"]
 
 
 @pytest.fixture(scope="module")
@@ -212,26 +201,6 @@ def test_nothing_passes_for_a_reproduction(rows, way):
     assert "ours:" not in plain
 
 
-def covered(figure):
-    """Pairs of overlapping texts, and texts that exceed the figure."""
-    texts = []
-    with patch.object(Text, "draw", lambda text, _: texts.append(text)):
-        FigureCanvasAgg(figure).draw()
-    texts = [text for text in texts if text.get_text().strip()]
-    boxes = [(text.get_text(), text.get_window_extent()) for text in texts]
-    edge = figure.bbox
-    found = [
-        (text, "the edge")
-        for text, box in boxes
-        if not (edge.contains(box.x0, box.y0) and edge.contains(box.x1, box.y1))
-    ]
-    for (first, a), (second, b) in combinations(boxes, 2):
-        # Overlaps of up to one pixel are allowed.
-        if min(a.x1, b.x1) - max(a.x0, b.x0) > 1 and min(a.y1, b.y1) - max(a.y0, b.y0) > 1:
-            found.append((first, second))
-    return found
-
-
 @pytest.fixture(scope="module")
 def smoke(tmp_path_factory):
     names = {"bert-base-uncased": "toy-bert", "roberta-base": "toy-roberta"}
@@ -246,11 +215,3 @@ def test_no_text_covers_another(folder, smoke):
         for row in judged.series:
             with drawing():
                 assert covered(draw(judged.suite, row)) == [], row.stem
-
-
-def test_covering_is_seen(rows):
-    picture = drawn(rows["S6"])
-    picture.text(0.02, 0.98, "on the title", va="top")
-    picture.text(0.99, 0.5, "over the edge")
-    found = {text for pair in covered(picture) for text in pair}
-    assert found >= {"on the title", "over the edge", "the edge"}

@@ -4,9 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.judge.stage import read_suite
 from bench.report.summary import summary
-from tests.report.test_printed_tables import of_world
 from tests.support.judged_rows import (
     WITH_BASELINE,
     board,
@@ -14,23 +12,21 @@ from tests.support.judged_rows import (
     judged,
     measured,
     number,
+    of_world,
     pair,
     run,
 )
-from tests.support.synthetic_suite import write_suite
-from tests.support.table_suite import CLAIMS, ENTRIES
 
 
 def lines(suite):
     return summary(suite, Path("out"), Path("figures")).splitlines()
 
 
-def test_a_summary_is_what_was_read(tmp_path):
-    suite = read_suite(write_suite(tmp_path, ENTRIES, baseline="simcse", claims=CLAIMS))
-    found = "\n".join(lines(suite.model_copy(update={"numbers": ()}))) + "\n"
-    (tmp_path / "summary.txt").write_text(found, encoding="utf-8")
+def test_a_summary_is_what_was_read(compared_suite, tmp_path):
+    text = "\n".join(lines(compared_suite.model_copy(update={"numbers": ()}))) + "\n"
+    (tmp_path / "summary.txt").write_text(text, encoding="utf-8")
     expected = Path(__file__).with_name("rendered") / "suite" / "summary.txt"
-    assert found == expected.read_text(encoding="utf-8"), f"written to {tmp_path / 'summary.txt'}"
+    assert text == expected.read_text(encoding="utf-8"), f"written to {tmp_path / 'summary.txt'}"
 
 
 def test_the_first_line_counts_systems_seeds_trainings_and_minutes():
@@ -61,6 +57,6 @@ def test_a_suite_without_an_average_is_compared_on_its_first_task(more, how, lin
     part = heading(board(planned=["STS-B", "SICK-R"]), **WITH_BASELINE)
     pairs = [pair("sscl", [-10.0], task="STS-B", label="SSCL", **more)]
     pairs.append(pair("sscl", [5.0], task="SICK-R"))
-    found = lines(judged((), part, pairs=pairs))
-    assert found[1].startswith(f"against SimCSE, official, Spearman x 100 on STS-B, {how}")
-    assert found[2] == f"  bert-base-uncased, {line} -10.00 ± 0.50"
+    result = lines(judged((), part, pairs=pairs))
+    assert result[1].startswith(f"against SimCSE, official, Spearman x 100 on STS-B, {how}")
+    assert result[2] == f"  bert-base-uncased, {line} -10.00 ± 0.50"

@@ -23,7 +23,7 @@ from tests.support.printed_numbers import printed
 
 
 @pytest.fixture(scope="module")
-def found():
+def of_papers():
     return findings()
 
 
@@ -226,8 +226,8 @@ def tables():
 
 
 @pytest.fixture(scope="module")
-def known(found):
-    return Counter(map(place_of, found))
+def known(of_papers):
+    return Counter(map(place_of, of_papers))
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault[0])

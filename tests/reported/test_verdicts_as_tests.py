@@ -77,14 +77,14 @@ def test_every_verdict_ends_as_it_should(suite, tmp_path, strict):
     options = ["-m", "reported", f"--junitxml={report}", *["--fail-consistent"] * strict]
     ended = collected(suite, *options)
     assert ended.returncode == 1, ended.stdout[-2000:]
-    found = []
+    result = []
     for case in ET.parse(report).iter("testcase"):
         if "reference_machine" in case.get("name"):  # of suites of the embedded world
             continue
         ends = [child for child in case if child.tag != "properties"]
         end = ends[0] if ends else None
         outcome = "passed" if end is None else end.get("type") or end.tag
-        found.append((outcome, "" if end is None else end.get("message", "")))
+        result.append((outcome, "" if end is None else end.get("message", "")))
 
     numbers = read_suite(suite).numbers
     verdicts = [row.ours.verdict.kind for row in numbers]
@@ -92,7 +92,7 @@ def test_every_verdict_ends_as_it_should(suite, tmp_path, strict):
     assert set(verdicts) == OUTCOMES.keys()
     assert set(quoted) == {"higher", "not run"}
     outcomes = OUTCOMES | ({"consistent": "failure"} if strict else {})
-    for verdict, (outcome, text) in zip([*verdicts, *quoted], found, strict=True):
+    for verdict, (outcome, text) in zip([*verdicts, *quoted], result, strict=True):
         assert outcome == outcomes[verdict]
         assert verdict in text or outcome == "passed"
         assert verdict != "open" or re.search(LOOK, text)

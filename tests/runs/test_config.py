@@ -13,7 +13,7 @@ from bench.runs import config as suites
 from bench.runs.plan import Plan
 from bench.runs.run import Run
 from bench.utils.errors import UserError
-from tests.models.folders import refused
+from tests.support.model_folders import refused
 from tests.support.tiny_suite import tiny_configuration
 
 SHIPPED = sorted((Path(__file__).parents[2] / "config").glob("*.yaml"))

@@ -9,7 +9,7 @@ from bench.runs import config as suites
 from bench.runs.resolve import parse, split_run
 from bench.runs.run import Run, identity_of
 from bench.utils.errors import UserError
-from tests.methods.outside import run_of
+from tests.support.method_runs import run_of
 from tests.support.tiny_suite import tiny_configuration
 
 STUDENT = "rankcse[teacher=run:simcse]"

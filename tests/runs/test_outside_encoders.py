@@ -15,8 +15,8 @@ from bench.runs import config as suites
 from bench.runs.run import Run
 from bench.stages import jobs
 from bench.utils.errors import UserError
-from tests.methods.outside import run_of
-from tests.models.folders import pooling, prompts, refused, write
+from tests.support.method_runs import run_of
+from tests.support.model_folders import pooling, prompts, refused, write
 from tests.support.rows import systems_of
 from tests.support.tiny_suite import tiny_configuration
 

@@ -13,8 +13,8 @@ from bench.registry import backbones
 from bench.registry.methods import method_classes
 from bench.runs.resolve import suite_recipe
 from bench.runs.run import LATER, Recipe, Run, identity_of
-from tests.methods.outside import run_of
-from tests.models.folders import refused
+from tests.support.method_runs import run_of
+from tests.support.model_folders import refused
 
 BACKBONES = ("bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large")
 

@@ -25,13 +25,13 @@ from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
 from methods.base import stream
 from methods.whitening import Whitened
-from tests.conftest import make_sentences
-from tests.evaluation.test_geometry import (
+from tests.oracles.geometry import (
     alignment_by_loop,
     cosine,
     token_similarity_by_loop,
     uniformity_by_loop,
 )
+from tests.support.tiny_backbones import make_sentences
 from tests.support.tiny_suite import tiny_run
 from tests.support.tiny_tasks import Words
 

@@ -121,10 +121,10 @@ class _Handler(BaseHTTPRequestHandler):
         key = f"{kind}/{name}" if kind else name
         if key not in self.hub.repositories:
             return self._missing("RepoNotFound")
-        found = self.hub.at(key, revision)
-        if found is None:
+        result = self.hub.at(key, revision)
+        if result is None:
             return self._missing("RevisionNotFound")
-        commit, files = found
+        commit, files = result
         if not file:
             listing: Any = {"id": name, "sha": commit}
             if "/tree/" in self.path:

@@ -20,6 +20,7 @@ from bench.judged.rows import (
     SideRow,
     SystemRow,
     Verdict,
+    WorldRow,
     known,
 )
 from bench.utils.errors import listed
@@ -153,3 +154,10 @@ def run(method: str, seed: int | None = 0, **more: Any) -> RunRow:
 def judged(systems: Iterable[SystemRow] = (), suite: Heading | None = None, **more: Any) -> Judged:
     """A judged suite of these systems."""
     return Judged(suite=suite or heading(), systems=tuple(systems), **more)
+
+
+def of_world(task: str, kind: str, score: float | None, seed: int | None = 1) -> WorldRow:
+    """A score of a run on the embedded world, beside a number of 60 with a tolerance of 0.5."""
+    run = {"run": "simcse@official", "backbone": "toy-bert", "seed": seed, "metric": "spearman"}
+    verdict = Verdict(kind=kind, reason="x")
+    return WorldRow(**run, task=task, number=60.0, score=score, tolerance=0.5, verdict=verdict)

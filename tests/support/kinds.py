@@ -5,7 +5,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM
 
 from bench.models.transformer import load_backbone
 from bench.runs.resolve import resolve
-from tests.conftest import LAYERS, WIDTH, make_sentences
+from tests.support.tiny_backbones import LAYERS, WIDTH, make_sentences
 from tests.support.tiny_suite import SMALL
 
 TEMPLATES = "template=the <sentence> is <mask> .,template_2=a <sentence> was <mask> ."

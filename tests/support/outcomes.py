@@ -41,13 +41,13 @@ def left(folder: Path) -> dict[str, bytes]:
     """The log and the encoder of a training, and its outcome without times."""
     inside = [path for path in (folder / "encoder").rglob("*") if path.is_file()]
     files = [folder / "log.jsonl", *inside]
-    found = {str(path.relative_to(folder)): path.read_bytes() for path in files}
-    return found | {"outcome": json.dumps(timeless(outcome_of(folder))).encode()}
+    result = {str(path.relative_to(folder)): path.read_bytes() for path in files}
+    return result | {"outcome": json.dumps(timeless(outcome_of(folder))).encode()}
 
 
 def assert_left(folder: Path, expected: dict[str, bytes]) -> None:
     """Byte for byte, and nothing else."""
-    found = left(folder)
-    assert expected.keys() == found.keys()
-    assert [name for name in expected if expected[name] != found[name]] == []
+    result = left(folder)
+    assert expected.keys() == result.keys()
+    assert [name for name in expected if expected[name] != result[name]] == []
     assert sorted(os.listdir(folder)) == ["encoder", "log.jsonl", "outcome.json"]

@@ -72,14 +72,14 @@ def analyses(level: float, rng: np.random.Generator, depth: int) -> dict[str, An
 
 def wanted(figures: Sequence[PaperFigure], depth: int) -> dict[tuple[str, str], None]:
     """Every (run, backbone) that a figure shows first, as far as the depth goes."""
-    found: dict[tuple[str, str], None] = {}
+    result: dict[tuple[str, str], None] = {}
     for figure in figures:
         for series in figure.series:
             for x, texts in series.points:
                 fitting = [text for text in texts if "layer=" not in text or _layer(text) < depth]
                 if fitting and not (figure.id == "S7" and x is not None and x >= depth):
-                    found[fitting[0], series.backbone] = None
-    return found
+                    result[fitting[0], series.backbone] = None
+    return result
 
 
 def _layer(text: str) -> int:

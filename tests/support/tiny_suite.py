@@ -15,9 +15,9 @@ def tiny_run(
     text: str, bert: Path, data: Path, corpus: Path, seed: int = 1, **recipe: object
 ) -> Run:
     """A run of four steps, unless its text or `recipe` says otherwise."""
-    named = {key: value for key, value in {**SMALL, **recipe}.items() if f"{key}=" not in text}
+    names = {key: value for key, value in {**SMALL, **recipe}.items() if f"{key}=" not in text}
     places = {"backbone_name": str(bert), "corpus": str(corpus), "data": str(data)}
-    return resolve(text, **places, seed=seed, recipe=named)
+    return resolve(text, **places, seed=seed, recipe=names)
 
 
 def train_words(method: str, bert: Path, data: Path, corpus: Path) -> list[str]:

@@ -47,8 +47,8 @@ def labelled(draw: random.Random, classes: int, size: int) -> list[tuple[str, in
     rows = []
     for place in range(size):
         label = place % classes
-        named = label if draw.random() < 0.75 else draw.randrange(classes)
-        rows.append((" ".join([f"word{named}", *draw.choices(NOUNS, k=draw.randint(1, 4))]), label))
+        names = label if draw.random() < 0.75 else draw.randrange(classes)
+        rows.append((" ".join([f"word{names}", *draw.choices(NOUNS, k=draw.randint(1, 4))]), label))
     return rows
 
 

@@ -8,8 +8,10 @@ from torch.nn import functional as F
 
 from bench.datasets.corpora import read_sentences
 from bench.training.context import KEYS, QUERIES, RunContext, nearest_rows
-from tests.conftest import CLOSE
 from tests.oracles.poolers import FIXED, POOLED
+from tests.support import neighbour_rows
+from tests.support.neighbour_rows import KINDS, N
+from tests.support.tiny_backbones import CLOSE
 from tests.support.tiny_suite import tiny_run
 
 
@@ -176,11 +178,6 @@ def test_the_corpus_and_its_tokens(context_of, tiny_corpus):
 
 # Nearest rows are those of one sort of all cosines in float64, whatever the blocks and ties
 
-N, WIDTH = 300, 24
-# Vectors: copies of each other, in a narrow cone as an untrained backbone's (cosines above 0.9999),
-# of lengths 1e-18 to 1e18, partly zero, in fewer directions than float32 could tell apart.
-KINDS = ("random", "cone", "copies", "alike", "lengths", "zeros", "clusters")
-
 
 def brute_force(vectors, count):
     """A stable sort of all cosines, rounded at 1e-12, leaves the lower row of equal ones first."""
@@ -192,33 +189,14 @@ def brute_force(vectors, count):
     return np.argsort(-cosines, axis=1, kind="stable")[:, :count]
 
 
-def rows(kind):
-    draw = np.random.default_rng(len(kind))
-    vectors = draw.normal(size=(N, WIDTH))
-    match kind:
-        case "cone":
-            vectors = draw.normal(size=WIDTH) + 0.005 * vectors
-        case "copies":
-            vectors = vectors[draw.integers(0, N // 10, size=N)]
-        case "alike":
-            vectors = np.repeat(vectors[:1], N, axis=0)
-        case "lengths":
-            vectors *= 10.0 ** draw.integers(-18, 18, size=(N, 1))
-        case "zeros":
-            vectors[::7] = 0
-        case "clusters":
-            vectors = vectors[draw.integers(0, 3, size=N)] + 3e-7 * vectors
-    return vectors.astype(np.float32)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("queries", "keys"), [(QUERIES, KEYS), (64, 64), (7, 41), (1, 1000)])
 def test_nearest_rows_equal_brute_force(queries, keys, kind, monkeypatch):
     monkeypatch.setattr("bench.training.context.QUERIES", queries)
     monkeypatch.setattr("bench.training.context.KEYS", keys)
-    expected = brute_force(rows(kind), N - 1)
+    expected = brute_force(neighbour_rows.rows(kind), N - 1)
     for count in (1, 10, N - 1):
-        found = nearest_rows(rows(kind), count)
+        found = nearest_rows(neighbour_rows.rows(kind), count)
         assert found.dtype == np.int64
         np.testing.assert_array_equal(found, expected[:, :count])
 

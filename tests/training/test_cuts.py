@@ -20,9 +20,9 @@ from bench.training.loop import train
 from bench.utils.errors import UserError
 from bench.utils.files import read_json
 from methods.projection import Affine
-from tests.conftest import CLOSE
 from tests.oracles.poolers import FIXED, POOLED
 from tests.support.outcomes import assert_same_training, log_of, outcome_of, weights_of
+from tests.support.tiny_backbones import CLOSE
 from tests.support.tiny_suite import tiny_run
 
 pytestmark = pytest.mark.usefixtures("global_state")

@@ -10,8 +10,8 @@ from safetensors.torch import load_file
 
 from bench.datasets.corpora import read_sentences
 from bench.models.transformer import load_backbone
-from tests.conftest import WIDTH
 from tests.support.outcomes import log_of, weights_of
+from tests.support.tiny_backbones import WIDTH
 
 
 def named_seed(*names):

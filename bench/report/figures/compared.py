@@ -1,12 +1,11 @@
 """Figures of rows: a panel per backbone below each other, a row per method, an axis of scores that
-all share. Printed averages beside our seeds, the suite's leaderboards, comparisons with a baseline,
-and printed gains."""
+all share. Printed averages beside our seeds, the suite's leaderboards, comparisons with a
+baseline."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 from matplotlib.figure import Figure
 
 from bench.judged.rows import (
@@ -36,7 +35,7 @@ from bench.utils.files import stem
 # Inches: height of a row, of each line of its name, extra height of a panel, of the axis.
 ROW, NAME, PANEL, AXIS = 0.12, 0.1, 0.34, 0.3
 _NAME_WIDTH = 45  # letters per line
-NEAR = 10  # points
+NEAR = 10  # points; a mark far away would squeeze the differences between the others
 FAR = f"Marks more than {NEAR} points below the median are left of the axis."
 
 # Scores, their distance from the middle of the row, and their look; later marks are drawn over
@@ -264,38 +263,6 @@ def versus_figure(heading: Heading, pairs: Sequence[PairRow]) -> Figure:
     title = f"Suite {heading.suite}: {ours} minus {first.baseline_name}, {over}"
     scale = f"difference in points ({heading.board(first.board).planned.title})"
     figure = _cut(figure_of_rows(strips, title, notes, scale))
-    for panel in figure.axes:
-        panel.axvline(0, color=style.GREY, lw=1, zorder=1)
-    return figure
-
-
-# --- Printed gains over SimCSE, with what seeds alone make of them ---
-
-GAIN = style.PRINTED_LOOK | {"color": style.ORANGE, "mew": 2.4, "label": "printed gain"}
-SPREAD = BAND | {"label": "± 95 %, by the seeds alone"}
-GAINS_NOTE = (
-    "Grey: the gain ± 1.96 standard deviations of the difference of the runs behind print (right) "
-    "and one run of SimCSE, with the spread of 50 public runs of SimCSE (hppRC/simple-simcse)."
-)
-
-
-def gains_figure(gains: pd.DataFrame) -> Figure:
-    """A panel per method and a row per backbone; gains whose interval excludes 0 stand out.
-
-    Args:
-        gains: columns `method`, `backbone`, `gain` (points), `half_width` (points, of its 95 %
-            interval by seeds alone), and `runs` (of the method, behind the printed number).
-    """
-    strips = []
-    for row in gains.itertuples():
-        text = "1 run" if row.runs == 1 else f"mean of {row.runs} runs"
-        ends = [row.gain - row.half_width, row.gain + row.half_width]
-        marks: list[Mark] = [(ends, 0, SPREAD), ([row.gain], 0, GAIN)]
-        strips.append(Strip(row.method, row.backbone, text, marks, ends[0] > 0))
-    undecided = sum(gains["gain"] < gains["half_width"])
-    title = f"So few runs neither confirm nor refute {undecided} of {len(gains)} printed gains"
-    scale = "gain over SimCSE on the STS average (Spearman x 100)"
-    figure = figure_of_rows(strips, title, [GAINS_NOTE], scale)
     for panel in figure.axes:
         panel.axvline(0, color=style.GREY, lw=1, zorder=1)
     return figure

@@ -41,13 +41,13 @@ def table_of(figure: FigureRow) -> pd.DataFrame:
 def looks(table: pd.DataFrame) -> Looks:
     """The look of each series of a figure. Its label has the number of seeds, as a range if that
     differs between runs."""
-    found = {}
+    series = {}
     for label, rows in table[table["origin"] == OURS].groupby("series", sort=False):
         counts = rows.groupby(["backbone", "run"])["seed"].nunique()
         ends = sorted({counts.min(), counts.max()})
         text = label if ends == [0] else f"{label}, n = {' to '.join(map(str, ends))}"
-        found[label] = SERIES[label] | {"label": text}
-    return found
+        series[label] = SERIES[label] | {"label": text}
+    return series
 
 
 def grid(picture: Figure, figure: FigureRow, headings: Sequence[str]) -> dict[str, Axes]:

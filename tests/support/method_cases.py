@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -158,6 +158,7 @@ class Batch:
         return [tensor.detach().to(dtype, copy=True).requires_grad_() for tensor in self.tensors]
 
 
+SOFT = ("random", "close")
 HARD = ("near-duplicates", "duplicates", "opposites", "tiny", "huge", "mixed-norms", "one", "two")
 DTYPES = (torch.float64, torch.float32)
 
@@ -222,14 +223,14 @@ def method_step(
 @cache
 def expected(case: Case, kind: str) -> list[tuple[Batch, Gradients]]:
     """Batches of consecutive steps with the oracle's losses and gradients."""
-    oracle, found = case.oracle(), []
+    oracle, result = case.oracle(), []
     for index in STEPS if oracle.memory else STEPS[:2]:
         content = batch(kind, index)
         leaves = content.leaves(torch.float64)
         lower = {layer: (leaves[2 * layer], leaves[2 * layer + 1]) for layer in range(1, DEPTH)}
         loss = oracle(leaves[0], leaves[1], lower, index=index, total=TOTAL, seed=SEED)
-        found.append((content, gradients(loss, leaves)))
-    return found
+        result.append((content, gradients(loss, leaves)))
+    return result
 
 
 def floor_of(dtype: torch.dtype, t: float) -> float:
@@ -245,18 +246,18 @@ def unit_of(t: float) -> Callable[[Tensor], Tensor]:
 
 
 def difference(
-    found: Gradients,
+    ours: Gradients,
     wanted: Gradients,
     leaves: Sequence[Tensor],
     floor: float,
     unit: Callable[[Tensor], Tensor | float],
 ) -> float:
     """The largest difference of the loss or of a gradient, relative to its largest entry."""
-    worst = [abs(found[0].item() - wanted[0].item()) / max(abs(wanted[0].item()), floor)]
-    for leaf, own, reference in zip(leaves, found[1], wanted[1], strict=True):
+    worst = [abs(ours[0].item() - wanted[0].item()) / max(abs(wanted[0].item()), floor)]
+    for leaf, gradient, reference in zip(leaves, ours[1], wanted[1], strict=True):
         size = unit(leaf.detach().double())
         scale = max((reference * size).abs().max().item(), floor)
-        worst.append(((own.double() - reference) * size).abs().max().item() / scale)
+        worst.append(((gradient.double() - reference) * size).abs().max().item() / scale)
     return max(value if math.isfinite(value) else math.inf for value in worst)
 
 
@@ -267,21 +268,58 @@ def disagreement(
     dtypes: Sequence[torch.dtype] = (torch.float64,),
 ) -> dict[torch.dtype, float]:
     """The largest difference between method and oracle over consecutive steps, by type."""
-    found = {}
+    result = {}
     for dtype in dtypes:
         method, floor = case.build(), floor_of(dtype, case.temperature)
-        found[dtype] = 0.0
+        result[dtype] = 0.0
         for index, (content, wanted) in enumerate(expected(case, kind)):
             leaves = content.leaves(dtype)
             own = method_step(method, leaves, index)
             worst = difference(own, wanted, leaves, floor, unit_of(case.temperature))
-            found[dtype] = max(found[dtype], worst)
-    return found
+            result[dtype] = max(result[dtype], worst)
+    return result
 
 
-def is_caught(
-    case: Case, mutation: Mutation, patch: pytest.MonkeyPatch, kinds: Sequence[str]
-) -> bool:
-    """Whether a spoilt method disagrees with its oracle on batches of one of these kinds."""
+def on_inputs(*groups: tuple[Iterable[Case], Sequence[str]]) -> pytest.MarkDecorator:
+    """Make a test one test per case of `(cases, kinds of their batches)`.
+
+    The kind "close" is a slow test of its own: random views see the same formula.
+    """
+    kinds_of: dict[Case, list[str]] = {}
+    for cases, kinds in groups:
+        for case in cases:
+            kinds_of.setdefault(case, []).extend(kinds)
+    tests = []
+    for case, kinds in kinds_of.items():
+        fast = [kind for kind in kinds if kind != "close"]
+        tests.append(pytest.param(case, fast, id=case.name))
+        if "close" in kinds:
+            slow = pytest.mark.slow
+            tests.append(pytest.param(case, ["close"], id=f"{case.name}-close", marks=slow))
+    return pytest.mark.parametrize(("case", "kinds"), tests)
+
+
+def assert_equals_oracle(case: Case, kinds: Sequence[str]) -> None:
+    """Check loss and gradients of consecutive steps, on batches of each kind in each type."""
+    for kind in kinds:
+        for dtype, difference in disagreement(case, kind, dtypes=DTYPES).items():
+            assert difference < tolerance(kind, dtype), (case.name, kind, dtype)
+
+
+def assert_finite_with_a_zero_vector(case: Case, dtype: torch.dtype) -> None:
+    """Check the losses and gradients of batches that have a vector of zeros."""
+    method = case.build()
+    for index in STEPS:
+        leaves = batch("random", index).leaves(dtype)
+        with torch.no_grad():
+            for leaf in leaves:
+                leaf[1] = 0
+        loss, gradients = method_step(method, leaves, index)
+        assert all(torch.isfinite(values).all() for values in (loss, *gradients)), case.name
+
+
+def is_caught(case: Case, mutation: Mutation, patch: pytest.MonkeyPatch) -> bool:
+    """Whether a spoilt method disagrees with its oracle on batches of one of three kinds."""
     mutation.apply(patch)
+    kinds = ("random", "close", "near-duplicates")
     return any(disagreement(case, kind)[torch.float64] > 1e-6 for kind in kinds)

@@ -15,7 +15,7 @@ from bench.runs.resolve import resolve
 from bench.runs.run import Run
 from bench.training.context import RunContext
 from methods.base import Step
-from tests.methods.cases import Gradients, difference, gradients
+from tests.support.method_cases import Gradients, difference, gradients
 
 BERT, LARGE = "bert-base-uncased", "bert-large-uncased"
 ROBERTA, ROBERTA_LARGE = "roberta-base", "roberta-large"
@@ -42,23 +42,23 @@ def disagreement(
     floor: float = 1e-6,
     unit: Callable[[Tensor], Tensor | float] = lambda leaf: 1.0,
 ) -> float:
-    """The largest `cases.difference` of a loss of `dtype` from its oracle in float64."""
+    """The largest `method_cases.difference` of a loss of `dtype` from its oracle in float64."""
 
     def step(loss: Loss, kind: torch.dtype) -> tuple[Gradients, list[Tensor]]:
         leaves = [tensor.detach().to(kind, copy=True).requires_grad_() for tensor in tensors]
         return gradients(loss(leaves), leaves), leaves
 
-    found, leaves = step(own, dtype)
-    return difference(found, step(oracle, torch.float64)[0], leaves, floor, unit)
+    result, leaves = step(own, dtype)
+    return difference(result, step(oracle, torch.float64)[0], leaves, floor, unit)
 
 
 def vectors(kind: str, *shape: int, seed: int = 0) -> Tensor:
     """Vectors of float32's numbers in float64: "random", or one of the hard kinds."""
     draw = torch.Generator().manual_seed(seed)
-    found = torch.randn(*shape, generator=draw, dtype=torch.float64)
+    result = torch.randn(*shape, generator=draw, dtype=torch.float64)
     if kind in ("near-duplicates", "duplicates"):
-        found = found[:1] + (1e-5 if kind == "near-duplicates" else 0.0) * found
-    return ({"large": 10.0, "tiny": 1e-4}.get(kind, 1.0) * found).float().double()
+        result = result[:1] + (1e-5 if kind == "near-duplicates" else 0.0) * result
+    return ({"large": 10.0, "tiny": 1e-4}.get(kind, 1.0) * result).float().double()
 
 
 HARD = ("near-duplicates", "duplicates", "large", "tiny")

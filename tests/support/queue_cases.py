@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from methods.base import Step, Tokens, Views
-from tests.methods.cases import Case
+from tests.support.method_cases import Case
 
 
 class Table(nn.Module):
