@@ -3,7 +3,7 @@ verdicts."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from itertools import chain
 from statistics import fmean
@@ -101,9 +101,7 @@ class Side:
             system.scores([self.number.cell]) if system else Scores() for system in self.operands
         ]
         sample = differences_of(*scores) if self.number.minus else sample_of(*scores)
-        sign = self.number.form.sign
-        values = {draw: sign * value for draw, value in sample.values.items()}
-        return replace(sample, values=values, beside=[sign * value for value in sample.beside])
+        return sample.times(self.number.form.sign)
 
     @property
     def scores(self) -> tuple[float, ...]:
@@ -148,8 +146,8 @@ class Side:
         """Whether a verdict that is settled without a test was planned to have one: runs that can
         be compared, with seeds or those of classifiers, that have no score yet or diverged."""
         number = self.number
-        drawn = {draw for result in self.results for draw in draws_of(result.run, [number.cell])}
-        if number.reason or number.deviation or drawn <= {None}:
+        draws = {draw for result in self.results for draw in draws_of(result.run, [number.cell])}
+        if number.reason or number.deviation or draws <= {None}:
             return False
         for system in self.operands:
             if not is_planned(system, number.cell):
@@ -214,14 +212,14 @@ def judge_numbers(
     """Our sides of each printed number that measures something, in the order of print. A printed
     difference of averages has the answer of the claim among the `pairs` whose margin it is."""
     system_of = cache(partial(select, suite))
-    compared = [_sides(number, system_of) for number in numbers() if number.is_measurement]
+    all_sides = [_sides(number, system_of) for number in numbers() if number.is_measurement]
     # The further sides look at the same numbers again, so they have families of their own. A
     # question belongs to the paper in which it comes first.
     families: dict[tuple[str, str], list[Side]] = defaultdict(list)
-    asked: dict[tuple[Any, ...], Side] = {}
-    for sides in compared:
+    firsts: dict[tuple[Any, ...], Side] = {}
+    for sides in all_sides:
         for name, side in sides.items():
-            if asked.setdefault(side.question, side) is side:
+            if firsts.setdefault(side.question, side) is side:
                 families[side.number.source, name].append(side)
     metrics = {row.name: row.whole.metric for row in boards}
     claimed = {}
@@ -237,9 +235,9 @@ def judge_numbers(
         verdicts = verdicts_of([side.verdict_input() for side in tested], pending)
         for side, verdict in zip(tested, verdicts, strict=True):
             side.verdict = verdict
-    for sides in compared:
+    for sides in all_sides:
         for side in sides.values():
-            first = asked[side.question]
+            first = firsts[side.question]
             side.verdict = first.verdict_without_test or first.verdict
         ours = sides["ours"]
         number = ours.number
@@ -249,7 +247,7 @@ def judge_numbers(
             ours.verdict = Verdict(
                 kind=claim.verdict or "open", reason=claim.reason, next_look=claim.next_look
             )
-    return compared
+    return all_sides
 
 
 def _sides(number: Number, system_of: Callable[[str, str], System | None]) -> Sides:
@@ -280,7 +278,7 @@ def _other_setting(run: str) -> str:
 # --- Rows ---
 
 
-def number_rows(compared: Iterable[Sides]) -> list[NumberRow]:
+def number_rows(all_sides: Iterable[Sides]) -> list[NumberRow]:
     """A row for each number of `judge_numbers`."""
     places = {number: place for place, number in enumerate(numbers())}
     tasks: dict[tuple[str, ...], set[str]] = defaultdict(set)
@@ -289,7 +287,7 @@ def number_rows(compared: Iterable[Sides]) -> list[NumberRow]:
             tasks[number.ranked_with].add(number.task)
     lines = sweep_lines()
     rows = []
-    for sides in compared:
+    for sides in all_sides:
         ours = sides["ours"]
         number = ours.number
         label = row_name(number.method, number.variant)
