@@ -32,16 +32,14 @@ from bench.results.suite_results import SuiteResults
 from bench.results.system import (
     NOT_SCORED,
     RunResults,
-    Scores,
     System,
     diverged,
     draws_of,
-    planned_scores,
 )
 from bench.runs.plan import deviations
 
 
-def select(suite: SuiteResults, run: str, backbone: str) -> System | None:
+def select(suite: SuiteResults, run: str, backbone: str) -> System:
     """The system of a method in a setting (`simcse@official`) on a backbone as printed, or on its
     stand-in."""
     return suite.system(run, backbone, suite.plan.stand_ins.get(backbone, backbone))
@@ -61,12 +59,6 @@ def deviations_from_print(result: RunResults, backbone: str, metric: str = "") -
     return clauses + deviations([result.run])
 
 
-def is_planned(system: System | None, cell: Cell) -> bool:
-    """Whether a run of a system is planned to have a score in a cell."""
-    runs = system.runs if system else ()
-    return any(cell in planned_scores(result.run) for result in runs)
-
-
 @dataclass(eq=False)
 class Side:
     """Our side of a printed number: the runs that it is compared with, their scores in points, and
@@ -75,13 +67,12 @@ class Side:
     number: Number
     run: str  # text of the runs, such as simcse@official
     backbone: str  # as printed
-    # The system, and of a printed difference the subtracted one; None without planned runs.
-    operands: list[System | None]
+    operands: list[System]  # the system, and of a printed difference the subtracted one
     verdict: Verdict = field(init=False)
 
     @property
     def results(self) -> list[RunResults]:
-        return [*chain(*(system.runs for system in self.operands if system))]
+        return [*chain(*(system.runs for system in self.operands))]
 
     @property
     def measured_on(self) -> str:
@@ -97,9 +88,7 @@ class Side:
     @cached_property
     def sample(self) -> Sample:
         """The scores over seeds; for a difference, over the seeds that both sides have."""
-        scores = [
-            system.scores([self.number.cell]) if system else Scores() for system in self.operands
-        ]
+        scores = [system.scores([self.number.cell]) for system in self.operands]
         sample = differences_of(*scores) if self.number.minus else sample_of(*scores)
         return sample.times(self.number.form.sign)
 
@@ -121,7 +110,7 @@ class Side:
         """The verdict if no statistics are needed, else None."""
         number, cell = self.number, self.number.cell
         for system in self.operands:
-            runs = system.runs if system else ()
+            runs = system.runs
             if not diverged(runs) and all(cell not in result.scores for result in runs):
                 default = "this score is not in the suite" if runs else NOT_SCORED
                 reasons = (result.reason for result in runs if result.reason)
@@ -149,9 +138,8 @@ class Side:
         draws = {draw for result in self.results for draw in draws_of(result.run, [number.cell])}
         if number.reason or number.deviation or draws <= {None}:
             return False
-        for system in self.operands:
-            if not is_planned(system, number.cell):
-                return False
+        if not all(system.is_planned(number.cell) for system in self.operands):
+            return False
         metric = number.cell.metric
         clauses = (deviations_from_print(x, self.backbone, metric) for x in self.results)
         return not any(clauses)
@@ -250,7 +238,7 @@ def judge_numbers(
     return all_sides
 
 
-def _sides(number: Number, system_of: Callable[[str, str], System | None]) -> Sides:
+def _sides(number: Number, system_of: Callable[[str, str], System]) -> Sides:
     backbone, other_run = number.our_backbone, _other_setting(number.run)
     operands = [system_of(number.run, backbone)]
     other_operands = [system_of(other_run, backbone)]
@@ -323,7 +311,7 @@ def number_rows(all_sides: Iterable[Sides]) -> list[NumberRow]:
                 our_split=number.our_split,
                 command=reproduce_command(number) if number.run else "",
                 ranks=number.is_score and (number.task == "Avg" or is_only),
-                planned=all(is_planned(system, number.cell) for system in ours.operands),
+                planned=all(system.is_planned(number.cell) for system in ours.operands),
                 ours=side_rows["ours"],
                 other=side_rows.get("other"),
                 published=number.checkpoint,
@@ -363,10 +351,9 @@ def quoted_rows(suite: SuiteResults, boards: Iterable[BoardRow]) -> Iterator[Quo
     """A row for each quoted row of the boards; ours, if they can be compared."""
     for board in boards:
         for _, entry in quoted(board.name).iterrows():
-            system = select(suite, entry.run, entry.backbone)
             runs = [
                 run
-                for run in (system.runs if system else ())
+                for run in select(suite, entry.run, entry.backbone).runs
                 if not deviations_from_print(run, entry.backbone, board.whole.metric)
             ]
             ours = task_scores(runs, board.whole)

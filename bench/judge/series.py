@@ -194,8 +194,7 @@ def _place(
     of_print = head | {"run": texts[0], "measured_on": series.backbone, "origin": PRINT}
     printed = [of_print | point for point in _of_print(figure, series, texts[0])]
     systems = (select(suite, text, series.backbone) for text in texts)
-    system = next(filter(None, systems), None)
-    runs = system.runs if system else ()
+    runs = next((system.runs for system in systems if system), ())
     ours = [head | point for run in runs for point in _of_run(figure, run)]
     remarks = []
     if runs and runs[0].run.text != texts[0]:
