@@ -141,27 +141,26 @@ def _comparisons(
     del texts[baseline]
     names = dict.fromkeys(result.run.backbone for result in suite.runs)
     current = {(claim.method, claim.backbone): claim for claim in claims if not claim.dropped}
-    for board, backbone, text in product(boards, names, texts):
+    for board, backbone in product(boards, names):
         # A method without a backbone has the same scores on all.
-        a, b = (suite.system(side, backbone, NO_BACKBONE) for side in (text, baseline))
-        if not (a and b):
-            continue
-        runs = a.first, b.first
-        # If neither side uses a backbone there is one comparison, not one per backbone.
-        if any(run.template for run in runs) or backbone not in (
-            NO_BACKBONE, *(run.backbone for run in runs)
-        ):  # fmt: skip
-            continue
-        for task in dict.fromkeys((*board.whole.tasks, board.whole.overall)):
+        b = suite.system(baseline, backbone, NO_BACKBONE)
+        tasks = dict.fromkeys((*board.whole.tasks, board.whole.overall))
+        scores_b = {task: b.scores(board.whole.cells(task)) for task in tasks}
+        for text in texts:
+            a = suite.system(text, backbone, NO_BACKBONE)
+            runs = [system.first for system in (a, b) if system]
+            # If neither side uses a backbone there is one comparison, not one per backbone.
+            places = {NO_BACKBONE, *(run.backbone for run in runs)}
+            if not a or any(run.template for run in runs) or backbone not in places:
+                continue
             claim = current.get((text, backbone))
-            if claim and not (
-                task == board.overall and claim.is_on(board.name) and claim.is_of(a.first)
-            ):
+            if claim and not (claim.is_on(board.name) and claim.is_of(a.first)):
                 claim = None
-            cells = board.whole.cells(task)
-            sides = a.scores(cells), b.scores(cells)
-            if all(scores.values for scores in sides):
-                yield _Comparison(board, backbone, task, a, b, *sides, claim)
+            for task in tasks:
+                sides = a.scores(board.whole.cells(task)), scores_b[task]
+                if all(scores.values for scores in sides):
+                    of_task = claim if task == board.overall else None
+                    yield _Comparison(board, backbone, task, a, b, *sides, of_task)
 
 
 def against(suite: SuiteResults, boards: Sequence[BoardRow], baseline: str) -> list[PairRow]:
