@@ -5,8 +5,9 @@ from bench.utils.files import sha256_file
 def judging_rule(wildcards):
     """A sum of the code that judges and of the printed numbers; when it changes, the suite is judged and rendered again."""
     bench = Path(workflow.basedir, "bench")
-    folders = ["judge", "judged", "reported", "results", "runs", "datasets"]
-    files = [path for name in folders for path in (bench / name).glob("*.*")]
+    patterns = ["judge/*.py", "judged/*.py", "reported/*.*", "results/*.py"]
+    patterns += ["runs/plan.py", "datasets/tasks.*", "datasets/metrics.py"]
+    files = [path for pattern in patterns for path in bench.glob(pattern)]
     return sha256_text("".join(map(sha256_file, sorted(files))))
 
 

@@ -74,7 +74,7 @@ CHANGES = {
     # On a processor `mixed` would be float32.
     "bench/runs/run.py": {'"float32"] = "mixed"': '"float32"] = "bfloat16"'},
     # Scores of another recipe are not compared with print, and most tables would be left out.
-    "bench/results/suite_results.py": {
+    "bench/runs/plan.py": {
         '{"threads", "precision"}': '{"threads", "precision", "batch_size", "epochs", "sentences"}'
     },
     # The table of word vectors has the world's words alone.

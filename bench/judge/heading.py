@@ -24,11 +24,11 @@ def _partial(suite: SuiteResults) -> str:
     missing = [result for result in suite.runs if result.status == "missing"]
     if not missing:
         return ""
-    made = f"Partial: {len(suite.runs) - len(missing)} of {len(suite.runs)} runs have been made"
+    text = f"Partial: {len(suite.runs) - len(missing)} of {len(suite.runs)} runs have been made"
     failed = sum(result.reason == FAILED for result in missing)
     if failed:
-        made += f", {failed} failed"
-    return f"{made}."
+        text += f", {failed} failed"
+    return f"{text}."
 
 
 def heading(

@@ -3,7 +3,7 @@ verdicts."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from itertools import chain
 from statistics import fmean
@@ -32,16 +32,14 @@ from bench.results.suite_results import SuiteResults
 from bench.results.system import (
     NOT_SCORED,
     RunResults,
-    Scores,
     System,
     diverged,
     draws_of,
-    planned_scores,
 )
 from bench.runs.plan import deviations
 
 
-def select(suite: SuiteResults, run: str, backbone: str) -> System | None:
+def select(suite: SuiteResults, run: str, backbone: str) -> System:
     """The system of a method in a setting (`simcse@official`) on a backbone as printed, or on its
     stand-in."""
     return suite.system(run, backbone, suite.plan.stand_ins.get(backbone, backbone))
@@ -61,12 +59,6 @@ def deviations_from_print(result: RunResults, backbone: str, metric: str = "") -
     return clauses + deviations([result.run])
 
 
-def is_planned(system: System | None, cell: Cell) -> bool:
-    """Whether a run of a system is planned to have a score in a cell."""
-    runs = system.runs if system else ()
-    return any(cell in planned_scores(result.run) for result in runs)
-
-
 @dataclass(eq=False)
 class Side:
     """Our side of a printed number: the runs that it is compared with, their scores in points, and
@@ -75,13 +67,12 @@ class Side:
     number: Number
     run: str  # text of the runs, such as simcse@official
     backbone: str  # as printed
-    # The system, and of a printed difference the subtracted one; None without planned runs.
-    operands: list[System | None]
+    operands: list[System]  # the system, and of a printed difference the subtracted one
     verdict: Verdict = field(init=False)
 
     @property
     def results(self) -> list[RunResults]:
-        return [*chain(*(system.runs for system in self.operands if system))]
+        return [*chain(*(system.runs for system in self.operands))]
 
     @property
     def measured_on(self) -> str:
@@ -97,13 +88,9 @@ class Side:
     @cached_property
     def sample(self) -> Sample:
         """The scores over seeds; for a difference, over the seeds that both sides have."""
-        scores = [
-            system.scores([self.number.cell]) if system else Scores() for system in self.operands
-        ]
+        scores = [system.scores([self.number.cell]) for system in self.operands]
         sample = differences_of(*scores) if self.number.minus else sample_of(*scores)
-        sign = self.number.form.sign
-        values = {draw: sign * value for draw, value in sample.values.items()}
-        return replace(sample, values=values, beside=[sign * value for value in sample.beside])
+        return sample.times(self.number.form.sign)
 
     @property
     def scores(self) -> tuple[float, ...]:
@@ -123,7 +110,7 @@ class Side:
         """The verdict if no statistics are needed, else None."""
         number, cell = self.number, self.number.cell
         for system in self.operands:
-            runs = system.runs if system else ()
+            runs = system.runs
             if not diverged(runs) and all(cell not in result.scores for result in runs):
                 default = "this score is not in the suite" if runs else NOT_SCORED
                 reasons = (result.reason for result in runs if result.reason)
@@ -148,12 +135,11 @@ class Side:
         """Whether a verdict that is settled without a test was planned to have one: runs that can
         be compared, with seeds or those of classifiers, that have no score yet or diverged."""
         number = self.number
-        drawn = {draw for result in self.results for draw in draws_of(result.run, [number.cell])}
-        if number.reason or number.deviation or drawn <= {None}:
+        draws = {draw for result in self.results for draw in draws_of(result.run, [number.cell])}
+        if number.reason or number.deviation or draws <= {None}:
             return False
-        for system in self.operands:
-            if not is_planned(system, number.cell):
-                return False
+        if not all(system.is_planned(number.cell) for system in self.operands):
+            return False
         metric = number.cell.metric
         clauses = (deviations_from_print(x, self.backbone, metric) for x in self.results)
         return not any(clauses)
@@ -214,14 +200,14 @@ def judge_numbers(
     """Our sides of each printed number that measures something, in the order of print. A printed
     difference of averages has the answer of the claim among the `pairs` whose margin it is."""
     system_of = cache(partial(select, suite))
-    compared = [_sides(number, system_of) for number in numbers() if number.is_measurement]
+    all_sides = [_sides(number, system_of) for number in numbers() if number.is_measurement]
     # The further sides look at the same numbers again, so they have families of their own. A
     # question belongs to the paper in which it comes first.
     families: dict[tuple[str, str], list[Side]] = defaultdict(list)
-    asked: dict[tuple[Any, ...], Side] = {}
-    for sides in compared:
+    firsts: dict[tuple[Any, ...], Side] = {}
+    for sides in all_sides:
         for name, side in sides.items():
-            if asked.setdefault(side.question, side) is side:
+            if firsts.setdefault(side.question, side) is side:
                 families[side.number.source, name].append(side)
     metrics = {row.name: row.whole.metric for row in boards}
     claimed = {}
@@ -237,9 +223,9 @@ def judge_numbers(
         verdicts = verdicts_of([side.verdict_input() for side in tested], pending)
         for side, verdict in zip(tested, verdicts, strict=True):
             side.verdict = verdict
-    for sides in compared:
+    for sides in all_sides:
         for side in sides.values():
-            first = asked[side.question]
+            first = firsts[side.question]
             side.verdict = first.verdict_without_test or first.verdict
         ours = sides["ours"]
         number = ours.number
@@ -249,10 +235,10 @@ def judge_numbers(
             ours.verdict = Verdict(
                 kind=claim.verdict or "open", reason=claim.reason, next_look=claim.next_look
             )
-    return compared
+    return all_sides
 
 
-def _sides(number: Number, system_of: Callable[[str, str], System | None]) -> Sides:
+def _sides(number: Number, system_of: Callable[[str, str], System]) -> Sides:
     backbone, other_run = number.our_backbone, _other_setting(number.run)
     operands = [system_of(number.run, backbone)]
     other_operands = [system_of(other_run, backbone)]
@@ -280,7 +266,7 @@ def _other_setting(run: str) -> str:
 # --- Rows ---
 
 
-def number_rows(compared: Iterable[Sides]) -> list[NumberRow]:
+def number_rows(all_sides: Iterable[Sides]) -> list[NumberRow]:
     """A row for each number of `judge_numbers`."""
     places = {number: place for place, number in enumerate(numbers())}
     tasks: dict[tuple[str, ...], set[str]] = defaultdict(set)
@@ -289,7 +275,7 @@ def number_rows(compared: Iterable[Sides]) -> list[NumberRow]:
             tasks[number.ranked_with].add(number.task)
     lines = sweep_lines()
     rows = []
-    for sides in compared:
+    for sides in all_sides:
         ours = sides["ours"]
         number = ours.number
         label = row_name(number.method, number.variant)
@@ -325,7 +311,7 @@ def number_rows(compared: Iterable[Sides]) -> list[NumberRow]:
                 our_split=number.our_split,
                 command=reproduce_command(number) if number.run else "",
                 ranks=number.is_score and (number.task == "Avg" or is_only),
-                planned=all(is_planned(system, number.cell) for system in ours.operands),
+                planned=all(system.is_planned(number.cell) for system in ours.operands),
                 ours=side_rows["ours"],
                 other=side_rows.get("other"),
                 published=number.checkpoint,
@@ -365,10 +351,9 @@ def quoted_rows(suite: SuiteResults, boards: Iterable[BoardRow]) -> Iterator[Quo
     """A row for each quoted row of the boards; ours, if they can be compared."""
     for board in boards:
         for _, entry in quoted(board.name).iterrows():
-            system = select(suite, entry.run, entry.backbone)
             runs = [
                 run
-                for run in (system.runs if system else ())
+                for run in select(suite, entry.run, entry.backbone).runs
                 if not deviations_from_print(run, entry.backbone, board.whole.metric)
             ]
             ours = task_scores(runs, board.whole)

@@ -20,18 +20,18 @@ def orders(rows: Iterable[NumberRow], boards: Iterable[BoardRow]) -> list[OrderR
         verdict = row.ours.verdict
         if row.ranks and row.ours.n and verdict.is_comparable and verdict.kind != "diverged":
             ranked.append(row)
-    found: list[OrderRow] = []
+    order_rows: list[OrderRow] = []
     for group in grouped(ranked, attrgetter("source", "table", "backbone", "split", "metric")):
         source, table = group[0].source, group[0].table
-        found += _order(group, f"{group[0].paper}, {table}", source=source, table=table)
+        order_rows += _order(group, f"{group[0].paper}, {table}", source=source, table=table)
     for board in boards:
         whole = board.whole
         if whole.is_in_print(whole.overall):
             columns = ("test", whole.metric, whole.overall)
             of_board = [row for row in ranked if (row.split, row.metric, row.task) == columns]
             for group in grouped(of_board, attrgetter("backbone")):
-                found += _order(group, f"All papers, {whole.title}", board=whole.name)
-    return found
+                order_rows += _order(group, f"All papers, {whole.title}", board=whole.name)
+    return order_rows
 
 
 def _order(

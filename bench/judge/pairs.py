@@ -141,27 +141,26 @@ def _comparisons(
     del texts[baseline]
     names = dict.fromkeys(result.run.backbone for result in suite.runs)
     current = {(claim.method, claim.backbone): claim for claim in claims if not claim.dropped}
-    for board, backbone, text in product(boards, names, texts):
+    for board, backbone in product(boards, names):
         # A method without a backbone has the same scores on all.
-        a, b = (suite.system(side, backbone, NO_BACKBONE) for side in (text, baseline))
-        if not (a and b):
-            continue
-        runs = a.first, b.first
-        # If neither side uses a backbone there is one comparison, not one per backbone.
-        if any(run.template for run in runs) or backbone not in (
-            NO_BACKBONE, *(run.backbone for run in runs)
-        ):  # fmt: skip
-            continue
-        for task in dict.fromkeys((*board.whole.tasks, board.whole.overall)):
+        b = suite.system(baseline, backbone, NO_BACKBONE)
+        tasks = dict.fromkeys((*board.whole.tasks, board.whole.overall))
+        scores_b = {task: b.scores(board.whole.cells(task)) for task in tasks}
+        for text in texts:
+            a = suite.system(text, backbone, NO_BACKBONE)
+            runs = [system.first for system in (a, b) if system]
+            # If neither side uses a backbone there is one comparison, not one per backbone.
+            places = {NO_BACKBONE, *(run.backbone for run in runs)}
+            if not a or any(run.template for run in runs) or backbone not in places:
+                continue
             claim = current.get((text, backbone))
-            if claim and not (
-                task == board.overall and claim.is_on(board.name) and claim.is_of(a.first)
-            ):
+            if claim and not (claim.is_on(board.name) and claim.is_of(a.first)):
                 claim = None
-            cells = board.whole.cells(task)
-            sides = a.scores(cells), b.scores(cells)
-            if all(scores.values for scores in sides):
-                yield _Comparison(board, backbone, task, a, b, *sides, claim)
+            for task in tasks:
+                sides = a.scores(board.whole.cells(task)), scores_b[task]
+                if all(scores.values for scores in sides):
+                    of_task = claim if task == board.overall else None
+                    yield _Comparison(board, backbone, task, a, b, *sides, of_task)
 
 
 def against(suite: SuiteResults, boards: Sequence[BoardRow], baseline: str) -> list[PairRow]:
@@ -186,31 +185,31 @@ def against(suite: SuiteResults, boards: Sequence[BoardRow], baseline: str) -> l
     for board in boards:
         _decide_over_items(x for x in comparisons if (x.board, x.task) == (board, board.overall))
     is_beside_print = not (suite.plan.stand_ins or differs(suite))
-    return [compared.row(is_beside_print) for compared in comparisons]
+    return [comparison.row(is_beside_print) for comparison in comparisons]
 
 
 def _decide_claims(comparisons: Iterable[_Comparison], claims: Sequence[Claim]) -> None:
     """Decide the claims of a baseline, by families on each board. All claims of a family count,
     those that were dropped and those without a score, too."""
     families: dict[tuple[str, int], list[tuple[_Comparison, Claim]]] = defaultdict(list)
-    for compared in comparisons:
-        if compared.claim:
-            place = compared.board.name, compared.claim.family
-            families[place].append((compared, compared.claim))
+    for comparison in comparisons:
+        if comparison.claim:
+            place = comparison.board.name, comparison.claim.family
+            families[place].append((comparison, comparison.claim))
     for (board, number), members in families.items():
         size = sum(claim.family == number and claim.is_on(board) for claim in claims)
-        pairs = [Claimed(compared.sample, claim.margin) for compared, claim in members]
+        pairs = [Claimed(comparison.sample, claim.margin) for comparison, claim in members]
         family = f"Holm over the {counted(size, 'claim')} of family {number}"
         if number > 1:
             family += ", added after a score"
-        for (compared, claim), decision in zip(members, decide(pairs, size), strict=True):
+        for (comparison, claim), decision in zip(members, decide(pairs, size), strict=True):
             tests = [
                 f"corrected p = {decision.p:.2g} of no gain",
                 f"{decision.p_below:.2g} of {claim.margin:.2f} or more",
             ]
-            compared.decision = decision
-            compared.reason = explained(compared.sample, tests, family)
-            compared.progress = _progress(compared.sample, number, decision)
+            comparison.decision = decision
+            comparison.reason = explained(comparison.sample, tests, family)
+            comparison.progress = _progress(comparison.sample, number, decision)
 
 
 def _progress(sample: Sample, family: int, decision: Decision) -> str:
@@ -227,14 +226,14 @@ def _progress(sample: Sample, family: int, decision: Decision) -> str:
 def _decide_over_items(of_board: Iterable[_Comparison]) -> None:
     """Decide the comparisons of a board that rest on test items: on what sums it up, once, and
     corrected by Holm's method over the board."""
-    tested = [(compared, compared.items) for compared in of_board if compared.items]
+    tested = [(comparison, comparison.items) for comparison in of_board if comparison.items]
     p_values = holm([items.p_value for _, items in tested])
-    for (compared, items), p in zip(tested, p_values, strict=True):
+    for (comparison, items), p in zip(tested, p_values, strict=True):
         answer: Word = "open"
         if p < ITEMS_LEVEL:
             answer = "higher" if items.difference > 0 else "lower"
-        compared.decision = Decision(answer, p)
-        compared.reason = (
+        comparison.decision = Decision(answer, p)
+        comparison.reason = (
             f"{items.n:,} test items; difference {items.difference:.2f}, "
             f"{100 * (1 - ITEMS_LEVEL):.0f} % interval ±{items.half_width():.2f}; p = {p:.2g}, "
             f"Holm over {counted(len(tested), 'pair')}"

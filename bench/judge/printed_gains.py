@@ -26,8 +26,10 @@ def printed_gains(
     alone: list[PrintedGain] = []
     beside_b: list[PrintedGain] = []
     for a in numbers_a:
-        own = PrintedGain(source=a.source, table=a.table, printed_on=a.backbone, printed_a=a.value)
-        alone.append(own)
+        without_b = PrintedGain(
+            source=a.source, table=a.table, printed_on=a.backbone, printed_a=a.value
+        )
+        alone.append(without_b)
         beside = [b for b in numbers_b if _share_table(a, b)]
         rows = [number for number in numbers_a if _share_table(number, a)]
         if any(_share_settings(*pair) for pair in product(rows, beside)):
@@ -37,7 +39,7 @@ def printed_gains(
         for b in beside:
             gain = a.value - b.value
             change = {"printed_b": b.value, "gain": gain}
-            beside_b.append(own.model_copy(update=change | _part(estimate, gain)))
+            beside_b.append(without_b.model_copy(update=change | _part(estimate, gain)))
     # A number of A alone adds nothing if a table prints both.
     return beside_b or alone
 

@@ -5,7 +5,7 @@ when to look, or at which seeds (docs/statistics.md#looks).
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
 from typing import Any
@@ -28,6 +28,11 @@ class Sample:
     diverged: Collection[Draw] = ()
     beside: Sequence[float] = ()  # classifier seeds of the other side, which are not paired
     looks: Sequence[int] = LOOKS
+
+    def times(self, sign: int) -> "Sample":
+        """The same with another sign."""
+        values = {draw: sign * value for draw, value in self.values.items()}
+        return replace(self, values=values, beside=[sign * value for value in self.beside])
 
     @property
     def sizes(self) -> list[int]:
@@ -102,7 +107,7 @@ def sample_of(scores: Scores) -> Sample:
 def differences_of(a: Scores, b: Scores) -> Sample:
     """The differences A - B of two systems, paired by seed. A single score of one is subtracted
     from every score of the other, and its classifier seeds stand beside them."""
-    gone = {"left_out": b.diverged, "diverged": a.diverged}
+    values: ByDraw
     if a.has_seeds and b.has_seeds:
         values = {draw: a.values[draw] - b.values[draw] for draw in a.values if draw in b.values}
         # A pair was planned when its later side was.
@@ -111,15 +116,16 @@ def differences_of(a: Scores, b: Scores) -> Sample:
             for draw in a.additions
             if draw in b.additions
         }
-        return _sample(values, additions, **gone)
+        return _sample(values, additions, left_out=b.diverged, diverged=a.diverged)
     if not (a.has_seeds or b.has_seeds):
         if not (a.values and b.values):
             return Sample({}, [], 0)
         return Sample({None: fmean(a.values.values()) - fmean(b.values.values())}, [], 0)
-    sign, seeded, fixed = (1, a, b) if a.has_seeds else (-1, b, a)
-    beside = [sign * score for score in fixed.values.values()]
-    values = {draw: sign * score for draw, score in seeded.values.items()} if beside else {}
-    if None in fixed.values:
-        values = {draw: score - beside[0] for draw, score in values.items()}
-        beside = []
-    return _sample(values, seeded.additions, beside=beside, **gone)
+    if not a.has_seeds:
+        reverse = differences_of(b, a).times(-1)
+        return replace(reverse, left_out=reverse.diverged, diverged=())
+    if None in b.values:
+        values = {draw: score - b.values[None] for draw, score in a.values.items()}
+        return _sample(values, a.additions, diverged=a.diverged)
+    values = a.values if b.values else {}
+    return _sample(values, a.additions, beside=[*b.values.values()], diverged=a.diverged)

@@ -108,8 +108,8 @@ def _of_run(figure: PaperFigure, run: RunResults) -> list[Point]:
     result = measured.get(figure.shows)
     if not result or "reason" in result:
         return []
-    own = run.run
-    head = {"run": own.text, "measured_on": own.backbone, "seed": own.seed, "origin": OURS}
+    head = {"run": run.run.text, "measured_on": run.run.backbone, "seed": run.run.seed}
+    head["origin"] = OURS
     return [head | point for point in POINTS_OF[figure.shows](figure, run)]
 
 
@@ -136,11 +136,10 @@ def _of_print(figure: PaperFigure, series: PaperSeries, run: str) -> Iterator[Po
 # --- Figures ---
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Place:
     """A series as a whole, or at one value of a sweep."""
 
-    series: PaperSeries
     name: str  # its label with the backbone or the value
     ours: list[Point]
     printed: list[Point]
@@ -154,21 +153,21 @@ def figures(suite: SuiteResults) -> list[FigureRow]:
 
 
 def _figure(suite: SuiteResults, figure: PaperFigure) -> FigureRow | None:
-    places = [
-        _place(suite, figure, series, x, texts)
-        for series in figure.series
-        for x, texts in series.points
-    ]
+    points, remarks, missing = [], [], []
+    values = set()  # of x
+    for series in figure.series:
+        places = [_place(suite, figure, series, x, texts) for x, texts in series.points]
+        measured = [place for place in places if place.ours]
+        for place in places:
+            remarks += place.remarks
+            if place not in measured:
+                missing.append(place.name)
+            if measured:  # print alone is no series of ours
+                points += place.ours + place.printed
+        values |= {point["x"] for place in measured for point in place.ours}
     is_sweep = any(series.runs for series in figure.series)
-    if len({point["x"] for place in places for point in place.ours}) <= is_sweep:
+    if len(values) <= is_sweep:
         return None  # a single value is no sweep
-    shown = [place.series for place in places if place.ours]
-    points, remarks = [], []
-    missing = [place.name for place in places if not place.ours]
-    for place in places:
-        remarks += place.remarks
-        if place.series in shown:
-            points += place.ours + place.printed
     if missing:
         remarks.append(f"Not in this suite: {', '.join(missing)}.")
     return FigureRow(
@@ -195,8 +194,7 @@ def _place(
     of_print = head | {"run": texts[0], "measured_on": series.backbone, "origin": PRINT}
     printed = [of_print | point for point in _of_print(figure, series, texts[0])]
     systems = (select(suite, text, series.backbone) for text in texts)
-    system = next(filter(None, systems), None)
-    runs = system.runs if system else ()
+    runs = next((system.runs for system in systems if system), ())
     ours = [head | point for run in runs for point in _of_run(figure, run)]
     remarks = []
     if runs and runs[0].run.text != texts[0]:
@@ -204,4 +202,4 @@ def _place(
     ended_badly = diverged(runs, name)
     if ended_badly:
         remarks.append(f"{ended_badly}.")
-    return _Place(series, name, ours, printed, remarks)
+    return _Place(name, ours, printed, remarks)

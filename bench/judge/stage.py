@@ -101,7 +101,7 @@ def compared(
         raise UserError(f"suite {heading.suite} has no scores {problem}")
     # Each is checked, so that one without scores is not a table with a row less.
     for text in methods:
-        if side_b == text:
+        if text == (baseline or heading.baseline):
             raise UserError(f"'{side_b}' would be compared with itself; pass another baseline")
         if text not in {pair.text for pair in shown}:
             raise UserError(f"suite {heading.suite} has no scores of '{text}' {problem}")

@@ -92,13 +92,13 @@ def _system_row(
     first = results[0].run
     # A method without a backbone is compared on each, and shown beside a single one.
     place = board.name, board.overall
-    compared = [x for x in pairs if first.id in x.runs and (x.board, x.task) == place]
-    pair = compared[0] if len(compared) == 1 else None
+    of_system = [x for x in pairs if first.id in x.runs and (x.board, x.task) == place]
+    pair = of_system[0] if len(of_system) == 1 else None
     unfinished = Counter(result.fate for result in results if result.status != "finished")
     scored = first_scored(results)
     remarks = _remarks(board, results, scored, unfinished)
     cells = board.planned.cells("Avg")
-    drawn = [tuple(result.draws(cells).values()) for result in results]
+    draws = [tuple(result.draws(cells).values()) for result in results]
     return SystemRow(
         board=board.name,
         backbone=first.backbone,
@@ -110,7 +110,7 @@ def _system_row(
         labelled=first.labelled,
         outside=first.outside,
         own=is_own(first),
-        n=len(results) - unfinished.total() + sum(len(points) - 1 for points in drawn if points),
+        n=len(results) - unfinished.total() + sum(len(points) - 1 for points in draws if points),
         over_templates=bool(first.template),
         diverged=bool(diverged(results)),
         remark="; ".join(remarks),
@@ -120,7 +120,7 @@ def _system_row(
         on_rest=_mean_points(results, board.planned, board.planned.overall, REST),
         runs=tuple(result.run.id for result in results),
         run_averages=tuple(result.points(board.planned, "Avg") for result in results),
-        averages=tuple(chain(*drawn)),
+        averages=tuple(chain(*draws)),
         scores=tuple(task_scores(results, board.whole)),
         is_baseline=is_baseline,
         difference=pair.difference if pair else None,

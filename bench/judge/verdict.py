@@ -82,33 +82,33 @@ class VerdictInput:
         return p / 2 if self.distance(estimate.mean) > 0 else 1 - p / 2
 
 
-def _judge(given: VerdictInput, p_adjusted: float, family: str) -> Verdict:
-    verdict = partial(Verdict, tolerance=given.tolerance)
-    sample = given.sample
-    bounds = f"tolerance {given.tolerance:.2f}"
-    if given.deterministic:
+def _judge(basis: VerdictInput, p_adjusted: float, family: str) -> Verdict:
+    verdict = partial(Verdict, tolerance=basis.tolerance)
+    sample = basis.sample
+    bounds = f"tolerance {basis.tolerance:.2f}"
+    if basis.deterministic:
         mean = sample.values[None]
-        near = given.distance(mean) <= given.tolerance + ROUNDING
-        direction: Kind = "lower" if mean < given.printed else "higher"
+        near = basis.distance(mean) <= basis.tolerance + ROUNDING
+        direction: Kind = "lower" if mean < basis.printed else "higher"
         kind: Kind = "reproduced" if near else direction
         return verdict(kind=kind, reason=f"deterministic; {bounds}", within=near)
     estimate, following = sample.tested, sample.next_look
     if not estimate:
-        reason = explained(sample, [], "", given.noun)
+        reason = explained(sample, [], "", basis.noun)
         return verdict(kind="open", reason=reason, next_look=following)
-    within, p = given.within(estimate), given.p_value(estimate)
+    within, p = basis.within(estimate), basis.p_value(estimate)
     one_run = f"p = {p:.2g} ({p_adjusted:.2g} corrected) that one run of ours scores as print"
-    tests = [f"{bounds} of {given.printed:.2f}", one_run]
+    tests = [f"{bounds} of {basis.printed:.2f}", one_run]
     kind, one_in = "open", None
     if within:
         kind = "reproduced"
     elif within is False and p_adjusted < LEVEL:
-        kind = "lower" if estimate.mean < given.printed else "higher"
+        kind = "lower" if estimate.mean < basis.printed else "higher"
     elif within is False:
-        kind, one_in = "consistent", round((1 if given.above else 2) / p)
+        kind, one_in = "consistent", round((1 if basis.above else 2) / p)
     return verdict(
         kind=kind,
-        reason=explained(sample, tests, family, given.noun),
+        reason=explained(sample, tests, family, basis.noun),
         next_look=following if kind == "open" else None,
         one_in=one_in,
         within=within,
@@ -131,8 +131,8 @@ def verdicts_of(family: Sequence[VerdictInput], pending: Sequence[bool] = ()) ->
     for average, correct in ((True, holm), (False, benjamini_hochberg)):
         of_kind = [
             index
-            for index, given in enumerate(family)
-            if given.average is average and not given.deterministic
+            for index, basis in enumerate(family)
+            if basis.average is average and not basis.deterministic
         ]
         p_values = [1.0] * (len(of_kind) + pending.count(average))
         for place, index in enumerate(of_kind):
@@ -144,6 +144,6 @@ def verdicts_of(family: Sequence[VerdictInput], pending: Sequence[bool] = ()) ->
         name, noun = ("Holm", "average") if average else ("Benjamini and Hochberg", "task")
         families[average] = f"{name} over the {counted(len(p_values), noun)} of the paper"
     return [
-        _judge(given, adjusted.get(index, 1.0), families[given.average])
-        for index, given in enumerate(family)
+        _judge(basis, adjusted.get(index, 1.0), families[basis.average])
+        for index, basis in enumerate(family)
     ]

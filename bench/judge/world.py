@@ -60,8 +60,8 @@ def judge_world(suite: SuiteResults) -> list[WorldRow]:
     outside: set[str] = set()  # ids of runs with another score
     for run in suite.runs:
         planned = scored_cells(expand_tasks(run.run.tasks))
-        own = (numbers.run == run.run.text) & (numbers.backbone == run.run.backbone)
-        for _, entry in numbers[own].iterrows():
+        of_run = (numbers.run == run.run.text) & (numbers.backbone == run.run.backbone)
+        for _, entry in numbers[of_run].iterrows():
             cell = Cell(entry.task, "test", entry.metric)
             number = entry.get(f"seed {run.run.seed or 1}", nan)
             if cell not in planned or pd.isna(number):
@@ -110,8 +110,8 @@ def _verdict(
         reason = "the method or its settings changed since; measure again with: make world-numbers"
     if reason:
         return Verdict(kind="not comparable", reason=reason)
-    compared = VerdictInput(number, Sample({None: score}, [], 0), entry.tolerance)
-    return verdicts_of([compared])[0]
+    basis = VerdictInput(number, Sample({None: score}, [], 0), entry.tolerance)
+    return verdicts_of([basis])[0]
 
 
 def _is_within_seeds(score: float, entry: Any) -> bool:

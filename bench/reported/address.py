@@ -4,9 +4,7 @@ import shlex
 from functools import cache
 from typing import Any
 
-import yaml
-
-from bench.reported import FOLDER, SOURCES, paper_name
+from bench.reported import FOLDER, SOURCES, paper_name, read_yaml
 from bench.reported.number import Number, numbers
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import stem
@@ -35,7 +33,7 @@ def printed_names() -> dict[tuple[str, ...], str]:
     """The names of rows as printed, by `ROW_COLUMNS`; not of tables whose labels are enough."""
     names: dict[tuple[str, ...], str] = {}
     labels = dict.fromkeys(number.label for number in numbers())  # in the order of print
-    content = yaml.safe_load((FOLDER / "names.yaml").read_text(encoding="utf-8"))
+    content = read_yaml(FOLDER / "names.yaml")
     for source, tables in content.items():
         for table, rows in tables.items():
             of_table = [label for label in labels if label[:2] == (source, table)]

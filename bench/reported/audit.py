@@ -12,10 +12,9 @@ from statistics import mean
 from typing import Any
 
 import pandas as pd
-import yaml
 
 from bench.datasets.tasks import BOARDS, TASKS
-from bench.reported import FOLDER
+from bench.reported import FOLDER, read_yaml
 from bench.reported.number import numbers
 from bench.reported.rows import (
     DIFFERENCE,
@@ -32,7 +31,7 @@ from bench.reported.rows import (
 from bench.utils.errors import listed
 
 FEWEST = 3  # numbers that must agree for rows to count as equal; fewer may agree by chance
-STATEMENTS = yaml.safe_load((FOLDER / "claims.yaml").read_text(encoding="utf-8"))["claims"]
+STATEMENTS = read_yaml(FOLDER / "claims.yaml")["claims"]
 # Findings that make a row an unsafe operand of a difference.
 UNSAFE = ("average", "shift", "copy", "partial")
 

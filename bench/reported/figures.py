@@ -3,10 +3,9 @@
 from functools import cache
 from typing import Any, Literal
 
-import yaml
 from pydantic import field_validator
 
-from bench.reported import FOLDER, paper_name
+from bench.reported import FOLDER, paper_name, read_yaml
 from bench.reported.number import Texts, as_list
 from bench.utils.files import stem
 from bench.utils.validation import StrictModel, validated
@@ -72,5 +71,5 @@ class _Figures(StrictModel):
 @cache
 def load_figures() -> list[PaperFigure]:
     """The figures in the order of the file."""
-    content = yaml.safe_load((FOLDER / "figures.yaml").read_text(encoding="utf-8"))
+    content = read_yaml(FOLDER / "figures.yaml")
     return validated(_Figures, content).figures

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pandas as pd
-import yaml
 from pydantic import BeforeValidator, model_validator
 
 from bench.datasets.metrics import AGGREGATIONS, PRINTED, Cell, OfMetric
 from bench.datasets.tasks import WITH_SUBSETS
-from bench.reported import COLUMNS, FOLDER, ROW_COLUMNS, SOURCES
+from bench.reported import COLUMNS, FOLDER, ROW_COLUMNS, SOURCES, read_yaml
 from bench.utils.errors import UserError, errors_of
 from bench.utils.validation import StrictModel, validated
 
@@ -82,10 +81,11 @@ class Recipes(StrictModel):
     entries: list[Entry]
 
 
+@cache
 def load_recipes(path: Path = FOLDER / "recipes.yaml") -> Recipes:
     """Read recipes.yaml."""
     with errors_of(path.name):
-        return validated(Recipes, yaml.safe_load(path.read_text(encoding="utf-8")))
+        return validated(Recipes, read_yaml(path))
 
 
 @dataclass(frozen=True)

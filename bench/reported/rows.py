@@ -10,15 +10,14 @@ from statistics import mean
 from typing import Any
 
 import pandas as pd
-import yaml
 from jinja2 import Environment, StrictUndefined
 
 from bench.datasets.metrics import METRICS
-from bench.reported import FOLDER, ROW_COLUMNS
+from bench.reported import FOLDER, ROW_COLUMNS, read_yaml
 from bench.reported.address import row_name
 from bench.utils.errors import listed
 
-_KINDS = yaml.safe_load((FOLDER / "findings.yaml").read_text(encoding="utf-8"))
+_KINDS = read_yaml(FOLDER / "findings.yaml")
 FINDING_KINDS = {kind: entry["title"] for kind, entry in _KINDS.items()}
 DIFFERENCE = "_delta"  # suffix of the metric of a printed difference "A minus B"
 

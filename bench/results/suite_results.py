@@ -55,15 +55,15 @@ class SuiteResults:
             for row, of_row in runs.items()
         ]
 
-    def system(self, text: str, *backbones: str) -> System | None:
+    def system(self, text: str, *backbones: str) -> System:
         """The system that a method in a setting is everywhere, on the first of some backbones that
         has it: of several corpora or recipes the first that is comparable with print, else the
-        first."""
+        first; without runs if none is planned."""
         for name in backbones:
             alike = [x for x in self.systems if (x.first.text, x.first.backbone) == (text, name)]
             if alike:
                 return min(alike, key=lambda system: bool(deviations([system.first])))
-        return None
+        return System(())
 
     @cached_property
     def baseline(self) -> str:

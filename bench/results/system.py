@@ -169,11 +169,10 @@ def _addition(
 class Scores:
     """The points of a system by draw, each a mean over the same cells."""
 
-    values: ByDraw = field(default_factory=dict)
-    # The planned draws, each with the number of its addition.
-    additions: Mapping[Draw, int] = field(default_factory=dict)
-    diverged: Collection[Draw] = ()
-    has_seeds: bool = False  # whether each draw is the seed of a training
+    values: ByDraw
+    additions: Mapping[Draw, int]  # the planned draws, each with the number of its addition
+    diverged: Collection[Draw]
+    has_seeds: bool  # whether each draw is the seed of a training
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,8 +180,11 @@ class System:
     """A method in a setting on a backbone, with one corpus and recipe. Verdicts, comparisons and
     tables have one score of it per draw."""
 
-    runs: Sequence[RunResults]  # at least one, in the order of the plan
+    runs: Sequence[RunResults]  # in the order of the plan; without runs, it is not planned
     dropped: Sequence[PlannedRun] = ()  # planned when it had a score, and not any more
+
+    def __bool__(self) -> bool:
+        return bool(self.runs)
 
     @property
     def first(self) -> PlannedRun:
@@ -193,6 +195,10 @@ class System:
     def has_seeds(self) -> bool:
         """Whether its runs are trainings with a seed each."""
         return any(result.run.seed is not None for result in self.runs)
+
+    def is_planned(self, cell: Cell) -> bool:
+        """Whether a run is planned to have a score in a cell."""
+        return any(cell in planned_scores(result.run) for result in self.runs)
 
     @cached_property
     def _planned(self) -> list[tuple[PlannedRun, dict[str, int | None]]]:

@@ -61,8 +61,7 @@ def all_methods():
 
 def scored_on(suite, number, text):
     """The planned runs of a text that are scored on a number."""
-    system = select(suite, text, number.our_backbone)
-    runs = [result.run for result in (system.runs if system else ())]
+    runs = [result.run for result in select(suite, text, number.our_backbone).runs]
     return [run for run in runs if number.cell in planned_scores(run)]
 
 

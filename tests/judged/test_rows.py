@@ -1,5 +1,8 @@
 """Rows are made of the results, and nothing is written; what they name are names of files."""
 
+import subprocess
+import sys
+
 import pytest
 
 from bench.cli import main
@@ -39,3 +42,15 @@ def test_no_command_writes_rows(suite, monkeypatch):
         assert main([*words, "--suite", str(suite)]) == 0
     assert main(["render", str(suite)]) == 0
     assert {path: path.stat().st_mtime_ns for path in suite.rglob("*")} == before
+
+
+@pytest.mark.parametrize("words", [["show", "--rows", "simcse"], ["compare", "--method", "is-cse"]])
+def test_what_computes_nothing_loads_no_torch(suite, words):
+    """Nor what else takes half a second: every command that shows results would wait for it."""
+    heavy = "{'torch', 'transformers', 'methods', 'bench.registry', 'scipy.stats'}"
+    code = (
+        f"import sys; from bench.cli import main; status = main({[*words, '--suite', str(suite)]})"
+        f"; loaded = {heavy} & sys.modules.keys(); assert not (status or loaded), (status, loaded)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-500:]

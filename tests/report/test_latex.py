@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from bench.cli.evaluate import score_tables
 from bench.datasets.tasks import STS_TASKS
 from bench.judge.judge import judge
-from bench.judge.numbers import planned_scores
 from bench.registry.templates import templates_of
 from bench.report.comparison_table import render_versus
 from bench.report.formats import TextTable, latex, latex_text, reasons, text_table
@@ -22,7 +21,7 @@ from bench.report.leaderboard import in_format, show_leaderboards, shown_boards
 from bench.report.printed_table import captioned, in_lines, legend, printed_tables
 from bench.report.tables import summaries
 from bench.results.suite_results import SuiteResults
-from bench.results.system import RunResults
+from bench.results.system import RunResults, planned_scores
 from bench.runs import config
 from bench.runs.plan import Plan
 from tests.support.foreign_text import LABELS

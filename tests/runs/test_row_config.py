@@ -5,10 +5,10 @@ from functools import cache
 
 import pytest
 
-from bench.judge.numbers import planned_scores
 from bench.reported import SOURCES
 from bench.reported.address import find_rows
 from bench.reported.number import numbers
+from bench.results.system import planned_scores
 from bench.runs import config
 from bench.runs import row_config as module
 from bench.runs.row_config import row_config
