@@ -339,5 +339,3 @@ def test_offline_with_a_filled_cache(hub, tmp_path, cache, monkeypatch):
     if os.geteuid():
         cache.chmod(0o555)
         assert everything() == paths
-
-

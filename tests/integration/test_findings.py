@@ -13,7 +13,7 @@ from bench.registry.methods import method_class
 from bench.runs.plan import read_plan
 from tests.support.drawn_texts import covered
 from tools import documents
-from tools.documents import BEYOND, OWN, average_gains, best_of, ranging, together
+from tools.printed_gains import BEYOND, OWN, average_gains, best_of, gains_figure, ranging, together
 
 
 def test_draws_by_making_all_of_them():
@@ -41,7 +41,7 @@ def test_what_seeds_alone_give_together():
 def test_a_printed_gain_has_the_interval_of_its_runs():
     """SimCSE prints 76.25, GS-InfoNCE 77.63, and SSCL 77.90 as a mean of three; public runs have a
     standard deviation of 0.84."""
-    figure = documents.gains_figure()
+    figure = gains_figure()
     assert covered(figure) == []
     for place, gain, runs, is_clear in ((0, 1.38, 1, False), (2, 1.65, 3, False)):
         half_width = 1.96 * 0.84 * (1 + 1 / runs) ** 0.5
