@@ -10,15 +10,12 @@ import sys
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
-from math import ceil, comb, sqrt
 from operator import itemgetter
 from pathlib import Path
 from types import NoneType
 from typing import Any, get_args
 
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from pydantic import BaseModel
@@ -26,23 +23,21 @@ from pydantic.fields import FieldInfo
 
 from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
 from bench.judge import stage
-from bench.judge.statistics import expected_best
 from bench.judge.world import SCORES, SEEDS
 from bench.judged.rows import Judged
 from bench.registry.methods import format_value, method_classes
 from bench.report.figures import style
-from bench.report.figures.compared import BAND, DIFFERENCES, Mark, Strip, figure_of_rows
+from bench.report.figures.compared import DIFFERENCES, Strip, figure_of_rows
 from bench.report.formats import difference_text, score_text
 from bench.report.leaderboard import IN_DEV, shown_leaderboard
-from bench.reported import FOLDER, public_sd
-from bench.reported.address import find_rows
 from bench.results.records import Counts
 from bench.results.suite_results import read_results
 from bench.runs.config import ClaimEntry, Compare, EncoderEntry, MethodEntry, Suite
 from bench.runs.naming import planned_text
-from bench.runs.resolve import resolve
 from bench.runs.run import Recipe, read_runs
 from methods.base import Contrastive, Method, Transform
+from tools import printed_gains
+from tools.printed_gains import BACKBONES
 
 ROOT = Path(__file__).parents[1]
 WIKI_MINI = ROOT / "results" / "wiki-mini"
@@ -55,7 +50,6 @@ NAMES = (
     "docs/world.md",
 )
 DOCUMENTS = [ROOT / name for name in NAMES]
-BACKBONES = ("bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large")
 # Names of several of these; without a name for all.
 GROUPS = {
     BACKBONES: "",
@@ -64,160 +58,11 @@ GROUPS = {
     BACKBONES[::2]: "base",
     BACKBONES[1::2]: "large",
 }
-TASKS = (*STS_TASKS, "Avg")
-NORMAL = 1.96  # standard deviations of a 95 % interval
-# Standard deviations of one run that 95 % of the differences of two runs stay below.
-BEYOND = NORMAL * sqrt(2)
-GAIN = style.PRINTED_LOOK | {"color": style.ORANGE, "mew": 2.4, "label": "printed gain"}
-SPREAD = BAND | {"label": "± 95 %, by the seeds alone"}
-GAINS_NOTE = (
-    "Grey: the gain ± 1.96 standard deviations of the difference of the runs behind print (right) "
-    "and one run of SimCSE, with the spread of 50 public runs of SimCSE (hppRC/simple-simcse)."
-)
 BOARDS = {"STS": "sts", "transfer": "transfer"}
 MINUS = "Minus baseline"
-CORPUS_ROWS = 1_000_001  # docs/methods.md#batches
 
-_SHOWN = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-OTHER_PAIRS, PAIRS, OWN, SWEEPS, FRONT, EXAMPLES = _SHOWN.values()
-
-
-# Printed numbers and public runs
-
-
-@cache
-def public(backbone: str, task: str = "Avg", split: str = "test") -> np.ndarray:
-    """The scores of 50 public runs of SimCSE, in the order of the runs."""
-    seeds = pd.read_csv(FOLDER / "seeds.csv").sort_values("run")
-    runs = seeds.query("backbone == @backbone and task == @task and split == @split")
-    return runs["value"].to_numpy()
-
-
-def best_of(k: int, values: Sequence[float], by: Sequence[float]) -> float:
-    """The mean, over all draws of k different runs, of the value of the best one by `by`."""
-    ordered = np.asarray(values)[np.argsort(by, kind="stable")]
-    total = sum(value * comb(place, k - 1) for place, value in enumerate(ordered))
-    return float(total / comb(len(ordered), k))
-
-
-def ranging(k: int, values: Sequence[float], least: float) -> float:
-    """The share of all draws of k different runs whose values span at least `least`."""
-    ordered = np.sort(values)
-    nearer = np.searchsorted(ordered, ordered + least - 1e-9) - np.arange(len(ordered)) - 1
-    return 1 - sum(comb(int(count), k - 1) for count in nearer) / comb(len(ordered), k)
-
-
-def percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
-
-
-def together(gains: Sequence["Gain"], in_points: bool = False, draws: int = 100_000) -> float:
-    """The probability that seeds alone give gains that are as large in all, where each printed
-    number is one run (SSCL: the mean of three) and the gains on a backbone have one run of SimCSE
-    in common. Runs are drawn from the public ones; gains are counted in s0, or in points."""
-    rng = np.random.default_rng(0)
-    compared = {backbone: rng.choice(public(backbone), draws) for backbone in BACKBONES}
-    total, printed = np.zeros(draws), 0.0
-    for gain in gains:
-        unit = 1.0 if in_points else gain.s0
-        own = rng.choice(public(gain.backbone), (gain.runs, draws)).mean(0)
-        total += (own - compared[gain.backbone]) / unit
-        printed += gain.points / unit
-    return float((total >= printed).mean())
-
-
-@dataclass(frozen=True)
-class Gain:
-    """A printed gain in the STS average over another row of its table, in points."""
-
-    method: str
-    backbone: str
-    points: float
-
-    @property
-    def s0(self) -> float:
-        """The standard deviation of public runs of SimCSE."""
-        return public_sd(self.backbone, "Avg") or 0.0
-
-    @property
-    def runs(self) -> int:
-        """The runs of the method behind the printed number; SSCL prints means of three."""
-        return 3 if self.method == "SSCL-SimCSE" else 1
-
-    @property
-    def share(self) -> float:
-        """The share of all pairs of public runs of SimCSE that are at least as far apart."""
-        return ranging(2, public(self.backbone), self.points)
-
-    def cells(self) -> dict[str, str]:
-        return {
-            "backbone": self.backbone,
-            "gain": f"{self.points:.2f}",
-            "gain / s0": f"{self.points / self.s0:.1f}",
-            "pairs": percent(self.share),
-        }
-
-
-def gains(name: str, source: str, table: str, *pair: str) -> list[Gain]:
-    """The gains of the first row of a pair over the second, on each backbone of both."""
-    own, compared = (
-        {number.backbone: number.value for number in find_rows(source, table, row)
-         if number.task == "Avg"}
-        for row in pair
-    )  # fmt: skip
-    return [
-        Gain(name, backbone, round(own[backbone] - compared[backbone], 2))
-        for backbone in BACKBONES
-        if backbone in own and backbone in compared
-    ]
-
-
-@cache
-def average_gains() -> list[Gain]:
-    """The papers' own gains over SimCSE."""
-    rows = []
-    for method, (source, table, _) in OWN.items():
-        rows += gains(method, source, table, method, "SimCSE")
-    return rows
-
-
-def control_of(backbone: str) -> tuple[str, list[str]]:
-    """SimCSE with the recipe of GS-InfoNCE's released run, and what differs from SimCSE's own."""
-    official = partial(
-        resolve, backbone_name=backbone, corpus="wiki1m", data="senteval", seed=42, recipe={}
-    )
-    own, usual = official("gs-infonce@official").recipe, official("simcse@official").recipe
-    # The text of a run leaves out keys that change nothing.
-    control = official("simcse@official", keys=own.model_dump(exclude_none=True)).method
-    differences = []
-    for key, value in own:
-        before = getattr(usual, key)
-        if value != before:
-            before = 0.1 if before is None else before  # dropout is the backbone's own
-            differences.append(f"{key.replace('_', ' ')} {value:g}, not {before:g}")
-    steps = [ceil(CORPUS_ROWS / recipe.batch_size) for recipe in (own, usual)]
-    if steps[0] != steps[1]:
-        differences.append("{:,} steps, not {:,}".format(*steps))
-    return control, differences
-
-
-def gains_figure() -> Figure:
-    """The papers' own gains: a panel per method and a row per backbone. Gains that seeds alone do
-    not explain stand out."""
-    strips, undecided = [], 0
-    for gain in average_gains():
-        half_width = NORMAL * gain.s0 * sqrt(1 + 1 / gain.runs)
-        undecided += gain.points < half_width
-        ends = [gain.points - half_width, gain.points + half_width]
-        marks: list[Mark] = [(ends, 0, SPREAD), ([gain.points], 0, GAIN)]
-        text = "1 run" if gain.runs == 1 else f"mean of {gain.runs} runs"
-        strips.append(Strip(gain.method, gain.backbone, text, marks, ends[0] > 0))
-    title = f"So few runs neither confirm nor refute {undecided} of {len(strips)} printed gains"
-    scale = "gain over SimCSE on the STS average (Spearman x 100)"
-    figure = figure_of_rows(strips, title, [GAINS_NOTE], scale)
-    for panel in figure.axes:
-        panel.axvline(0, color=style.GREY, lw=1, zorder=1)
-    return figure
+_CONTENT = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+PAIRS, FRONT, EXAMPLES = _CONTENT.values()
 
 
 def answers_figure() -> Figure:
@@ -242,74 +87,6 @@ def answers_figure() -> Figure:
 
 
 # Tables
-
-
-def spread_table() -> pd.DataFrame:
-    return pd.DataFrame(
-        {"backbone": name} | {task: f"{public_sd(name, task):.2f}" for task in TASKS}
-        for name in BACKBONES
-    )
-
-
-def gains_table() -> pd.DataFrame:
-    return pd.DataFrame({"method": gain.method} | gain.cells() for gain in average_gains())
-
-
-def together_line() -> str:
-    """How probable the printed gains are by seeds alone, counted in three ways."""
-    gains = average_gains()
-    others = [gain for gain in gains if gain.backbone != "roberta-base"]
-    return (
-        f"Seeds alone give gains that are as large in all with a probability of "
-        f"{together(gains):.1g}, each counted in s0; of {together(others):.1g} without "
-        f"roberta-base; of {together(gains, in_points=True):.1g} in points."
-    )
-
-
-def other_gains_table() -> pd.DataFrame:
-    rows = []
-    for pair in OTHER_PAIRS:
-        name = " minus ".join(pair)
-        for gain in gains(name, "is-cse", "Table 1", *pair):
-            rows.append({"A minus B": name} | gain.cells())
-    return pd.DataFrame(rows)
-
-
-def best_table() -> pd.DataFrame:
-    rows = []
-    for name in BACKBONES:
-        test, dev = public(name), public(name, "STS-B", "dev")
-        row = {"backbone": name}
-        for k in (2, 3, 5, 10):
-            row[f"best of {k}"] = f"{best_of(k, test, dev) - test.mean():+.2f}"
-        rows.append(row)
-    return pd.DataFrame(rows)
-
-
-def sweeps_table() -> pd.DataFrame:
-    table = []
-    for name, (source, label, method, without) in SWEEPS.items():
-        task, split = ("STS-B", "dev") if source == "is-cse" else ("Avg", "test")
-        rows = find_rows(source, label, method)
-        values = [row.value for row in rows if row.task == task and row.variant != without]
-        backbone, count, width = rows[0].backbone, len(values), np.ptp(values)
-        runs = public(backbone, task, split)
-        of_seeds = expected_best(runs, count) + expected_best(-runs, count)
-        row = {"sweep": name, "backbone": backbone, "settings": count, "range": f"{width:.2f}"}
-        row |= {"of seeds": f"{of_seeds:.2f}", "share": percent(ranging(count, runs, width))}
-        table.append(row)
-    return pd.DataFrame(table)
-
-
-def controls_table() -> pd.DataFrame:
-    rows = []
-    for gain in average_gains():
-        if gain.method == "GS-InfoNCE":
-            control, differences = control_of(gain.backbone)
-            row = {"backbone": gain.backbone, "printed gain": f"{gain.points:.2f}"}
-            row |= {"GS-InfoNCE's run has": "; ".join(differences), "control": f"`{control}`"}
-            rows.append({key: text.replace("e-05", "e-5") for key, text in row.items()})
-    return pd.DataFrame(rows)
 
 
 @cache
@@ -541,13 +318,13 @@ TABLES: dict[str, Callable[[], pd.DataFrame | str]] = {
     "keys of an encoder": partial(keys_table, EncoderEntry),
     "recipe": recipe_lines,
     "hyper-parameters": hyper_parameter_lines,
-    "spread": spread_table,
-    "gains": gains_table,
-    "gains together": together_line,
-    "other gains": other_gains_table,
-    "best of k": best_table,
-    "sweeps": sweeps_table,
-    "controls": controls_table,
+    "spread": printed_gains.spread_table,
+    "gains": printed_gains.gains_table,
+    "gains together": printed_gains.together_line,
+    "other gains": printed_gains.other_gains_table,
+    "best of k": printed_gains.best_table,
+    "sweeps": printed_gains.sweeps_table,
+    "controls": printed_gains.controls_table,
     "wiki-mini": scores_table,
     "wiki-mini in short": front_table,
     "wiki-mini answers": verdicts_line,
@@ -582,7 +359,7 @@ def current(text: str) -> str:
 
 
 FIGURES: dict[str, Callable[[], Figure]] = {
-    "printed-gains": gains_figure,
+    "printed-gains": printed_gains.gains_figure,
     "statistics": answers_figure,
 }
 

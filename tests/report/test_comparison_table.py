@@ -98,6 +98,12 @@ def test_comparisons_are_ordered_by_their_difference(task):
     assert names == ["b", "a", "d", "c", "none", "control"]
 
 
+def test_words_over_items_say_nothing_of_other_trainings():
+    row = pair("sscl", [1.0], verdict="lower")
+    caption = comparison_caption(SUITE.changed(families=0), [row])
+    assert "▽ lower (△ and ▽: on other test items, at 5 %; nothing is said of" in caption
+
+
 # --- Files ---
 
 

@@ -135,6 +135,17 @@ def test_only_planned_tasks_are_columns():
     assert text.startswith(f"Suite s on {BASE}: Spearman x 100 on STS-B and SICK-R, mean ±")
 
 
+@pytest.mark.parametrize(
+    ("suite", "row", "words"),
+    [
+        (heading(mode="dev"), SIMCSE, "over n seeds, classifiers of mode dev."),
+        (heading(), system("glove", [70.0], corpus=""), "without seeds over those of the class"),
+    ],
+)
+def test_a_caption_of_accuracies_says_how_they_were_classified(suite, row, words):
+    assert words in about(suite, board("transfer"), [row])
+
+
 # --- Formats ---
 
 
