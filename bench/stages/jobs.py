@@ -16,7 +16,14 @@ from bench.datasets.contamination import contamination
 from bench.datasets.corpora import corpus_identity, read_sentences
 from bench.datasets.labelled import task_sums
 from bench.download.hub import pinned
-from bench.evaluation.scoring import ReadTask, read_tasks, score_encoder, sentences, with_keys
+from bench.evaluation.scoring import (
+    Classifiers,
+    ReadTask,
+    read_tasks,
+    score_encoder,
+    sentences,
+    with_keys,
+)
 from bench.models.defaults import torch_defaults
 from bench.models.encoder import Encoder, adaptation
 from bench.models.load import Model, files
@@ -104,7 +111,8 @@ def score_run(
     known = known_items(run, suite, read)
     work, tokens = paths.run_folder(suite, run.id) / "scoring", paths.tokens_folder(suite)
     further = run.further_seeds(tasks)
-    records, items = score_encoder(encoder, read, mode, device, work, further, tokens, known)
+    classifiers = Classifiers(mode, further, device)
+    records, items = score_encoder(encoder, read, classifiers, work, tokens, known)
     described |= _commits(run) | {
         "encoder": encoder.identity,
         "loaded": getattr(encoder, "loaded", {}),  # pooler and maximum length
@@ -448,7 +456,7 @@ def evaluate(
         "setting": None, "seed": None,
     }  # fmt: skip
     try:
-        scored, _ = score_encoder(encoder, tasks, mode, device, work, probe_seeds)
+        scored, _ = score_encoder(encoder, tasks, Classifiers(mode, probe_seeds, device), work)
     except BaseException:
         if not getattr(encoder, "lasting", True):  # no later evaluation could reuse these vectors
             shutil.rmtree(work, ignore_errors=True)

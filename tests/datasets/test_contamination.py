@@ -18,7 +18,7 @@ from bench.datasets.contamination import contamination, in_corpora, normalised
 from bench.datasets.corpora import read_sentences
 from bench.datasets.labelled import LabelledTask, Samples
 from bench.datasets.tasks import STS_TASKS
-from bench.evaluation.scoring import score_encoder, score_vectors, with_keys
+from bench.evaluation.scoring import Classifiers, Scorer, score_encoder, with_keys
 from bench.models.load import load_encoder
 from bench.stages.jobs import known_items
 from tests.methods.outside import run_of
@@ -168,7 +168,7 @@ def test_an_encoder_without_selection_falls_on_the_rest_too(senteval, tmp_path):
     tasks = [sts.read(task, senteval) for task in STS_TASKS]
     known = contamination(tasks, [], ["STS-B"], senteval)
     encoder = load_encoder(folder, pooler="cls_before_pooler")
-    records, _ = score_encoder(encoder, tasks, "test", "cpu", tmp_path, known=known)
+    records, _ = score_encoder(encoder, tasks, Classifiers("test"), tmp_path, known=known)
     found = {(row["task"], row["aggregation"]): row["value"] for row in records}
     falls = [found[task, "all"] - found[task, "rest"] for task in STS_TASKS]
     assert fmean(falls) == pytest.approx(0.36, abs=0.005)
@@ -180,7 +180,7 @@ def test_pairs_that_were_read_before_are_left_out():
     vectors = lambda texts: np.stack([table[text] for text in texts])  # noqa: E731
     (similarities,) = sts.similarities(task, vectors)
     seen, in_dev = np.arange(5) == 0, np.arange(5) == 3
-    records, items = score_vectors([task], vectors, known={"STS-B": (seen, in_dev)})
+    records, items = Scorer([task], vectors, known={"STS-B": (seen, in_dev)}).scores()
     all_pairs, unseen, rest = records
     assert items["STS-B"]["gold"].tolist() == [0, 1, 2, 3, 4]
     assert items["STS-B"]["similarity"].tolist() == similarities.tolist()
@@ -189,7 +189,7 @@ def test_pairs_that_were_read_before_are_left_out():
     expected = 100 * spearmanr(similarities[[1, 2, 4]], [1.0, 2.0, 4.0]).statistic
     assert rest == all_pairs | {"aggregation": "rest", "value": pytest.approx(expected)}
     for known in (None, {"STS-B": (seen & ~seen, seen & ~seen)}, {"STS-B": (seen | True, seen)}):
-        assert score_vectors([task], vectors, known=known).records == [all_pairs]
+        assert Scorer([task], vectors, known=known).scores().records == [all_pairs]
 
 
 def test_pairs_of_equal_words_have_equal_keys_in_all_tasks():
@@ -197,7 +197,7 @@ def test_pairs_of_equal_words_have_equal_keys_in_all_tasks():
     subset = sts.Subset("STS12", first, second, np.array([1.0, 2.0, 3.0]))
     vectors = lambda texts: np.array([[1.0, ord(text.strip()[0]) % 7] for text in texts])  # noqa: E731
     tasks = [task, sts.StsTask("STS12", "test", (subset,))]
-    items = with_keys(tasks, score_vectors(tasks, vectors).items)
+    items = with_keys(tasks, Scorer(tasks, vectors).scores().items)
     keys, keys_of_sts12 = (
         [{*map(int, pair)} for pair in zip(items[name]["first"], items[name]["last"], strict=True)]
         for name in ("STS-B", "STS12")

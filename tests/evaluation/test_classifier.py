@@ -14,7 +14,7 @@ from sklearn.metrics import f1_score
 from bench.datasets.labelled import LabelledTask, ordered
 from bench.evaluation import classifier
 from bench.evaluation.classifier import MODES, ClassifierHead, Fold, fit
-from bench.evaluation.scoring import score_vectors
+from bench.evaluation.scoring import Classifiers, Scorer
 from tests.oracles import senteval as literal
 
 LITERAL = {"test": literal.TEST_MODE, "dev": literal.DEV_MODE}
@@ -255,7 +255,7 @@ def literal_values(task, chosen):
 @pytest.mark.usefixtures("small_modes_in_double")
 def test_records_are_those_of_the_literal_classifier(task, mode):
     expected = literal_values(task, replace(LITERAL[mode], **SMALL))
-    records = score_vectors([task], vectors, mode=mode).records
+    records = Scorer([task], vectors, None, Classifiers(mode)).scores().records
     assert all((record["task"], record["aggregation"]) == (task.name, "all") for record in records)
     assert len(records) == len(expected)
     assert {(record["metric"], record["split"]): record["value"] for record in records} == expected

@@ -11,7 +11,7 @@ from scipy.stats import spearmanr
 from bench.datasets import sts
 from bench.datasets.labelled import LabelledTask, Samples
 from bench.datasets.tasks import SPLIT
-from bench.evaluation.scoring import read_tasks, score_tasks, sentences
+from bench.evaluation.scoring import Classifiers, read_tasks, score_tasks, sentences
 from bench.models.encoder import TransformerEncoder, adaptation
 from bench.models.load import load_encoder, save_encoder
 from bench.stages.jobs import score_encoder
@@ -125,7 +125,7 @@ def test_every_task_is_mapped_once_and_whole_and_each_sentence_encoded_once(
     )
     tasks = [*read_tasks(TASKS, tiny_data), labelled()]
     encoder = Centred()
-    records = score_encoder(encoder, tasks, "dev", "cpu", tmp_path).records
+    records = score_encoder(encoder, tasks, Classifiers("dev"), tmp_path).records
     whole = [pairs_of(sts.read("STS12", tiny_data))]
     whole += [pairs_of(*(sts.read("STS-B", tiny_data, split) for split in sts.SPLITS))]
     whole += [list(labelled().sentences())]
@@ -137,7 +137,7 @@ def test_every_task_is_mapped_once_and_whole_and_each_sentence_encoded_once(
         np.concatenate(features), everything - everything.mean(0), rtol=0, atol=1e-6
     )
     # A task with a classifier that is finished is neither mapped nor trained again.
-    assert score_encoder(encoder, tasks, "dev", "cpu", tmp_path).records == records
+    assert score_encoder(encoder, tasks, Classifiers("dev"), tmp_path).records == records
     assert encoder.adapted[len(TASKS) + 1 :] == whole[: len(TASKS)]
 
 
