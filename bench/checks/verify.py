@@ -187,4 +187,4 @@ def _encoder(described: Provenance, result: Path, suite: Path, work: Path, devic
             "data changed; score it again"
         )
     work.mkdir()  # corpora are created again, outside the suite
-    return run_encoder(run, work, device)
+    return run_encoder(run, paths.Files(work, run.data), device)

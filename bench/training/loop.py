@@ -84,8 +84,9 @@ def train(run: Run, suite: Path, folder: Path, device: str = "cpu") -> dict[str,
                 with atomic_folder(folder / "trial"):
                     pass
                 shutil.rmtree(folder / "trial", ignore_errors=True)
+                files = paths.Files(suite, run.data)
                 with training_settings(run, device):
-                    result = _run_training(run, RunContext(run, suite, device), folder, log)
+                    result = _run_training(run, RunContext(run, files, device), folder, log)
                 write_json(file, {"run": run.describe()} | result)
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
     return read_json(file)
@@ -113,10 +114,10 @@ def training_settings(run: Run, device: str) -> Iterator[None]:
 
 def _run_training(run: Run, context: RunContext, folder: Path, log: Log) -> dict[str, Any]:
     """Return `outcome` and `provenance` of a training, which starts at its newest checkpoint."""
-    sums = [corpora.corpus_identity(context.corpus_file(name)) for name in run.corpora]
+    sums = [corpora.corpus_identity(context.files.corpus(name)) for name in run.corpora]
     described = provenance(context.device, run.recipe.threads) | {"corpora": sums}
     identity = {"run": run.identity, "corpus": sums[0]}
-    files = paths.named_files(run, context.suite)
+    files = paths.named_files(run, context.files)
     if files:
         described["files"] = identity["files"] = files
     checkpoints = Checkpoints(folder / "checkpoints", identity)
@@ -196,7 +197,7 @@ class Training:
             self.method.begin(context)
         except Refusal as refusal:
             raise UserError(f"'{run.method}' cannot be trained: {refusal}") from None
-        self.dev = [sts.read(task, context.data, "dev") for task in recipe.selection]
+        self.dev = [sts.read(task, context.files.data, "dev") for task in recipe.selection]
         context.remember(sentences(self.dev))
         # Backbone, training head and method.
         self.modules = nn.ModuleList([*context.modules(), self.method]).to(context.device)

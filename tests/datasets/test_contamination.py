@@ -20,6 +20,7 @@ from bench.datasets.labelled import LabelledTask, Samples
 from bench.datasets.tasks import STS_TASKS
 from bench.evaluation.scoring import Classifiers, Scorer, score_encoder, with_keys
 from bench.models.load import load_encoder
+from bench.runs.paths import Files
 from bench.stages.jobs import known_items
 from tests.methods.outside import run_of
 
@@ -118,7 +119,7 @@ def test_only_trained_runs_have_dev_sets(tiny_bert, tiny_data, tiny_corpus, tmp_
     found = {}
     for text in ("simcse", "simcse[select_on=SICK-R]", "untrained+whitening[source=sts]"):
         run = run_of(text, tiny_bert, tiny_corpus, tiny_data)
-        ((_, in_dev),) = known_items(run, tmp_path, [task]).values()
+        ((_, in_dev),) = known_items(run, Files(tmp_path, run.data), [task]).values()
         found[text] = in_dev.mean()
     assert [*found.values()] == [0, 1, 0]
 
@@ -129,7 +130,9 @@ def test_a_sentence_that_is_too_short_to_be_trained_on_is_not_seen(tiny_bert, ti
     corpus.write_text("one\nwords of three\n")
     pairs = sts.Subset("x", ("one", "words of three"), ("else", "else"), np.arange(2.0))
     run = run_of("simcse[distinct=2]", tiny_bert, corpus, tiny_data)
-    ((seen, _),) = known_items(run, tmp_path, [sts.StsTask("STS12", "test", (pairs,))]).values()
+    ((seen, _),) = known_items(
+        run, Files(tmp_path, run.data), [sts.StsTask("STS12", "test", (pairs,))]
+    ).values()
     assert seen.tolist() == [0, 1]
 
 

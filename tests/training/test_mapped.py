@@ -14,6 +14,7 @@ from bench.datasets.tasks import SPLIT
 from bench.evaluation.scoring import Classifiers, read_tasks, score_tasks, sentences
 from bench.models.encoder import TransformerEncoder, adaptation
 from bench.models.load import load_encoder, save_encoder
+from bench.runs.paths import Files
 from bench.stages.jobs import score_encoder
 from bench.training.context import RunContext
 from bench.utils.errors import UserError
@@ -32,7 +33,7 @@ def encoder_of(tiny_bert, tiny_data, tiny_corpus, tmp_path):
     def make(text):
         text = text.replace("CORPUS", str(tiny_corpus))
         run = tiny_run(text, tiny_bert, tiny_data, tiny_corpus)
-        context, method = RunContext(run, tmp_path, "cpu"), run.build()
+        context, method = RunContext(run, Files(tmp_path, run.data), "cpu"), run.build()
         return method.finish(method.encoder(context), context)
 
     return make
