@@ -224,7 +224,7 @@ class Scorer:
 
     def __post_init__(self) -> None:
         self.labelled = [task for task in self.tasks if isinstance(task, LabelledTask)]
-        self._adapted: tuple[Sequence[str], EncodeSentences] = (), self.vectors
+        self._last_fit: tuple[Sequence[str], EncodeSentences] = (), self.vectors
         self._results: dict[tuple[str, int], Classified] = {}  # by task and seed
         cells = list(product(self.labelled, self.classifiers.seeds))
         if self.folder:
@@ -241,8 +241,8 @@ class Scorer:
         records: list[TaskRecord] = []
         items: dict[str, Columns] = {}
         for task in self.tasks:
-            scored, columns = self.score(task)
-            records += scored
+            task_records, columns = self.score(task)
+            records += task_records
             if columns:
                 items[task.name] = columns
             if columns and self.known:
@@ -287,9 +287,9 @@ class Scorer:
         if not self.adapt:
             return self.vectors
         target = list(task.target())
-        if target != self._adapted[0]:
-            self._adapted = target, self.adapt(target, self.vectors)
-        return self._adapted[1]
+        if target != self._last_fit[0]:
+            self._last_fit = target, self.adapt(target, self.vectors)
+        return self._last_fit[1]
 
     def _classified(self, task: LabelledTask, seed: int) -> Classified:
         """The result of a task with one seed, which is kept in the folder."""

@@ -86,19 +86,19 @@ def resolve(
         layers = _layer(choice, recipe)
         shape = cut_shape(choice.backbone, layers.whole)
         # What a run that is needed has in common with this one.
-        shared: dict[str, Any] = {
+        common: dict[str, Any] = {
             "corpus": layers.whole.corpus or corpus,
             "data": data,
             "seed": seed,
         }
-        needs = _Needs(choice, partial(resolve, recipe=recipe, **shared))
+        needs = _Needs(choice, partial(resolve, recipe=recipe, **common))
         parts = [_fit(source, shape, needs) for source in choice.sources]
         runs = needs.required(parts)
         refuse_composition([(part.cls, part.requested) for part in parts])
         _check_dropout(choice, layers.whole, parts[0].clamped)
         skips = [part.cls.skip(part.clamped, shape) for part in parts]
     skips += [run.skip and f"it needs {name}: {run.skip}" for name, run in runs.items()]
-    return _name(choice, layers, parts, needs=runs, skip=next(filter(None, skips), None), **shared)
+    return _name(choice, layers, parts, needs=runs, skip=next(filter(None, skips), None), **common)
 
 
 @contextmanager
@@ -197,17 +197,17 @@ class _Choice:
 
 def _choose(text: str, backbone_name: str, keys: Mapping[str, Any]) -> _Choice:
     """Look up what a text names; `keys` are further ones of its first part."""
-    (first, *others), written = parse(text)
+    (first, *others), suffix = parse(text)
     first[1].update(keys)
     parts = [first, *sorted(others, key=itemgetter(0))]
     classes = [method_class(name) for name, _ in parts]
-    setting = _choose_setting(text, written, classes)
-    chosen = _choose_backbone(classes[0], backbone_name)
-    rows = [_setting_row(cls, setting, chosen.name) for cls in classes]
+    setting = _choose_setting(text, suffix, classes)
+    base = _choose_backbone(classes[0], backbone_name)
+    rows = [_setting_row(cls, setting, base.name) for cls in classes]
     sources = []
     for cls, row, (_, values) in zip(classes, rows, parts, strict=True):
         sources.append(_Source(cls, row, _divide(cls, values, cls is classes[0])))
-    return _Choice(text, setting, chosen, sources)
+    return _Choice(text, setting, base, sources)
 
 
 def _choose_setting(text: str, setting: str | None, classes: Sequence[type[Method]]) -> str:
@@ -224,13 +224,11 @@ def _choose_setting(text: str, setting: str | None, classes: Sequence[type[Metho
 def _choose_backbone(host: type[Method], name: str) -> Backbone:
     if host.backbone_free:
         return NO_BACKBONE
-    chosen = backbone(name)
-    if chosen.kind != host.backbone_kind:
-        needed, has = BACKBONE_KINDS[host.backbone_kind], BACKBONE_KINDS[chosen.kind]
-        raise UserError(
-            f"'{host.name}' needs {needed}, but '{chosen.name}' is {has}; choose another"
-        )
-    return chosen
+    base = backbone(name)
+    if base.kind != host.backbone_kind:
+        needs, has = BACKBONE_KINDS[host.backbone_kind], BACKBONE_KINDS[base.kind]
+        raise UserError(f"'{host.name}' needs {needs}, but '{base.name}' is {has}; choose another")
+    return base
 
 
 def _setting_row(cls: type[Method], setting: str, backbone_name: str) -> tuple[Values, Values]:
@@ -361,10 +359,10 @@ def _check_cuts(choice: _Choice, recipe: Recipe) -> None:
 
 def _check_dropout(choice: _Choice, recipe: Recipe, hyper: Any) -> None:
     """Raise `Refusal` if the views of a sentence would differ by dropout, and there is none."""
-    host, used = choice.host, choice.backbone
-    if recipe.dropout is None and used.dropout == (0,) and host.needs_dropout(hyper):
+    host, base = choice.host, choice.backbone
+    if recipe.dropout is None and base.dropout == (0,) and host.needs_dropout(hyper):
         raise Refusal(
-            f"'{used.name}' has no dropout, and the views of a sentence would be equal; "
+            f"'{base.name}' has no dropout, and the views of a sentence would be equal; "
             f"write {host.name}[dropout=0.1], or set it in the suite's recipe"
         )
 
@@ -393,20 +391,20 @@ def _fit(source: _Source, shape: Shape, needs: "_Needs") -> _Part:
         return cls.Hyper(**dict(cls.clamp_to_backbone(requested, shape)))
 
     first = clamp(text)
-    used = {
+    effective = {
         key: value
         for key, value in text.items()
         if key not in cls.used_if or cls.used_if[key](first)
     }
-    clamped = clamp(used)
+    clamped = clamp(effective)
     # A key without effect on this backbone is not spelled, so that equal runs have one name.
     keys = {}
-    for key in used:
+    for key in effective:
         with suppress(Refusal, ValidationError):  # the others need the key
-            if clamp({name: used[name] for name in used.keys() - {key}}) == clamped:
+            if clamp({name: effective[name] for name in effective.keys() - {key}}) == clamped:
                 continue
         keys[key] = getattr(clamped, key)
-    return _Part(cls, cls.Hyper(**{**defaults, **used}), clamped, keys)
+    return _Part(cls, cls.Hyper(**{**defaults, **effective}), clamped, keys)
 
 
 # Runs that are needed
@@ -434,15 +432,15 @@ class _Needs:
 
     def spelled(self, cls: type[Method], values: Values) -> Values:
         """Hyper-parameters of a part with the only spelling of each run that they name."""
-        spelled = dict(values)
+        texts = dict(values)
         for key in cls.Hyper.marked("model"):
             name = str(values.get(key))
             if name.startswith(RUN):
                 run = self._run(name)
-                spelled[key] = f"{RUN}{run.text}"
+                texts[key] = f"{RUN}{run.text}"
                 if run.reference not in (self.choice.backbone.reference, NO_BACKBONE.reference):
-                    spelled[key] += f" on {run.reference}"
-        return spelled
+                    texts[key] += f" on {run.reference}"
+        return texts
 
     def _run(self, name: str) -> Run:
         if not self.choice.host.trained:
@@ -451,8 +449,9 @@ class _Needs:
                 "is a row of the suite where 'methods' lists it"
             )
         text, backbone_name = split_run(name)
-        own = self.choice.backbone.reference
-        run = self.resolve_alike(text, backbone_name=backbone_name or own)
+        run = self.resolve_alike(
+            text, backbone_name=backbone_name or self.choice.backbone.reference
+        )
         if not run.trained:
             raise UserError(
                 f"'{name}' in '{self.choice.text}' is not trained; name a method that is trained, "
@@ -484,8 +483,8 @@ class _Needs:
         # Of these, the run's own tokens are read.
         if (key in poolers or is_language_model) and value not in (None, BACKBONE):
             folder = run.pretrained.local if run else encoder_folder(value)
-            words, own = vocabulary(folder), vocabulary(self.choice.backbone.local)
-            if words and own and words != own:
+            words, backbones = vocabulary(folder), vocabulary(self.choice.backbone.local)
+            if words and backbones and words != backbones:
                 raise UserError(
                     f"{subject} has another vocabulary than '{self.choice.backbone.name}', whose "
                     "tokens it would read; name another"
@@ -531,11 +530,11 @@ def _name(
     # What only the first method decides is no part of the identity of the others.
     hypers = [dict(host.clamped)]
     for part in added:
-        decided = part.cls.Hyper.marked("host")
-        hypers.append({key: value for key, value in part.clamped if key not in decided})
+        marked = part.cls.Hyper.marked("host")
+        hypers.append({key: value for key, value in part.clamped if key not in marked})
     if host.cls.trained:
-        own = layers.method.corpus
-        fields |= {"corpus": corpus, "own_corpus": bool(own) and own == layers.whole.corpus}
+        fixed = layers.method.corpus
+        fields |= {"corpus": corpus, "own_corpus": bool(fixed) and fixed == layers.whole.corpus}
         fields |= layers.changes(needs.values())
     return identified(
         method="+".join(spell(part.cls.name, part.keys) for part in parts),

@@ -283,7 +283,7 @@ def run_plan(
     errors: list[str] = []
 
     @contextmanager
-    def collected(run: Run) -> Iterator[None]:
+    def keep_error(run: Run) -> Iterator[None]:
         try:
             yield
         except Exception as error:
@@ -294,17 +294,17 @@ def run_plan(
             errors.append(f"{run.id}: {error}")
             warn(f"error: {errors[-1]}")
 
-    tried = []
+    candidates = []
     for run in runs:  # before this process waits for a device
-        with collected(run):
+        with keep_error(run):
             if retry:
                 check_retry(suite, run.id, stages)
-            tried.append(run)
-    progress = Progress(len(tried), "runs")
-    largest = max((run.recipe.batch_size for run in tried if "train" in stages), default=0)
+            candidates.append(run)
+    progress = Progress(len(candidates), "runs")
+    largest = max((run.recipe.batch_size for run in candidates if "train" in stages), default=0)
     with lease(largest) as device:
-        for run in tried:
-            with collected(run):
+        for run in candidates:
+            with keep_error(run):
                 _run_stages(suite, plan, run, device, stages, again)
                 if not plan.keep_encoders:
                     _drop_encoders(suite, plan, run)

@@ -99,8 +99,8 @@ class Jobs:
         files = [self.folder / "inputs" / f"{name}.json" for name in ("data", *sorted(names))]
         # A job trains its own runs in the order of the plan, each after those that it needs.
         needs = [need.id for run in runs for need in run.needs.values() if need.id not in ids]
-        trained = needs if stage == "train" else self.having("train", ids)
-        files += [result_file(self.folder, run, "train") for run in trained]
+        trainings = needs if stage == "train" else self.having("train", ids)
+        files += [result_file(self.folder, run, "train") for run in trainings]
         # Times of a copy are others. What changes a training changes the id of its run.
         older = [self.older.get(str(result_file(self.folder, run, stage))) for run in ids]
         repeats = stage != "train" and (True not in older or False in older)
@@ -113,9 +113,9 @@ class Jobs:
     def content(self, stage: str, ids: Sequence[str]) -> str:
         """What a job does besides what the ids of its runs say. If it changes, the job is done
         again. It is a text, since Snakemake compares no nested parameters."""
-        of_run = {"train": "", "score": "tasks", "analyse": "analyses"}[stage]
-        done = {run: getattr(self.runs[run], of_run) for run in ids if of_run}
-        return json.dumps([self.suite.mode if stage == "score" else "", done])
+        field = {"train": "", "score": "tasks", "analyse": "analyses"}[stage]
+        work = {run: getattr(self.runs[run], field) for run in ids if field}
+        return json.dumps([self.suite.mode if stage == "score" else "", work])
 
     def priority(self, stage: str, ids: Sequence[str]) -> int:
         """The job with the largest starts first."""

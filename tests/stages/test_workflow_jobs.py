@@ -27,27 +27,29 @@ def test_a_job_of_several_runs_has_those_with_its_stage():
 
 
 def test_a_training_reads_what_it_needs_and_is_not_repeated():
-    needing, (teacher, student) = jobs("rankcse[teacher=run:simcse@official]")
-    read = needing.inputs("train", [student])
+    students, (teacher, student) = jobs("rankcse[teacher=run:simcse@official]")
+    read = students.inputs("train", [student])
     names = ["inputs/data", "inputs/backbone-toy-bert", "inputs/corpus-world", f"trained/{teacher}"]
     assert read == {str(FOLDER / f"{name}.json"): False for name in names}
     # In one job, the order of the plan is enough.
-    assert str(FOLDER / f"trained/{teacher}.json") not in needing.inputs("train", [teacher, student])
+    assert str(FOLDER / f"trained/{teacher}.json") not in students.inputs(
+        "train", [teacher, student]
+    )
 
 
 def test_an_analysis_waits_for_the_scores_and_is_not_repeated_by_them():
     entry = {"method": "untrained", "analyses": ["in-batch"]}
-    analysed, (run,) = jobs(entry)
-    read = analysed.inputs("analyse", [run])
+    analyses, (run,) = jobs(entry)
+    read = analyses.inputs("analyse", [run])
     assert read[str(FOLDER / f"scores/{run}.json")] is False
     assert read[str(FOLDER / "inputs/corpus-world.json")] is True  # the suite's, which it reads
-    assert str(FOLDER / "inputs/corpus-world.json") not in analysed.inputs("score", [run])
+    assert str(FOLDER / "inputs/corpus-world.json") not in analyses.inputs("score", [run])
 
 
 @pytest.mark.parametrize(("same", "repeats"), [(True, False), (False, True)])
 def test_a_copied_result_of_the_same_inputs_is_not_repeated(same, repeats):
-    copied, (run,) = jobs("untrained", older=[("scores", same)])
-    assert {*copied.inputs("score", [run]).values()} == {repeats}
+    copies, (run,) = jobs("untrained", older=[("scores", same)])
+    assert {*copies.inputs("score", [run]).values()} == {repeats}
 
 
 def test_the_content_of_a_job_is_what_repeats_it():
