@@ -318,17 +318,16 @@ def _layer(choice: _Choice, recipe: Mapping[str, Any]) -> _Layers:
     method = Recipe(**host.setting[1])
     suite, text = converted(Recipe, recipe), converted(Recipe, host.text[1])
     depth = choice.backbone.shape.depth
-    whole = {"layers": depth, "scored_layers": {**suite, **text}.get("layers") or depth}
+    layers = {**suite, **text}.get("layers") or depth
+    uncut = {"layers": depth, "scored_layers": layers, "dimension": None}
     can_cut = host.cls.trained and choice.backbone.kind == "transformer"
     for fields in (suite, text):
-        for name in ("layers", "scored_layers", "dimension"):
-            if name in fields and (fields[name] == whole.get(name) or not can_cut):
+        for name in uncut.keys() & fields:
+            if not can_cut or fields[name] == uncut[name]:
                 fields[name] = None
-    layers = _Layers(
-        method, suite, text, Recipe(**{**method.model_dump(exclude_defaults=True), **suite, **text})
-    )
-    _check_cuts(choice, layers.whole)
-    return layers
+    whole = Recipe(**{**method.model_dump(exclude_defaults=True), **suite, **text})
+    _check_cuts(choice, whole)
+    return _Layers(method, suite, text, whole)
 
 
 def _differing(fields: Values, recipe: Recipe) -> Values:
@@ -524,14 +523,15 @@ def _name(
 ) -> Run:
     """The run of all that is chosen, with its only spelling and its identity; `fields` are further
     ones of it."""
-    host, *added = parts
+    host = parts[0]
     # A recipe field of the text is spelled if it changes what the suite makes of the method.
     host.keys.update(_differing(layers.text, layers.method.model_copy(update=layers.suite)))
-    # What only the first method decides is no part of the identity of the others.
-    hypers = [dict(host.clamped)]
-    for part in added:
-        marked = part.cls.Hyper.marked("host")
-        hypers.append({key: value for key, value in part.clamped if key not in marked})
+    identities = []
+    for part in parts:
+        # What only the first method decides is no part of the identity of the others.
+        ignored = part.cls.Hyper.marked("host") if part is not host else ()
+        hyper = {key: value for key, value in part.clamped if key not in ignored}
+        identities.append((part.cls.name, part.cls.version, hyper))
     if host.cls.trained:
         fixed = layers.method.corpus
         fields |= {"corpus": corpus, "own_corpus": bool(fixed) and fixed == layers.whole.corpus}
@@ -540,10 +540,7 @@ def _name(
         method="+".join(spell(part.cls.name, part.keys) for part in parts),
         setting=choice.setting,
         label=" + ".join(map(_label, parts)),
-        parts=tuple(
-            (part.cls.name, part.cls.version, hyper)
-            for part, hyper in zip(parts, hypers, strict=True)
-        ),
+        parts=tuple(identities),
         backbone=choice.backbone.name,
         reference=choice.backbone.reference,
         trained=host.cls.trained,
