@@ -69,7 +69,7 @@ CORPORA = {
 }
 RESULTS = f"results/{config['suite']}"
 SUMMARY = Path(RESULTS, "report", "summary.txt")
-JOBS = Jobs(SUITE, PLAN, Path(RESULTS), OLDER)
+JOBS = Jobs(PLAN, SUITE.runs_per_job, Path(RESULTS), OLDER)
 FIGURES = f"figures/{config['suite']}"
 # Where the results of each stage are.
 FOLDERS = {stage: f"{RESULTS}/{folder}" for stage, folder in STAGES.items()}
@@ -178,4 +178,4 @@ def made(stage, files):
 
 
 def outputs_of(stage):
-    return [f"{FOLDERS[stage]}/{run}.json" for run in JOBS.having(stage, RUNS)]
+    return [f"{FOLDERS[stage]}/{run}.json" for run in JOBS.with_stage(stage, RUNS)]

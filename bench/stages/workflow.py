@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from bench.runs.config import SNAKEFILE, Suite
+from bench.runs.config import SNAKEFILE
 from bench.runs.paths import result_file
 from bench.runs.plan import Plan
 from bench.runs.run import PlannedRun
@@ -57,8 +57,8 @@ class Jobs:
             second result of `bench.stages.inputs.compare`.
     """
 
-    suite: Suite
     plan: Plan
+    runs_per_job: int
     folder: Path
     older: Mapping[str, bool]
 
@@ -71,18 +71,18 @@ class Jobs:
         """The ids in the order in which jobs of one run start: by seed."""
         return [run.id for run in self.plan.chosen()]
 
-    def having(self, stage: str, ids: Iterable[str]) -> list[str]:
+    def with_stage(self, stage: str, ids: Iterable[str]) -> list[str]:
         """Those of some runs that have a stage."""
         return [run for run in ids if stage in self.runs[run].stages]
 
     def rules(self, stage: str) -> dict[str, list[str]]:
         """The runs of each job by the name of its rule; with one run a job, one rule for all."""
-        size = self.suite.runs_per_job
+        size = self.runs_per_job
         if size == 1:
             return {stage: ["{run}"]}
         rules = {}
         for number, start in enumerate(range(0, len(self.runs), size)):
-            ids = self.having(stage, [*self.runs][start : start + size])
+            ids = self.with_stage(stage, [*self.runs][start : start + size])
             if ids:
                 rules[f"{stage}_{number}"] = ids
         return rules
@@ -93,13 +93,13 @@ class Jobs:
         # Some analyses read the training corpus, even of encoders that are not trained here.
         corpora = {name for run in runs for name in run.corpora}
         if stage == "analyse":
-            corpora |= {run.corpus or self.suite.corpus for run in runs}
+            corpora |= {run.corpus or self.plan.corpus for run in runs}
         names = {f"corpus-{slug(name)}" for name in corpora}
         names |= {f"backbone-{slug(run.backbone)}" for run in runs if run.backbone != "none"}
         files = [self.folder / "inputs" / f"{name}.json" for name in ("data", *sorted(names))]
         # A job trains its own runs in the order of the plan, each after those that it needs.
         needs = [need.id for run in runs for need in run.needs.values() if need.id not in ids]
-        trainings = needs if stage == "train" else self.having("train", ids)
+        trainings = needs if stage == "train" else self.with_stage("train", ids)
         files += [result_file(self.folder, run, "train") for run in trainings]
         # Times of a copy are others. What changes a training changes the id of its run.
         older = [self.older.get(str(result_file(self.folder, run, stage))) for run in ids]
@@ -115,11 +115,11 @@ class Jobs:
         again. It is a text, since Snakemake compares no nested parameters."""
         field = {"train": "", "score": "tasks", "analyse": "analyses"}[stage]
         work = {run: getattr(self.runs[run], field) for run in ids if field}
-        return json.dumps([self.suite.mode if stage == "score" else "", work])
+        return json.dumps([self.plan.mode if stage == "score" else "", work])
 
     def priority(self, stage: str, ids: Sequence[str]) -> int:
         """The job with the largest starts first."""
-        if self.suite.runs_per_job == 1:
+        if self.runs_per_job == 1:
             # By seed, and a run is scored before the next one is trained: each row can be read
             # early, with its first seeds.
             return 2 * (len(self.runs) - self._order.index(ids[0])) + (stage != "train")

@@ -276,8 +276,8 @@ class Training:
         return _Unread(state.step, rate, loss.detach(), norm, batch)
 
     def _must_read(self) -> bool:
-        """Whether the losses are read now: at the end, for a selection, which may find that the
-        training has diverged, or when there are many."""
+        """Whether the losses are read now: at the end, before a selection, so that none is made of
+        weights that have diverged, or when there are many."""
         step, device = self.state.step, self.context.device.partition(":")[0]
         is_selected = step % self.run.recipe.select_every == 0
         return is_selected or step == self.total or len(self._unread) >= SYNC_EVERY[device]

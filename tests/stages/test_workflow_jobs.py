@@ -16,7 +16,7 @@ def jobs(*methods, older=(), **changes):
     suite = config.validate(content)
     plan = config.plan(suite)
     files = {str(FOLDER / stage / f"{plan.runs[0].id}.json"): same for stage, same in older}
-    return Jobs(suite, plan, FOLDER, files), [run.id for run in plan.runs]
+    return Jobs(plan, suite.runs_per_job, FOLDER, files), [run.id for run in plan.runs]
 
 
 def test_a_job_of_several_runs_has_those_with_its_stage():
