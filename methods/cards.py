@@ -68,7 +68,6 @@ class CARDS(Contrastive):
         return hyper.switch == 0
 
     def prepare(self, context: Context) -> None:
-        self._context = context
         if self.hyper.neighbours == 0:
             return
         # Equal sentences are retrieved as one. `_rows` has their first row, `_numbers` counts them.
@@ -81,13 +80,13 @@ class CARDS(Contrastive):
         # Not a buffer: it is recomputed from the same corpus and backbone.
         self._nearest: Any = context.neighbours(vectors, self.hyper.neighbours)
 
-    def views(self, tokens: Tokens, step: Step) -> tuple[Tokens, ...]:
+    def views(self, context: Context, tokens: Tokens, step: Step) -> tuple[Tokens, ...]:
         if self.hyper.switch == 0:
             return tokens, tokens
-        tokenizer, generator = self._context.tokenizer, step.generator("switch-case")
+        tokenizer, generator = context.tokenizer, step.generator("switch-case")
         texts = [tokenizer.decode(row, skip_special_tokens=True) for row in tokens]
         # Not truncated to the recipe's length: a switched word may have more tokens.
-        return tokens, self._context.tokenize([self._switch(text, generator) for text in texts])
+        return tokens, context.tokenize([self._switch(text, generator) for text in texts])
 
     def _switch(self, text: str, generator: torch.Generator) -> str:
         words = [word for word in text.split(" ") if word]
@@ -109,10 +108,10 @@ class CARDS(Contrastive):
         ranks = torch.randint(self.hyper.neighbours, size, generator=generator).numpy()
         return self._nearest[step.take(self._numbers), ranks].tolist()
 
-    def extras(self, tokens: Tokens, step: Step) -> tuple[Tokens, ...]:
+    def extras(self, context: Context, tokens: Tokens, step: Step) -> tuple[Tokens, ...]:
         if self.hyper.neighbours == 0:
             return ()
-        corpus = self._context.tokens()
+        corpus = context.tokens()
         return ([corpus[self._rows[number]] for number in self._retrieved(step)],)
 
     def negatives(self, anchors: Tensor, views: Views, step: Step) -> list[Negatives]:

@@ -93,7 +93,7 @@ class CoTBERT(PromptBERT):
     def in_parts(cls, hyper: Hyper) -> str | None:
         return f"split={hyper.split}" if hyper.split > 1 else None
 
-    def extras(self, tokens: Tokens, step: Step) -> tuple[Tokens, ...]:
+    def extras(self, context: Context, tokens: Tokens, step: Step) -> tuple[Tokens, ...]:
         return () if self.hyper.template_3 is None else (tokens,)
 
     def _template_alone(

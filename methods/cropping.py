@@ -65,7 +65,7 @@ class Cropping(Contrastive):
         step = replace(step, rows=rows)  # parts that join look up a sentence of each item
         tokens = step.take(context.tokens()) if self.parts else ()
         views = [context.tokenize(texts, self.longest) for texts in zip(*pairs, strict=True)]
-        return self.loss(context.embed(views, self._named_extras(tokens, step)), step)
+        return self.loss(context.embed(views, self.read_batch(context, tokens, step)), step)
 
     def crops(
         self, sentences: Sequence[str], step: Step

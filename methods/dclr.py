@@ -119,38 +119,36 @@ class DCLR(Contrastive):
     def prepare(self, context: Context) -> None:
         if self.hyper.start:
             context.start_from(self.hyper.start)
-        self._context = context
         self.complement: Frozen | None = None
         if self.hyper.phi <= 1:
             self.complement = frozen_model(context, self.hyper.complement, "cls")
 
-    def views(self, tokens: Tokens, step: Step) -> tuple[Tokens, ...]:
-        tokens = self._as_read(tokens)
+    def views(self, context: Context, tokens: Tokens, step: Step) -> tuple[Tokens, ...]:
+        tokens = self._as_read(context, tokens)
         return tokens, tokens
 
-    def _as_read(self, tokens: Tokens) -> Tokens:
+    def _as_read(self, context: Context, tokens: Tokens) -> Tokens:
         """Return the sequences; if `padded`, of one length, so that no mask tells padding apart."""
         if not self.hyper.padded:
             return tokens
-        pad, longest = self._context.tokenizer.pad_token_id, max(map(len, tokens))
+        pad, longest = context.tokenizer.pad_token_id, max(map(len, tokens))
         return [[*row, *[pad] * (longest - len(row))] for row in tokens]
 
     @torch.no_grad()  # the complementary model is frozen
-    def extras(self, tokens: Tokens, step: Step) -> tuple[Tokens, ...]:
-        """Find the false negatives of the batch; the backbone encodes nothing more."""
+    def before_loss(self, context: Context, tokens: Tokens, step: Step) -> None:
+        """Find the false negatives of the batch."""
         if self.complement is None:
-            return ()
-        model, tokens = self.complement.model, self._as_read(tokens)
+            return
+        model, tokens = self.complement.model, self._as_read(context, tokens)
         # With dropout there are two views; without it they would be the same.
         count = 2 if self.hyper.complement_dropout else 1
         model.train(self.hyper.complement_dropout)
-        with separate_dropout(step, "dclr-complement", self._context.device):
-            states, _ = self._context.states([*tokens] * count, model)
+        with separate_dropout(step, "dclr-complement", context.device):
+            states, _ = context.states([*tokens] * count, model)
             vectors = states[-1][:, 0] if model.pooler is None else model.pooler(states[-1])
         first, second = vectors[: len(tokens)], vectors[-len(tokens) :]
         cosines = cosine(first, second)
         self.false = (cosines >= self.hyper.phi) & ~on_diagonal(cosines)
-        return ()
 
     def weights(self, anchors: Tensor, positives: Tensor, step: Step) -> Tensor | None:
         return None if self.false is None else (~self.false).to(anchors)

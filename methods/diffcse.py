@@ -80,7 +80,7 @@ class DiffCSE(Contrastive):
 
     def step_loss(self, context: Context, step: Step) -> Tensor:
         tokens = step.take(context.tokens())
-        encoded = context.embed([tokens, tokens], self._named_extras(tokens, step))
+        encoded = context.embed([tokens, tokens], self.read_batch(context, tokens, step))
         views = encoded.mapped(partial(self.projected, context))
         loss = self.loss(views, step)
         if not self.hyper.weight:

@@ -74,7 +74,7 @@ class ESimCSE(Queued):
             self.momentum = context.copy_backbone("momentum" if self.hyper.random_start else None)
             self.momentum.requires_grad_(False)
 
-    def views(self, tokens: Tokens, step: Step) -> tuple[Tokens, Tokens]:
+    def views(self, context: Context, tokens: Tokens, step: Step) -> tuple[Tokens, Tokens]:
         if self.hyper.rate == 0:
             return tokens, tokens
         if self.hyper.redraw:

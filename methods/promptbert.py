@@ -219,8 +219,8 @@ class PromptBERT(Contrastive):
 
     def step_loss(self, context: Context, step: Step) -> Tensor:
         tokens = step.take(context.tokens())
-        extras = self._named_extras(tokens, step)
-        lists = [*self.views(tokens, step), *chain.from_iterable(extras.values())]
+        extras = self.read_batch(context, tokens, step)
+        lists = [*self.views(context, tokens, step), *chain.from_iterable(extras.values())]
         # Extras of the method written first have its third template, those of others the second.
         prompts = self.prompts[:2]
         for name, rows in extras.items():

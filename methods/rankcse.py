@@ -88,25 +88,23 @@ class RankCSE(Contrastive):
         return hyper.model_copy(update=changes)
 
     def prepare(self, context: Context) -> None:
-        self._context = context
         names = [self.hyper.teacher, self.hyper.teacher_2] if self.hyper.gamma else []
         self.teachers = [
             frozen_model(context, name, self.hyper.teacher_pooler) for name in names if name
         ]
 
     @torch.no_grad()
-    def extras(self, tokens: Tokens, step: Step) -> tuple[Tokens, ...]:
-        """Ask the teachers about the batch; the backbone encodes nothing more."""
+    def before_loss(self, context: Context, tokens: Tokens, step: Step) -> None:
+        """Ask the teachers about the batch."""
         shares = [self.hyper.alpha, 1 - self.hyper.alpha] if len(self.teachers) == 2 else [1.0]
         cosines = []
         for teacher, share in zip(self.teachers, shares, strict=False):
-            states, mask = self._context.states(tokens, teacher.model.eval())
+            states, mask = context.states(tokens, teacher.model.eval())
             vectors = states[-1][:, 0]
             if self.hyper.teacher_pooler == "avg":
                 vectors = masked_mean(states[-1], mask)
             cosines.append(share * cosine(vectors, vectors))
         self.teachers_cosines = sum(cosines) if cosines else None  # type: ignore[assignment]
-        return ()
 
     def terms(self, anchors: Tensor, positives: Tensor, temperature: float, step: Step) -> Terms:
         hyper, cosines = self.hyper, cosine(anchors, positives)

@@ -29,7 +29,7 @@ class SimCSE(Contrastive):
             # The recipe's length if a sentence was truncated to it; else nothing is truncated.
             self.shorter = context.tokenize(texts, max(map(len, context.tokens())))
 
-    def views(self, tokens: Tokens, step: Step) -> tuple[Tokens, ...]:
+    def views(self, context: Context, tokens: Tokens, step: Step) -> tuple[Tokens, ...]:
         second = step.take(self.shorter) if self.hyper.delete_word else tokens
         return tokens, second
 

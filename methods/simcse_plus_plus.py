@@ -8,6 +8,7 @@ from torch.nn import functional as F
 from methods.base import (
     HOST,
     SHARED_RECIPE,
+    Context,
     Contrastive,
     Field,
     Negatives,
@@ -42,7 +43,7 @@ class SimCSEPlusPlus(Contrastive):
     paper = official = SHARED_RECIPE
     used_if = {"feature_temperature": lambda hyper: hyper.weight > 0}
 
-    def quiet(self, tokens: Tokens, step: Step) -> tuple[Tokens, ...]:
+    def quiet(self, context: Context, tokens: Tokens, step: Step) -> tuple[Tokens, ...]:
         return (tokens,) if self.hyper.off_dropout else ()
 
     def weights(self, anchors: Tensor, positives: Tensor, step: Step) -> Tensor | None:

@@ -52,7 +52,7 @@ class SupSimCSE(Contrastive):
         entailments = [corpus[triple[1]] for triple in triples]
         # Parts that join look up the premises.
         step = replace(step, rows=[triple[0] for triple in triples])
-        extras = self._named_extras(premises, step)
+        extras = self.read_batch(context, premises, step)
         if self.hyper.contradictions:
             extras[self.name] = [[corpus[triple[2]] for triple in triples]]
         return self.loss(context.embed([premises, entailments], extras), step)

@@ -87,12 +87,13 @@ class WordNoise(Method):
         draws = torch.rand(distinct, generator=stream(seed, "word-noise"))
         return (draws.expand(count) < self.hyper.probability).nonzero().flatten().tolist()
 
-    def views(self, tokens: Tokens, step: Step) -> tuple[Tokens, Tokens]:
+    def views(self, context: Context, tokens: Tokens, step: Step) -> tuple[Tokens, Tokens]:
         edited = [self.edited.get(row, ids) for row, ids in zip(step.rows, tokens, strict=True)]
         return (tokens if self.hyper.reading == "second" else edited), edited
 
     def step_loss(self, context: Context, step: Step) -> Tensor:
-        first, second = context.embed(self.views(step.take(context.tokens()), step)).vectors
+        tokens = step.take(context.tokens())
+        first, second = context.embed(self.views(context, tokens, step)).vectors
         return self.loss(first, second)
 
     def loss(self, first: Tensor, second: Tensor) -> Tensor:

@@ -19,6 +19,7 @@ from bench.stages.activity import hold
 from bench.stages.inputs import compare
 from bench.stages.status import status
 from bench.stages.watch import watch
+from bench.stages.workflow import Jobs
 from bench.utils.errors import UserError, errors_of, warn
 from bench.utils.files import sha256_text, slug
 from bench.utils.validation import FILE_NAME
@@ -54,7 +55,6 @@ except UserError as error:
     raise WorkflowError(str(error)) from None
 
 RUNS = {run.id: run for run in PLAN.runs}
-BY_SEED = [run.id for run in PLAN.chosen()]
 if CHANGED:
     warn(
         f"{CHANGED[0]} has changed since results/{PLAN.suite} was scored; its runs are scored again"
@@ -69,8 +69,8 @@ CORPORA = {
 }
 RESULTS = f"results/{config['suite']}"
 SUMMARY = Path(RESULTS, "report", "summary.txt")
+JOBS = Jobs(PLAN, SUITE.runs_per_job, Path(RESULTS), OLDER)
 FIGURES = f"figures/{config['suite']}"
-PER_JOB = SUITE.runs_per_job
 # Where the results of each stage are.
 FOLDERS = {stage: f"{RESULTS}/{folder}" for stage, folder in STAGES.items()}
 
@@ -131,79 +131,21 @@ def backbone_reference(wildcards):
     return BACKBONES[wildcards.backbone]
 
 
-def runs_of(stage, ids):
-    """Those of some runs that have a stage."""
-    return [run for run in ids if stage in RUNS[run].stages]
-
-
-def inputs_of(stage, ids):
-    """The inputs of a job. Some analyses read the training corpus, even for encoders that are not trained here."""
-    runs = [RUNS[run] for run in ids]
-    corpora = {name for run in runs for name in run.corpora}
-    if stage == "analyse":
-        corpora |= {run.corpus or SUITE.corpus for run in runs}
-    names = {f"corpus-{slug(name)}" for name in corpora}
-    names |= {
-        f"backbone-{slug(run.backbone)}" for run in runs if run.backbone != "none"
-    }
-    inputs = [f"{RESULTS}/inputs/{name}.json" for name in ("data", *sorted(names))]
-    needed = [need.id for run in runs for need in run.needs.values()]
-    before = needed if stage == "train" else runs_of("train", ids)
-    # A job trains its own runs in the order of the plan, each after those that it needs.
-    trained = [run for run in before if stage != "train" or run not in ids]
-    inputs += [f"{FOLDERS['train']}/{run}.json" for run in trained]
-    if stage == "analyse":
-        # Two processes never work on one run. Other scores change no analysis.
-        inputs += [ancient(f"{FOLDERS['score']}/{run}.json") for run in ids]
-    # Times of a copy are others. What changes a training changes the id of its run.
-    older = [OLDER.get(f"{FOLDERS[stage]}/{run}.json") for run in ids]
-    if stage == "train" or (True in older and False not in older):
-        return [ancient(file) for file in inputs]
-    return inputs
-
-
-def jobs_of(stage):
-    """The runs of each job by the name of its rule; with one run per job, one rule for all of them."""
-    if PER_JOB == 1:
-        return {stage: ["{run}"]}
-    jobs = (
-        list(RUNS)[first : first + PER_JOB] for first in range(0, len(RUNS), PER_JOB)
-    )
-    return {
-        f"{stage}_{number}": ids
-        for number, job in enumerate(jobs)
-        if (ids := runs_of(stage, job))
-    }
-
-
 def of_job(function, stage, ids):
     return lambda wildcards: function(stage, [wildcards.get("run", run) for run in ids])
 
 
-def job_priority(stage, ids):
-    if PER_JOB == 1:
-        # By seed, and a run is scored before the next one is trained: each row can be read early, with its first seeds.
-        return 2 * (len(RUNS) - BY_SEED.index(ids[0])) + (stage != "train")
-    # Jobs of several runs are long: trainings first, in the order of the configuration, so that none is left to the end
-    # while other cores are idle.
-    return (2 if stage == "train" else 1) * len(RUNS) - list(RUNS).index(ids[0])
-
-
-def job_threads(stage, ids):
-    return max(RUNS[run].recipe.threads for run in ids) if stage == "train" else 1
+def inputs_of(stage, ids):
+    """The inputs of a job. The times of some do not count."""
+    return [
+        file if repeats else ancient(file)
+        for file, repeats in JOBS.inputs(stage, ids).items()
+    ]
 
 
 def probing_tasks(wildcards):
     """Tasks whose files are downloaded separately; other tasks do not change the data input."""
     return [task for task in expand_tasks(config["tasks"]) if task in PROBING_TASKS]
-
-
-def what_to_do(stage, ids):
-    """What a job does besides what the ids of its runs say. If it changes, it is done again."""
-    todo = {"train": "", "score": "tasks", "analyse": "analyses"}[stage]
-    done = {run: getattr(RUNS[run], todo) for run in ids if todo}
-    # As text: Snakemake compares no nested parameters.
-    return json.dumps([SUITE.mode if stage == "score" else "", done])
 
 
 def suite_folder(wildcards):
@@ -236,4 +178,4 @@ def made(stage, files):
 
 
 def outputs_of(stage):
-    return [f"{FOLDERS[stage]}/{run}.json" for run in runs_of(stage, RUNS)]
+    return [f"{FOLDERS[stage]}/{run}.json" for run in JOBS.with_stage(stage, RUNS)]

@@ -41,6 +41,7 @@ from bench.registry.methods import (
     method_class,
     method_classes,
 )
+from bench.runs.paths import Files
 from bench.runs.resolve import resolve, spell, valid_row
 from bench.runs.run import Run
 from bench.training.checkpoint import Checkpoints
@@ -119,7 +120,7 @@ class Trial:
     def training(self, text: str = "", steps: int = 0) -> Training:
         """A training after some steps."""
         run = self.run(text)
-        training = Training(run, _Context(run, self.suite, "cpu"), {})
+        training = Training(run, _Context(run, Files(self.suite, run.data), "cpu"), {})
         advance(training, steps)
         return training
 
@@ -400,7 +401,7 @@ def test_encoder(trial: Trial) -> None:
         context, method = training.context, training.method
     else:
         run = trial.run()
-        context, method = _Context(run, trial.suite, "cpu"), run.build()
+        context, method = _Context(run, Files(trial.suite, run.data), "cpu"), run.build()
         method.begin(context)
     tasks = read_tasks(["STS-B"], world.world_data_folder())
     texts = [text for task in tasks for text in task.sentences()]

@@ -16,7 +16,7 @@ import torch
 from bench.datasets.labelled import task_sums
 from bench.datasets.manifest import manifest
 from bench.datasets.metrics import REST, UNSEEN
-from bench.evaluation.scoring import ReadTask, read_tasks, score_encoder
+from bench.evaluation.scoring import Classifiers, ReadTask, read_tasks, score_encoder
 from bench.models.defaults import computing
 from bench.models.encoder import Encoder
 from bench.models.load import Model
@@ -104,9 +104,8 @@ def verify(
     with tempfile.TemporaryDirectory(prefix="sentbench-verify-") as work, as_then:
         tasks = read_tasks(list(described.tasks), folder)
         encoder = _encoder(described, result, suite, Path(work) / "suite", device)
-        scored, _ = score_encoder(
-            encoder, tasks, described.mode, device, Path(work) / "scoring", described.probe_seeds
-        )
+        classifiers = Classifiers(described.mode, described.probe_seeds, device)
+        scored, _ = score_encoder(encoder, tasks, classifiers, Path(work) / "scoring")
         now = provenance(device, torch.get_num_threads())
     then = described.as_written()
     changed = [
@@ -188,4 +187,4 @@ def _encoder(described: Provenance, result: Path, suite: Path, work: Path, devic
             "data changed; score it again"
         )
     work.mkdir()  # corpora are created again, outside the suite
-    return run_encoder(run, work, device)
+    return run_encoder(run, paths.Files(work, run.data), device)

@@ -2,10 +2,11 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
-from functools import lru_cache, partial
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,7 +37,7 @@ from bench.datasets.tasks import (
     expand_tasks,
 )
 from bench.evaluation import protocols
-from bench.evaluation.classifier import MODES, Settings
+from bench.evaluation.classifier import MODES
 from bench.models.defaults import torch_defaults
 from bench.models.encoder import Encoder, TransformerEncoder, adaptation, innermost
 from bench.models.float32 import ELSEWHERE, float32_products
@@ -119,6 +120,8 @@ Adaptation = Callable[
     [Sequence[str], EncodeSentences], EncodeSentences
 ]  # see `bench.models.encoder.adaptation`
 Columns = dict[str, np.ndarray]
+# By task, which test items were read in training, and which stand in dev sets, bool (n,) each.
+KnownItems = Mapping[str, tuple[np.ndarray, np.ndarray]]
 Classified = tuple[list[TaskRecord], list[bool]]  # records, and which test samples are right
 
 
@@ -167,95 +170,162 @@ def score_tasks(
 ) -> list[TaskRecord]:
     """Score STS tasks from vectors in memory, by default those of `encoded`."""
     vectors = vectors or encoded(encoder, tasks)
-    return score_vectors(tasks, vectors, adapt=adaptation(encoder)).records
+    return Scorer(tasks, vectors, adaptation(encoder)).scores().records
+
+
+@dataclass(frozen=True)
+class Classifiers:
+    """How classifiers are trained: in a mode of `MODES`, on a device, and on the test split with
+    further seeds beside SentEval's, each of which has records of its own."""
+
+    mode: str = "test"
+    probe_seeds: Sequence[int] = ()
+    device: str = "cpu"
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """All seeds, that of the scores first."""
+        return CLASSIFIER_SEED, *self.probe_seeds
 
 
 @float32_products(ELSEWHERE)
 def score_encoder(
     encoder: Encoder,
     tasks: Sequence[ReadTask],
-    mode: str,
-    device: str,
+    classifiers: Classifiers,
     work: Path,
-    probe_seeds: Sequence[int] = (),
     tokens: Path | None = None,
-    known: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None,
+    known: KnownItems | None = None,
 ) -> EncoderScores:
     """Score an encoder on tasks, as `score_tasks`; an interrupted call is resumed by the next
     one with the same `work`, of vectors and finished tasks. Scorings of a suite share `tokens`."""
     with disk_errors(work), closing(VectorStore(work, encoder)) as store:
         adapt = adaptation(encoder)
-        store.add(sentences(tasks, adapt), device, tokens)
-        return score_vectors(
-            tasks, store, adapt=adapt, mode=mode, device=device, finished=store.folder, known=known,
-            probe_seeds=probe_seeds,
-        )  # fmt: skip
+        store.add(sentences(tasks, adapt), classifiers.device, tokens)
+        return Scorer(tasks, store, adapt, classifiers, store.folder, known).scores()
 
 
-@torch_defaults()
-def score_vectors(
-    tasks: Sequence[ReadTask],
-    vectors: EncodeSentences,
-    *,
-    adapt: Adaptation | None = None,
-    mode: str = "test",
-    device: str = "cpu",
-    finished: Path | None = None,
-    known: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None,
-    probe_seeds: Sequence[int] = (),
-) -> EncoderScores:
-    """Score tasks from vectors, a lookup of their sentences, float32 (n, d).
+@dataclass
+class Scorer:
+    """Scores tasks from vectors of one encoder.
 
-    `adapt` is the encoder's last step, fitted on each task; `mode`, of `MODES`, and `device` are
-    those of classifiers; `finished` is a folder of the results of classifications. Test items
-    that are not `known`, a result of `contamination`, have records of their own, and so have
-    classifiers of each of `probe_seeds` on the test split.
-
-    Returns records of each task, and the averages of complete groups, in points: correlations and
-    averages unrounded, accuracies and F1 with two decimals (docs/protocol.md).
+    Args:
+        vectors: a lookup of the tasks' sentences, float32 (n, d).
+        adapt: the encoder's last step, fitted on each task.
+        folder: keeps the results of classifications.
+        known: a result of `contamination`; the other test items have records of their own.
     """
-    records: list[TaskRecord] = []
-    items: dict[str, Columns] = {}
 
-    @lru_cache(maxsize=1)  # the splits of a task, one after the other, share one map
-    def mapped(target: tuple[str, ...]) -> EncodeSentences:
-        assert adapt
-        return adapt(list(target), vectors)
+    tasks: Sequence[ReadTask]
+    vectors: EncodeSentences
+    adapt: Adaptation | None = None
+    classifiers: Classifiers = Classifiers()
+    folder: Path | None = None
+    known: KnownItems | None = None
 
-    def final(task: ReadTask) -> EncodeSentences:
-        return mapped(tuple(task.target())) if adapt else vectors
+    def __post_init__(self) -> None:
+        self.labelled = [task for task in self.tasks if isinstance(task, LabelledTask)]
+        self._last_fit: tuple[Sequence[str], EncodeSentences] = (), self.vectors
+        self._results: dict[tuple[str, int], Classified] = {}  # by task and seed
+        cells = list(product(self.labelled, self.classifiers.seeds))
+        if self.folder:
+            for task, seed in cells:
+                for file in intact_files(self.folder, f"{self._file_name(task, seed)}-*.json"):
+                    self._results[task.name, seed] = read_json(file)
+        title = f"classify {counted(len(self.labelled), 'task')}"
+        self._progress = Progress(len(cells), title, len(self._results))
 
-    labelled = [task for task in tasks if isinstance(task, LabelledTask)]
-    seeds = (CLASSIFIER_SEED, *probe_seeds)
-    classified = [_classified(labelled, final, mode, seed, device, finished) for seed in seeds]
-    for task in tasks:
-        if isinstance(task, LabelledTask):
-            # Task by task, since one map serves all seeds.
-            (of_task, right), *further = map(next, classified)
-            records += of_task
-            for seed, (of_seed, _) in zip(probe_seeds, further, strict=True):
-                for record in of_seed:
-                    if record["split"] == "test":
-                        records.append(record | {"aggregation": probe_seed(seed)})
-            items[task.name] = {"right": np.array(right, dtype=bool)}
+    @torch_defaults()
+    def scores(self) -> EncoderScores:
+        """Return records of each task, and the averages of complete groups, in points: correlations
+        and averages unrounded, accuracies and F1 with two decimals (docs/protocol.md)."""
+        records: list[TaskRecord] = []
+        items: dict[str, Columns] = {}
+        for task in self.tasks:
+            task_records, columns = self.score(task)
+            records += task_records
+            if columns:
+                items[task.name] = columns
+            if columns and self.known:
+                seen, in_dev = self.known[task.name]
+                records += _on_others(task, columns, seen, UNSEEN)
+                records += _on_others(task, columns, seen | in_dev, REST)
+        for aggregation in map(probe_seed, self.classifiers.seeds):
+            values = {}
+            for record in records:
+                if (record["split"], record["aggregation"]) == ("test", aggregation):
+                    values[Cell(record["task"], "test", record["metric"])] = record["value"]
+            for cell, value in averages(values).items():
+                records.append(score_record(cell.task, "test", cell.metric, value, aggregation))
+        return EncoderScores(records, items)
+
+    def _file_name(self, task: LabelledTask, seed: int) -> str:
+        digest = sha256_text(str(task_sums([task])))[:16]
+        return f"{task.name}-{self.classifiers.mode}-{seed}-{digest}"
+
+    def score(self, task: ReadTask) -> tuple[list[TaskRecord], Columns]:
+        """The records of a task, and what its test items contribute (empty without any)."""
+        if not isinstance(task, LabelledTask):
+            return self._score_pairs(task)
+        of_first_seed, right = self._classified(task, CLASSIFIER_SEED)
+        records = [*of_first_seed]
+        for seed in self.classifiers.probe_seeds:
+            for record in self._classified(task, seed)[0]:
+                if record["split"] == "test":
+                    records.append(record | {"aggregation": probe_seed(seed)})
+        return records, {"right": np.array(right, dtype=bool)}
+
+    def _score_pairs(self, task: sts.StsTask) -> tuple[list[TaskRecord], Columns]:
+        similarities = sts.similarities(task, self._vectors_of(task))
+        records = sts.score_pairs(task, similarities)
+        if not task.has_test:
+            return records, {}
+        gold = np.concatenate([subset.gold for subset in task.subsets])
+        return records, {"gold": gold, "similarity": np.concatenate(similarities)}
+
+    def _vectors_of(self, task: ReadTask) -> EncodeSentences:
+        """The finished vectors of a task. Its splits follow one another and have one target, so
+        that the last map that was fitted is kept."""
+        if not self.adapt:
+            return self.vectors
+        target = list(task.target())
+        if target != self._last_fit[0]:
+            self._last_fit = target, self.adapt(target, self.vectors)
+        return self._last_fit[1]
+
+    def _classified(self, task: LabelledTask, seed: int) -> Classified:
+        """The result of a task with one seed, which is kept in the folder."""
+        if (task.name, seed) not in self._results:
+            waiting = [item for item in self.labelled if (item.name, seed) not in self._results]
+            together = _trained_together(task, waiting, self.classifiers.device)
+            for item, result in zip(together, self._train(together, seed), strict=True):
+                self._results[item.name, seed] = result
+                if self.folder:
+                    save = partial(Path.write_text, data=json.dumps(result))
+                    write_summed(self.folder, self._file_name(item, seed), ".json", save)
+            self._progress.advance(len(together))
+        return self._results[task.name, seed]
+
+    def _train(self, tasks: Sequence[LabelledTask], seed: int) -> list[Classified]:
+        """The results of each task of `_trained_together`."""
+        settings, device = replace(MODES[self.classifiers.mode], seed=seed), self.classifiers.device
+        splits: list[protocols.Split] = []
+        for task in tasks:
+            vectors, parts = self._vectors_of(task), {}
+            for name, samples in task.splits.items():
+                features = torch.from_numpy(task.features(name, vectors)).to(device)
+                labels = torch.from_numpy(samples.labels).to(device)
+                parts[name] = protocols.SplitPart(features, labels)
+            splits.append((parts, task.classes))
+        protocol, (parts, classes) = tasks[0].protocol, splits[0]
+        if protocol == NESTED:
+            results = [[protocols.nested(parts["all"], classes, settings)]]
+        elif protocol == KFOLD:
+            results = [[protocols.kfold(parts["train"], parts["test"], classes, settings)]]
         else:
-            similarities = sts.similarities(task, final(task))
-            records += sts.score_pairs(task, similarities)
-            if task.has_test:
-                gold = np.concatenate([subset.gold for subset in task.subsets])
-                items[task.name] = {"gold": gold, "similarity": np.concatenate(similarities)}
-        if known and task.has_test:
-            seen, in_dev = known[task.name]
-            records += _on_others(task, items[task.name], seen, UNSEEN)
-            records += _on_others(task, items[task.name], seen | in_dev, REST)
-    for aggregation in map(probe_seed, seeds):
-        scores = {}
-        for record in records:
-            if (record["split"], record["aggregation"]) == ("test", aggregation):
-                scores[Cell(record["task"], "test", record["metric"])] = record["value"]
-        for cell, value in averages(scores).items():
-            records.append(score_record(cell.task, "test", cell.metric, value, aggregation))
-    return EncoderScores(records, items)
+            grids = [protocols.GRID, *([protocols.NETWORKS] if protocol == PROBING else [])]
+            results = protocols.best_on_dev(splits, grids, settings)
+        return list(map(_result, tasks, results))
 
 
 def with_keys(tasks: Sequence[ReadTask], items: Mapping[str, Columns]) -> dict[str, np.ndarray]:
@@ -292,38 +362,6 @@ def _on_others(
     return [score_record(task.name, "test", "spearman", points, aggregation)]
 
 
-def _classified(
-    tasks: Sequence[LabelledTask],
-    final: Callable[[ReadTask], EncodeSentences],
-    mode: str,
-    seed: int,
-    device: str,
-    finished: Path | None,
-) -> Iterator[Classified]:
-    """Yield the results of each task; those in the folder `finished` are read, others written."""
-    names, known = {}, {}
-    for task in tasks:
-        if finished:
-            digest = sha256_text(str(task_sums([task])))[:16]
-            names[task.name] = name = f"{task.name}-{mode}-{seed}-{digest}"
-            for file in intact_files(finished, f"{name}-*.json"):
-                known[task.name] = read_json(file)
-    progress = Progress(len(tasks), f"classify {counted(len(tasks), 'task')}", len(known))
-    for task in tasks:
-        if task.name not in known:
-            waiting = [item for item in tasks if item.name not in known]
-            together = _trained_together(task, waiting, device)
-            settings = replace(MODES[mode], seed=seed)
-            scored = _score_labelled(together, final, settings, device)
-            for item, result in zip(together, scored, strict=True):
-                known[item.name] = result
-                if finished:
-                    save = partial(Path.write_text, data=json.dumps(result))
-                    write_summed(finished, names[item.name], ".json", save)
-            progress.advance(len(together))
-        yield known[task.name]
-
-
 def _trained_together(
     task: LabelledTask, waiting: Sequence[LabelledTask], device: str
 ) -> list[LabelledTask]:
@@ -336,32 +374,6 @@ def _trained_together(
         if item.protocol == PROBING and len(item.splits["train"].labels) == size:
             together.append(item)
     return together
-
-
-def _score_labelled(
-    tasks: Sequence[LabelledTask],
-    final: Callable[[ReadTask], EncodeSentences],
-    settings: Settings,
-    device: str,
-) -> list[Classified]:
-    """The results of each task of `_trained_together`."""
-    splits: list[protocols.Split] = []
-    for task in tasks:
-        vectors, parts = final(task), {}
-        for name, samples in task.splits.items():
-            features = torch.from_numpy(task.features(name, vectors)).to(device)
-            labels = torch.from_numpy(samples.labels).to(device)
-            parts[name] = protocols.SplitPart(features, labels)
-        splits.append((parts, task.classes))
-    protocol, (parts, classes) = tasks[0].protocol, splits[0]
-    if protocol == NESTED:
-        results = [[protocols.nested(parts["all"], classes, settings)]]
-    elif protocol == KFOLD:
-        results = [[protocols.kfold(parts["train"], parts["test"], classes, settings)]]
-    else:
-        grids = [protocols.GRID, protocols.NETWORKS] if protocol == PROBING else [protocols.GRID]
-        results = protocols.best_on_dev(splits, grids, settings)
-    return list(map(_result, tasks, results))
 
 
 def _result(task: LabelledTask, results: Sequence[protocols.ProtocolResult]) -> Classified:

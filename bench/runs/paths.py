@@ -6,6 +6,7 @@ Each suite has one folder, and each run's files are named by its id.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,21 +69,34 @@ def local_data(name: str) -> Path | None:
     return local_folder() if name == "senteval" else data_folder(name)
 
 
-def corpus_file(name: str, suite_dir: Path, data_name: str = "senteval") -> Path:
-    """The file of a training corpus: of `corpora.WORLDS` (in the embedded world), of `corpora.MADE`
-    (built in the suite folder from the evaluation data `data_name`), of another name (in
-    BENCH_DATA, else downloaded), or a path."""
-    if name in corpora.WORLDS:
-        return world.world_data_folder() / corpora.WORLDS[name]
-    if name in corpora.MADE:
-        path = suite_dir / "corpora" / slug(data_name) / f"{name}.txt"
-        text = "".join(f"{sentence}\n" for sentence in corpora.MADE[name](data_folder(data_name)))
-        if not path.is_file() or path.read_text(encoding="utf-8") != text:
-            write_text(path, text)
-        return path
-    if "/" in name:
-        return Path(name)
-    return download.fetch_corpus(name)
+class Files:
+    """The files behind the names of a suite's inputs. Each name is looked up once a job: a data
+    folder is checked, and a corpus that is made of the data is built again to compare it."""
+
+    def __init__(self, suite: Path, data: str = "senteval") -> None:
+        """Take the suite's folder and the name of its evaluation data."""
+        self.suite, self.data_name = suite, data
+        self.corpus = cache(self._corpus)
+
+    @cached_property
+    def data(self) -> Path:
+        return data_folder(self.data_name)
+
+    def _corpus(self, name: str) -> Path:
+        """The file of a training corpus: of `corpora.WORLDS` (in the embedded world), of
+        `corpora.MADE` (built in the suite folder from the evaluation data), of another name (in
+        BENCH_DATA, else downloaded), or a path."""
+        if name in corpora.WORLDS:
+            return world.world_data_folder() / corpora.WORLDS[name]
+        if name in corpora.MADE:
+            path = self.suite / "corpora" / slug(self.data_name) / f"{name}.txt"
+            text = "".join(f"{sentence}\n" for sentence in corpora.MADE[name](self.data))
+            if not path.is_file() or path.read_text(encoding="utf-8") != text:
+                write_text(path, text)
+            return path
+        if "/" in name:
+            return Path(name)
+        return download.fetch_corpus(name)
 
 
 def data_sums(folder: Path) -> dict[str, Any]:
@@ -99,7 +113,7 @@ def describe_data(folder: Path) -> dict[str, Any]:
     return {"name": manifest(folder).name, **data_sums(folder)}
 
 
-def named_files(run: Run, suite_dir: Path) -> dict[str, str]:
+def named_files(run: Run, files: Files) -> dict[str, str]:
     """Checksums of files that a run reads by a name that does not identify them: of models of the
     hub in BENCH_MODELS, and of the list of documents beside a corpus."""
     models = run.hub_models
@@ -113,7 +127,7 @@ def named_files(run: Run, suite_dir: Path) -> dict[str, str]:
         elif copy:
             sums |= {f"{name}/{file}": digest for file, digest in encoder_files(copy).items()}
     if run.structure == "documents":
-        table = corpora.documents_table(corpus_file(run.corpus, suite_dir, run.data))
+        table = corpora.documents_table(files.corpus(run.corpus))
         sums[table.name] = file_sum(table)
     return sums
 
@@ -122,17 +136,17 @@ def describe_input(
     kind: str, name: str, suite_dir: Path, tasks: Sequence[str] = (), data_name: str = "senteval"
 ) -> dict[str, Any]:
     """Download or build an input of a suite if needed, "data" for `tasks`, a "corpus" as
-    `corpus_file`, or a "backbone"; check it, and return its checksums, the content of
+    `Files.corpus`, or a "backbone"; check it, and return its checksums, the content of
     `inputs/*.json`."""
     if kind == "data":
-        folder, names = data_folder(name), expand_tasks(tasks)
-        for task in names:
+        folder = data_folder(name)
+        for task in expand_tasks(tasks):
             listed_task(task, folder)
             if task in PROBING_TASKS:
                 probing_file(folder / TASKS[task].path)
         return {"kind": kind, **describe_data(folder)}
     if kind == "corpus":
-        return {"kind": kind, **corpora.corpus_identity(corpus_file(name, suite_dir, data_name))}
+        return {"kind": kind, **corpora.corpus_identity(Files(suite_dir, data_name).corpus(name))}
     used = backbone(name)
     if used.source == "toy":
         world.check_world(TOY_FOLDER, f"{name}/")

@@ -15,7 +15,7 @@ import re
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
 from typing import Any
@@ -81,74 +81,29 @@ def resolve(
         UserError: a name or key is unknown (the message gives the closest valid one), or the parts
             cannot be combined.
     """
-    parsed, setting = parse(text)
-    parsed[0][1].update(keys)
-    parsed[1:] = sorted(parsed[1:], key=itemgetter(0))
-    classes = [method_class(name) for name, _ in parsed]
-    host = classes[0]
-    setting = _choose_setting(text, setting, classes)
-    chosen = _choose_backbone(host, backbone_name)
-    with _refusals(text, classes):
-        # Of each part, hyper-parameters and recipe fields: in its setting, and in the text.
-        rows = [_setting_row(cls, setting, chosen.name) for cls in classes]
-        given = [
-            _divide(cls, own, cls is host) for cls, (_, own) in zip(classes, parsed, strict=True)
-        ]
-
+    with _refusals(text):
+        choice = _choose(text, backbone_name, keys)
         # The recipe comes first, since its cuts decide to what hyper-parameters are clamped.
-        own = Recipe(**rows[0][1])
-        of_suite, of_text = _cut(recipe, given[0][1], host, chosen)
-        final = Recipe(**{**own.model_dump(exclude_defaults=True), **of_suite, **of_text})
-        _check_cuts(final, host, chosen)
-        shape = cut_shape(chosen, final)
-
-        corpus = final.corpus or corpus
-        alike = partial(resolve, corpus=corpus, data=data, seed=seed, recipe=recipe)
-        needs = _Needs(text, host, chosen, alike)
-        parts = []
-        for cls, (row, _), (hyper, _) in zip(classes, rows, given, strict=True):
-            defaults = needs.spelled(cls, {**dict(cls.Hyper()), **row})
-            part = _build_part(cls, defaults, needs.spelled(cls, hyper), shape, cls is host)
-            needs.check(part.clamped)
-            parts.append(part)
-        refuse_composition([(part.cls, part.requested) for part in parts])
-        _check_dropout(final, host, parts[0].clamped, chosen)
-        skips = [part.cls.skip(part.clamped, shape) for part in parts]
-
-    # Everything is chosen; what follows names it.
-    # A recipe field of the text is spelled if it changes what the suite makes of the method.
-    parts[0].shown.update(_differing(of_text, own.model_copy(update=of_suite)))
-    skips += [run.skip and f"it needs {name}: {run.skip}" for name, run in needs.runs.items()]
-    label = " + ".join(map(_label, parts))
-    training: dict[str, Any] = {"seed": None}
-    if host.trained:
-        changes, overridden = _changes(own, of_suite, final, needs.runs.values())
-        training = {
-            "corpus": corpus,
-            "own_corpus": own.corpus is not None and final.corpus == own.corpus,
+        layers = _layer(choice, recipe)
+        shape = cut_shape(choice.backbone, layers.whole)
+        # What a run that is needed has in common with this one.
+        common: dict[str, Any] = {
+            "corpus": layers.whole.corpus or corpus,
+            "data": data,
             "seed": seed,
-            "recipe_changes": changes,
-            "overridden": overridden,
         }
-    return identified(
-        method="+".join(spell(part.cls.name, part.shown) for part in parts),
-        setting=setting,
-        label=label,
-        parts=tuple((part.cls.name, part.cls.version, part.hyper) for part in parts),
-        backbone=chosen.name,
-        reference=chosen.reference,
-        trained=host.trained,
-        labelled=host.reads(parts[0].clamped) == "triples",
-        data=data,
-        recipe=final,
-        skip=next(filter(None, skips), None),
-        needs=needs.runs,
-        **training,
-    )
+        needs = _Needs(choice, partial(resolve, recipe=recipe, **common))
+        parts = [_fit(source, shape, needs) for source in choice.sources]
+        runs = needs.required(parts)
+        refuse_composition([(part.cls, part.requested) for part in parts])
+        _check_dropout(choice, layers.whole, parts[0].clamped)
+        skips = [part.cls.skip(part.clamped, shape) for part in parts]
+    skips += [run.skip and f"it needs {name}: {run.skip}" for name, run in runs.items()]
+    return _name(choice, layers, parts, needs=runs, skip=next(filter(None, skips), None), **common)
 
 
 @contextmanager
-def _refusals(text: str, classes: Sequence[type[Method]]) -> Iterator[None]:
+def _refusals(text: str) -> Iterator[None]:
     """Let what methods raise in a block say which run it makes impossible."""
     try:
         yield
@@ -157,7 +112,7 @@ def _refusals(text: str, classes: Sequence[type[Method]]) -> Iterator[None]:
     except (Refusal, ValidationError) as error:
         raise UserError(f"'{text}' cannot be run: {_reason(error)}") from None
     except FAILURES as error:
-        if not any(method_origin(cls.name) for cls in classes):
+        if not any(method_origin(name) for name, _ in parse(text)[0]):
             raise
         raise BrokenMethod(
             f"'{text}' cannot be run: {describe_error(error)}; fix its code"
@@ -214,7 +169,46 @@ def _parse_part(part: str, text: str) -> tuple[str, Keys]:
     return match[1], keys
 
 
-# Setting and backbone
+# What the text chooses
+
+
+@dataclass(frozen=True)
+class _Source:
+    """The hyper-parameters and the recipe fields of a part, in its setting and in the text."""
+
+    cls: type[Method]
+    setting: tuple[Values, Values]
+    text: tuple[Values, Values]
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """The methods of a text with their values, the setting and the backbone."""
+
+    text: str
+    setting: str
+    backbone: Backbone
+    sources: list[_Source]
+
+    @property
+    def host(self) -> type[Method]:
+        """The method written first, which has the pairs and the recipe."""
+        return self.sources[0].cls
+
+
+def _choose(text: str, backbone_name: str, keys: Mapping[str, Any]) -> _Choice:
+    """Look up what a text names; `keys` are further ones of its first part."""
+    (first, *others), suffix = parse(text)
+    first[1].update(keys)
+    parts = [first, *sorted(others, key=itemgetter(0))]
+    classes = [method_class(name) for name, _ in parts]
+    setting = _choose_setting(text, suffix, classes)
+    base = _choose_backbone(classes[0], backbone_name)
+    rows = [_setting_row(cls, setting, base.name) for cls in classes]
+    sources = []
+    for cls, row, (_, values) in zip(classes, rows, parts, strict=True):
+        sources.append(_Source(cls, row, _divide(cls, values, cls is classes[0])))
+    return _Choice(text, setting, base, sources)
 
 
 def _choose_setting(text: str, setting: str | None, classes: Sequence[type[Method]]) -> str:
@@ -231,16 +225,11 @@ def _choose_setting(text: str, setting: str | None, classes: Sequence[type[Metho
 def _choose_backbone(host: type[Method], name: str) -> Backbone:
     if host.backbone_free:
         return NO_BACKBONE
-    chosen = backbone(name)
-    if chosen.kind != host.backbone_kind:
-        needed, has = BACKBONE_KINDS[host.backbone_kind], BACKBONE_KINDS[chosen.kind]
-        raise UserError(
-            f"'{host.name}' needs {needed}, but '{chosen.name}' is {has}; choose another"
-        )
-    return chosen
-
-
-# Recipe and hyper-parameters
+    base = backbone(name)
+    if base.kind != host.backbone_kind:
+        needs, has = BACKBONE_KINDS[host.backbone_kind], BACKBONE_KINDS[base.kind]
+        raise UserError(f"'{host.name}' needs {needs}, but '{base.name}' is {has}; choose another")
+    return base
 
 
 def _setting_row(cls: type[Method], setting: str, backbone_name: str) -> tuple[Values, Values]:
@@ -298,31 +287,60 @@ def _divide(cls: type[Method], values: Mapping[str, Any], is_host: bool) -> tupl
     return hyper, fields
 
 
-def _cut(
-    suite: Mapping[str, Any], text: Values, host: type[Method], chosen: Backbone
-) -> tuple[Values, Values]:
-    """The recipe fields of the suite and of the text, where a cut that changes nothing is None: all
-    layers kept, or a method that trains no transformer."""
-    of_suite, of_text = converted(Recipe, suite), converted(Recipe, text)
-    depth, can_cut = chosen.shape.depth, host.trained and chosen.kind == "transformer"
-    layers = {**of_suite, **of_text}.get("layers") or depth
-    for given in (of_suite, of_text):
-        for name, whole in (("layers", depth), ("scored_layers", layers), ("dimension", None)):
-            if name in given and (given[name] == whole or not can_cut):
-                given[name] = None
-    return of_suite, of_text
+# The recipe
 
 
-def _differing(given: Mapping[str, Any], recipe: Recipe) -> Values:
-    return {key: value for key, value in given.items() if value != getattr(recipe, key)}
+@dataclass(frozen=True)
+class _Layers:
+    """The recipe as the method has it in its setting, what the suite and the text set over it, and
+    the whole."""
+
+    method: Recipe
+    suite: Values
+    text: Values
+    whole: Recipe
+
+    def changes(self, needs: Iterable[Run]) -> dict[str, Values]:
+        """The fields in which the suite changes the method or a run that it needs, and those of
+        them that a text overrides."""
+        by_suite = _differing(self.suite, self.method)
+        overridden = _differing(by_suite, self.whole)
+        changes = {key: value for key, value in by_suite.items() if key not in overridden}
+        for run in needs:
+            changes = run.recipe_changes | changes
+            overridden = run.overridden | overridden
+        return {"recipe_changes": changes, "overridden": overridden}
 
 
-def _check_cuts(recipe: Recipe, host: type[Method], chosen: Backbone) -> None:
+def _layer(choice: _Choice, recipe: Mapping[str, Any]) -> _Layers:
+    """Lay the recipe fields of the suite and of the text over those of the method. A cut that
+    changes nothing becomes None: all layers kept, or a method that trains no transformer."""
+    host = choice.sources[0]
+    method = Recipe(**host.setting[1])
+    suite, text = converted(Recipe, recipe), converted(Recipe, host.text[1])
+    depth = choice.backbone.shape.depth
+    layers = {**suite, **text}.get("layers") or depth
+    uncut = {"layers": depth, "scored_layers": layers, "dimension": None}
+    can_cut = host.cls.trained and choice.backbone.kind == "transformer"
+    for fields in (suite, text):
+        for name in uncut.keys() & fields:
+            if not can_cut or fields[name] == uncut[name]:
+                fields[name] = None
+    whole = Recipe(**{**method.model_dump(exclude_defaults=True), **suite, **text})
+    _check_cuts(choice, whole)
+    return _Layers(method, suite, text, whole)
+
+
+def _differing(fields: Values, recipe: Recipe) -> Values:
+    return {key: value for key, value in fields.items() if value != getattr(recipe, key)}
+
+
+def _check_cuts(choice: _Choice, recipe: Recipe) -> None:
     """Raise `Refusal` for a cut that the backbone is too shallow for or that scoring ignores."""
-    depth = chosen.shape.depth
+    host, depth = choice.host, choice.backbone.shape.depth
     if recipe.layers and recipe.layers > depth:
         raise Refusal(
-            f"'layers' is {recipe.layers}, but '{chosen.name}' has {depth}; "
+            f"'layers' is {recipe.layers}, but '{choice.backbone.name}' has {depth}; "
             "omit it to keep all layers"
         )
     if recipe.scored_layers and recipe.scored_layers > (recipe.layers or depth):
@@ -339,81 +357,54 @@ def _check_cuts(recipe: Recipe, host: type[Method], chosen: Backbone) -> None:
                 )
 
 
-def _check_dropout(recipe: Recipe, host: type[Method], hyper: Any, chosen: Backbone) -> None:
+def _check_dropout(choice: _Choice, recipe: Recipe, hyper: Any) -> None:
     """Raise `Refusal` if the views of a sentence would differ by dropout, and there is none."""
-    if recipe.dropout is None and chosen.dropout == (0,) and host.needs_dropout(hyper):
+    host, base = choice.host, choice.backbone
+    if recipe.dropout is None and base.dropout == (0,) and host.needs_dropout(hyper):
         raise Refusal(
-            f"'{chosen.name}' has no dropout, and the views of a sentence would be equal; "
+            f"'{base.name}' has no dropout, and the views of a sentence would be equal; "
             f"write {host.name}[dropout=0.1], or set it in the suite's recipe"
         )
 
 
-def _changes(
-    own: Recipe, of_suite: Values, final: Recipe, needed: Iterable[Run]
-) -> tuple[Values, Values]:
-    """The recipe fields in which the suite changes a method or a run that it needs, and those of
-    them that a text overrides."""
-    by_suite = _differing(of_suite, own)
-    overridden = _differing(by_suite, final)
-    changes = {key: value for key, value in by_suite.items() if key not in overridden}
-    for run in needed:
-        changes = run.recipe_changes | changes
-        overridden = run.overridden | overridden
-    return changes, overridden
+# Hyper-parameters
 
 
 @dataclass(frozen=True)
 class _Part:
-    """A part of a run: its hyper-parameters, and those of them that its text shows."""
+    """A part of a run: its hyper-parameters, and those of them that its text has."""
 
     cls: type[Method]
     requested: Any
     clamped: Any  # to the backbone
-    hyper: Values  # clamped, without what only the first method decides
-    shown: Values
+    keys: Values
 
 
-def _build_part(
-    cls: type[Method], defaults: Values, given: Values, shape: Shape, is_host: bool
-) -> _Part:
-    """Clamp the hyper-parameters that a text gives over some defaults to the backbone."""
+def _fit(source: _Source, shape: Shape, needs: "_Needs") -> _Part:
+    """Clamp the hyper-parameters of the text, over those of the setting, to the backbone."""
+    cls = source.cls
+    defaults = needs.spelled(cls, {**dict(cls.Hyper()), **source.setting[0]})
+    text = needs.spelled(cls, source.text[0])
 
-    def clamped(keys: Values) -> Any:
-        requested = cls.Hyper(**{**defaults, **keys})
+    def clamp(values: Values) -> Any:
+        requested = cls.Hyper(**{**defaults, **values})
         return cls.Hyper(**dict(cls.clamp_to_backbone(requested, shape)))
 
-    fitted = clamped(given)
-    given = {key: given[key] for key in given if key not in cls.used_if or cls.used_if[key](fitted)}
-    fitted = clamped(given)
-    # A key without effect on this backbone is not spelled, so that equal runs have one name.
-    shown = {}
-    for key in given:
-        with suppress(Refusal, ValidationError):  # the others need the key
-            if clamped({name: given[name] for name in given.keys() - {key}}) == fitted:
-                continue
-        shown[key] = getattr(fitted, key)
-    hyper = dict(fitted)
-    if not is_host:  # what only the first method decides is no part of the others' identity
-        for key in cls.Hyper.marked("host"):
-            del hyper[key]
-    return _Part(cls, cls.Hyper(**{**defaults, **given}), fitted, hyper, shown)
-
-
-def _label(part: _Part) -> str:
-    """The method's title and what differs from its setting, with a note on clamped values."""
-    marks = part.cls.Hyper.marked("label")
-    notes = {
-        key: f"{key}={format_value(value)}"
-        for key, value in {**dict(part.clamped), **part.shown}.items()
-        if marks.get(key, key in part.shown)
+    first = clamp(text)
+    effective = {
+        key: value
+        for key, value in text.items()
+        if key not in cls.used_if or cls.used_if[key](first)
     }
-    for key, before in part.requested:
-        after = getattr(part.clamped, key)
-        if before != after and type(before) is int:
-            notes[key] = f"{key}={after}, the most this backbone has (of {before})"
-    if not notes:
-        return part.cls.title
-    return f"{part.cls.title} ({', '.join(notes[key] for key in sorted(notes))})"
+    clamped = clamp(effective)
+    # A key without effect on this backbone is not spelled, so that equal runs have one name.
+    keys = {}
+    for key in effective:
+        with suppress(Refusal, ValidationError):  # the others need the key
+            if clamp({name: effective[name] for name in effective.keys() - {key}}) == clamped:
+                continue
+        keys[key] = getattr(clamped, key)
+    return _Part(cls, cls.Hyper(**{**defaults, **effective}), clamped, keys)
 
 
 # Runs that are needed
@@ -434,68 +425,72 @@ def split_run(value: str) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class _Needs:
-    """The runs that the hyper-parameters of a run name, by their only spelling."""
+    """The runs that the hyper-parameters of a run may name."""
 
-    text: str  # of the run that needs them
-    host: type[Method]
-    chosen: Backbone
+    choice: _Choice
     resolve_alike: Callable[..., Run]
-    named: dict[str, Run] = field(default_factory=dict)  # also by defaults that the text replaces
-    runs: dict[str, Run] = field(default_factory=dict)
 
     def spelled(self, cls: type[Method], values: Values) -> Values:
         """Hyper-parameters of a part with the only spelling of each run that they name."""
-        spelled = dict(values)
+        texts = dict(values)
         for key in cls.Hyper.marked("model"):
             name = str(values.get(key))
             if name.startswith(RUN):
-                spelled[key] = self._spelling(name)
-        return spelled
+                run = self._run(name)
+                texts[key] = f"{RUN}{run.text}"
+                if run.reference not in (self.choice.backbone.reference, NO_BACKBONE.reference):
+                    texts[key] += f" on {run.reference}"
+        return texts
 
-    def _spelling(self, name: str) -> str:
-        if not self.host.trained:
+    def _run(self, name: str) -> Run:
+        if not self.choice.host.trained:
             raise UserError(
-                f"'{self.text}' is not trained, so it cannot use '{name}'; the run itself is a row "
-                "of the suite where 'methods' lists it"
+                f"'{self.choice.text}' is not trained, so it cannot use '{name}'; the run itself "
+                "is a row of the suite where 'methods' lists it"
             )
         text, backbone_name = split_run(name)
-        own = self.chosen.reference
-        run = self.resolve_alike(text, backbone_name=backbone_name or own)
+        run = self.resolve_alike(
+            text, backbone_name=backbone_name or self.choice.backbone.reference
+        )
         if not run.trained:
             raise UserError(
-                f"'{name}' in '{self.text}' is not trained; name a method that is trained, a "
-                "folder, or a model of the hub"
+                f"'{name}' in '{self.choice.text}' is not trained; name a method that is trained, "
+                "a folder, or a model of the hub"
             )
-        spelling = f"{RUN}{run.text}"
-        if run.reference not in (own, NO_BACKBONE.reference):
-            spelling += f" on {run.reference}"
-        self.named[spelling] = run
-        return spelling
+        return run
 
-    def check(self, hyper: Any) -> None:
-        """Refuse an encoder that is not what the hyper-parameter needs that names it."""
-        poolers, language = hyper.marked("pooler"), hyper.marked("language")
-        for key in hyper.marked("model"):
-            value, subject = getattr(hyper, key), f"'{key}' in '{self.text}'"
-            run = self.named.get(value)
-            if run:
-                self.runs[value] = run
-                if key in language:
-                    raise UserError(
-                        f"{subject} needs a masked language model, and '{run.method}' keeps no "
-                        "head of one; name a folder or a model of the hub"
-                    )
-            # Of these, the run's own tokens are read.
-            if (key in poolers or key in language) and value not in (None, BACKBONE):
-                folder = run.pretrained.local if run else encoder_folder(value)
-                words, own = vocabulary(folder), vocabulary(self.chosen.local)
-                if words and own and words != own:
-                    raise UserError(
-                        f"{subject} has another vocabulary than '{self.chosen.name}', whose tokens "
-                        "it would read; name another"
-                    )
-            if run and key in poolers:
-                _check_pooler(subject, run, hyper, poolers[key])
+    def required(self, parts: Sequence[_Part]) -> dict[str, Run]:
+        """The runs that the parts name, by their spelling; refuse an encoder that is not what the
+        hyper-parameter needs that names it."""
+        runs = {}
+        for part in parts:
+            for key in part.cls.Hyper.marked("model"):
+                value, run = getattr(part.clamped, key), None
+                if value and value.startswith(RUN):
+                    run = runs[value] = self._run(value)
+                self._check(part.clamped, key, run)
+        return runs
+
+    def _check(self, hyper: Any, key: str, run: Run | None) -> None:
+        """Refuse the encoder, or the run, that a hyper-parameter names if it needs another."""
+        subject, value = f"'{key}' in '{self.choice.text}'", getattr(hyper, key)
+        poolers, is_language_model = hyper.marked("pooler"), key in hyper.marked("language")
+        if run and is_language_model:
+            raise UserError(
+                f"{subject} needs a masked language model, and '{run.method}' keeps no head of "
+                "one; name a folder or a model of the hub"
+            )
+        # Of these, the run's own tokens are read.
+        if (key in poolers or is_language_model) and value not in (None, BACKBONE):
+            folder = run.pretrained.local if run else encoder_folder(value)
+            words, backbones = vocabulary(folder), vocabulary(self.choice.backbone.local)
+            if words and backbones and words != backbones:
+                raise UserError(
+                    f"{subject} has another vocabulary than '{self.choice.backbone.name}', whose "
+                    "tokens it would read; name another"
+                )
+        if run and key in poolers:
+            _check_pooler(subject, run, hyper, poolers[key])
 
 
 def _check_pooler(subject: str, run: Run, hyper: Any, pooler: str) -> None:
@@ -513,3 +508,63 @@ def _check_pooler(subject: str, run: Run, hyper: Any, pooler: str) -> None:
         f"{subject} needs a transformer with the pooler '{needed}', and '{run.method}' {has}; "
         f"{remedy}"
     )
+
+
+# The name of all
+
+
+def _name(
+    choice: _Choice,
+    layers: _Layers,
+    parts: Sequence[_Part],
+    needs: dict[str, Run],
+    seed: int | None,
+    corpus: str,
+    **fields: Any,
+) -> Run:
+    """The run of all that is chosen, with its only spelling and its identity; `fields` are further
+    ones of it."""
+    host = parts[0]
+    # A recipe field of the text is spelled if it changes what the suite makes of the method.
+    host.keys.update(_differing(layers.text, layers.method.model_copy(update=layers.suite)))
+    identities = []
+    for part in parts:
+        # What only the first method decides is no part of the identity of the others.
+        ignored = part.cls.Hyper.marked("host") if part is not host else ()
+        hyper = {key: value for key, value in part.clamped if key not in ignored}
+        identities.append((part.cls.name, part.cls.version, hyper))
+    if host.cls.trained:
+        fixed = layers.method.corpus
+        fields |= {"corpus": corpus, "own_corpus": bool(fixed) and fixed == layers.whole.corpus}
+        fields |= layers.changes(needs.values())
+    return identified(
+        method="+".join(spell(part.cls.name, part.keys) for part in parts),
+        setting=choice.setting,
+        label=" + ".join(map(_label, parts)),
+        parts=tuple(identities),
+        backbone=choice.backbone.name,
+        reference=choice.backbone.reference,
+        trained=host.cls.trained,
+        labelled=host.cls.reads(host.clamped) == "triples",
+        seed=seed if host.cls.trained else None,
+        recipe=layers.whole,
+        needs=needs,
+        **fields,
+    )
+
+
+def _label(part: _Part) -> str:
+    """The method's title and what differs from its setting, with a note on clamped values."""
+    marks = part.cls.Hyper.marked("label")
+    notes = {
+        key: f"{key}={format_value(value)}"
+        for key, value in {**dict(part.clamped), **part.keys}.items()
+        if marks.get(key, key in part.keys)
+    }
+    for key, before in part.requested:
+        after = getattr(part.clamped, key)
+        if before != after and type(before) is int:
+            notes[key] = f"{key}={after}, the most this backbone has (of {before})"
+    if not notes:
+        return part.cls.title
+    return f"{part.cls.title} ({', '.join(notes[key] for key in sorted(notes))})"

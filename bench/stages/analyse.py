@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from bench.datasets import sts
 from bench.datasets.manifest import EncodeSentences, check_vectors, look_up, manifest
 from bench.evaluation import geometry
 from bench.models.encoder import Encoder, TransformerEncoder, adaptation
+from bench.runs.paths import Files
 from bench.runs.run import Run
 from bench.training.context import RunContext
 from bench.utils.errors import UserError
@@ -43,18 +43,18 @@ class Material:
     run: Run
     encoder: Encoder
     corpus: str  # the run's, or the suite's if the run has none
-    suite: Path
+    files: Files
     device: str = "cpu"
     known: dict[str, np.ndarray] = field(default_factory=dict, init=False)  # vectors by sentence
 
     @cached_property
     def context(self) -> RunContext:
-        return RunContext(self.run, self.suite, self.device)
+        return RunContext(self.run, self.files, self.device)
 
     @cached_property
     def tasks(self) -> list[sts.StsTask]:
         """STS-B, one task per split that the data has."""
-        data = self.context.data
+        data = self.files.data
         listed = manifest(data).sts.get(TASK, {})
         return [sts.read(TASK, data, split) for split in sts.SPLITS if split in listed]
 

@@ -8,22 +8,23 @@ import pandas as pd
 from bench.datasets.contamination import contamination
 from bench.datasets.corpora import read_sentences
 from bench.evaluation.scoring import read_tasks
-from bench.runs import paths
+from bench.runs.paths import Files
 from bench.runs.plan import Plan
 
 
 def report(plan: Plan) -> str:
     """A table of the shares of test items that stand in the dev sets which select the checkpoints
     of a plan, and of those with a sentence in each corpus, by task."""
-    data = paths.data_folder(plan.data)
-    tasks = read_tasks(list(dict.fromkeys(task for run in plan.runs for task in run.tasks)), data)
+    names = dict.fromkeys(task for run in plan.runs for task in run.tasks)
     selection = dict.fromkeys(name for run in plan.runs for name in run.selection)
     rows: dict[str, dict[str, str]] = {}
     # A corpus that is made of the data is written to this folder.
     with TemporaryDirectory(prefix="sentbench-") as folder:
+        files = Files(Path(folder), plan.data)
+        tasks = read_tasks(list(names), files.data)
         for name in dict.fromkeys(name for run in plan.runs for name in run.corpora):
-            corpus = read_sentences(paths.corpus_file(name, Path(folder), plan.data))
-            found = contamination(tasks, [corpus], selection, data)
+            corpus = read_sentences(files.corpus(name))
+            found = contamination(tasks, [corpus], selection, files.data)
             for task, (seen, in_dev) in found.items():
                 row = rows.setdefault(task, {})
                 row |= {"test items": f"{len(seen):,}", "in the dev set": f"{in_dev.mean():.2%}"}

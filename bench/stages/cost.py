@@ -20,7 +20,7 @@ from bench.datasets.corpora import read_sentences
 from bench.datasets.tasks import PAIRS, expand_tasks, task_of
 from bench.results.provenance import provenance, runs_per_gpu
 from bench.results.records import read_scores
-from bench.runs.paths import corpus_file
+from bench.runs.paths import Files
 from bench.runs.plan import Plan
 from bench.runs.run import Run
 from bench.training.checkpoint import GENERATIONS
@@ -92,7 +92,7 @@ def weights(run: Run) -> int:
 
 @cache
 def _length(corpus: str) -> int:
-    return len(read_sentences(corpus_file(corpus, Path())))
+    return len(read_sentences(Files(Path()).corpus(corpus)))
 
 
 def _rows(run: Run) -> int:

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import gettempdir
 
+import torch
 from filelock import AcquireReturnProxy, FileLock, Timeout
 
 from bench.results.provenance import runs_per_gpu
@@ -31,8 +32,6 @@ def lease(batch_size: int = 0) -> Iterator[str]:
     `TransientError` if there are GPUs, and CUDA does not start; `UserError` if a variable makes a
     GPU multiply in TF32 always.
     """
-    import torch
-
     places = runs_per_gpu()
     if not torch.cuda.is_available():
         # The driver is older than torch's CUDA, a GPU is lost, or the daemon of MPS, after a fault

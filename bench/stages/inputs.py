@@ -25,15 +25,18 @@ from bench.utils.errors import UserError
 from bench.utils.files import read_settings, write_json
 
 
-class Inputs:
+class Inputs(paths.Files):
     """The content behind the names of a suite's inputs now. Each input is read once."""
 
-    def __init__(self, suite: Path, data: str, folder: Path | None) -> None:
-        """Take the name of the evaluation data, and their folder if they are here."""
-        self.suite, self.data, self.folder = suite, data, folder
-        self.described: dict[str, Any] = {}
-        if folder:
-            self.described = paths.describe_data(folder)
+    def __init__(self, suite: Path, data: str, local: bool = False) -> None:
+        """Describe the evaluation data; if `local`, only what is here and can change."""
+        super().__init__(suite, data)
+        self.folder: Path | None = None
+        if not local:
+            self.folder = self.data
+        elif data != "world":
+            self.folder = paths.local_data(data)
+        self.described: dict[str, Any] = paths.describe_data(self.folder) if self.folder else {}
         self._corpus_sum, self._task_sums = cache(self._read_corpus), cache(self._read_task)
 
     def check_made(self, run: Run, origin: Provenance) -> None:
@@ -43,7 +46,7 @@ class Inputs:
             if self._corpus_sum(name) not in (None, recorded.sha256):
                 self._refuse(f"corpus {name}", run)
         if origin.files:
-            files = paths.named_files(run, self.suite)
+            files = paths.named_files(run, self)
             for name, digest in origin.files.items():
                 if files.get(name, digest) != digest:
                     self._refuse(name, run)
@@ -75,7 +78,7 @@ class Inputs:
     def _read_corpus(self, name: str) -> str | None:
         """The checksum of a corpus that only its name identifies; None for one of the hub."""
         is_local = self.folder if name in MADE else is_fetched(name) and local_folder()
-        return file_sum(paths.corpus_file(name, self.suite, self.data)) if is_local else None
+        return file_sum(self.corpus(name)) if is_local else None
 
     def _read_task(self, name: str, folder: Path) -> dict[str, str]:
         """Checksums of the splits of a task; none if it cannot be read."""
@@ -104,12 +107,11 @@ def compare(
     Raises:
         UserError: what a training read has changed.
     """
-    data_name, changed, older = runs[0].data, set[str](), dict[str, bool]()
-    folder = None if data_name == "world" else paths.local_data(data_name)
-    inputs = Inputs(suite, data_name, folder)
+    changed, older = set[str](), dict[str, bool]()
+    inputs = Inputs(suite, runs[0].data, local=True)
     stamp = suite / "inputs" / "data.json"
     data, present = read_settings(stamp), {"kind": "data", **inputs.described}
-    if data and folder and data != present:
+    if data and inputs.folder and data != present:
         data = present
         if write:
             write_json(stamp, data)
@@ -133,7 +135,7 @@ def compare(
             if is_lacking and write:
                 os.utime(file, (1, 1))
             if file.stat().st_mtime < max(before, default=0):
-                has_sets = bool(folder and origin.tasks)
+                has_sets = bool(inputs.folder and origin.tasks)
                 is_same = has_sets or data == {"kind": "data", **origin.data.as_written()}
                 is_whole = not (sets or is_lacking)
                 older[str(file)] = is_same and is_whole and outcome in (None, origin.outcome)

@@ -4,8 +4,8 @@ import shlex
 import shutil
 import time
 import traceback
-from collections.abc import Collection, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,14 @@ from bench.datasets.contamination import contamination
 from bench.datasets.corpora import corpus_identity, read_sentences
 from bench.datasets.labelled import task_sums
 from bench.download.hub import pinned
-from bench.evaluation.scoring import ReadTask, read_tasks, score_encoder, sentences, with_keys
+from bench.evaluation.scoring import (
+    Classifiers,
+    ReadTask,
+    read_tasks,
+    score_encoder,
+    sentences,
+    with_keys,
+)
 from bench.models.defaults import torch_defaults
 from bench.models.encoder import Encoder, adaptation
 from bench.models.load import Model, files
@@ -36,10 +43,12 @@ from bench.runs import STAGES, paths
 from bench.runs.plan import Plan, add_by_hand, plan_command
 from bench.runs.run import Run, identity_of, in_order, read_runs
 from bench.stages.activity import check_retry, is_transient, working
+from bench.stages.analyse import ON_CORPUS, Material, analyse
 from bench.stages.device import lease
 from bench.stages.inputs import Inputs, compare, lacks_seeds
 from bench.training.checkpoint import trained_encoder
 from bench.training.context import RunContext
+from bench.training.loop import train
 from bench.utils.errors import TransientError, UserError, warn
 from bench.utils.files import is_complete, staging_folder, write_json
 from bench.utils.progress import Progress
@@ -49,8 +58,6 @@ from methods.base import Refusal
 def train_run(run: Run, suite: Path, device: str) -> dict[str, Any]:
     """Train a run in its own folder, as `bench.training.loop.train`. `UserError`, too, where a run
     that it needs is not trained yet, or the code of an external method failed."""
-    from bench.training.loop import train
-
     run = _after_needs(run, suite)
     try:
         return train(run, suite, paths.run_folder(suite, run.id), device)
@@ -93,18 +100,19 @@ def score_run(
 
     `UserError`: the run is not trained yet, or its encoder, a task or a data file is invalid.
     """
-    started = time.monotonic()
+    started, inputs = time.monotonic(), Inputs(suite, run.data)
     ended = _ended(run, suite)
-    described = _described(run, ended, suite, device) | {"mode": mode}
+    described = _described(run, ended, inputs, device) | {"mode": mode}
     if ended.outcome.status != "finished":
         write_scores(out, described, [])
         return
-    encoder = run_encoder(run, suite, device)
-    read = read_tasks(tasks, paths.data_folder(run.data))
-    known = known_items(run, suite, read)
+    encoder = run_encoder(run, inputs, device)
+    read = read_tasks(tasks, inputs.data)
+    known = known_items(run, inputs, read)
     work, tokens = paths.run_folder(suite, run.id) / "scoring", paths.tokens_folder(suite)
     further = run.further_seeds(tasks)
-    records, items = score_encoder(encoder, read, mode, device, work, further, tokens, known)
+    classifiers = Classifiers(mode, further, device)
+    records, items = score_encoder(encoder, read, classifiers, work, tokens, known)
     described |= _commits(run) | {
         "encoder": encoder.identity,
         "loaded": getattr(encoder, "loaded", {}),  # pooler and maximum length
@@ -136,16 +144,14 @@ def analyse_run(
     Analyses that `out` already holds are repeated with the new ones, so that all have one
     provenance. `in-batch` reads the training corpus, or `corpus` if the run has none.
     """
-    from bench.stages.analyse import ON_CORPUS, Material, analyse
-
-    started = time.monotonic()
+    started, inputs = time.monotonic(), Inputs(suite, run.data)
     names = list(dict.fromkeys((*read_analyses(out).analyses, *names)))
     corpus, ended = run.corpus or corpus, _ended(run, suite)
     read = [corpus] if ON_CORPUS in names else []
-    described = _described(run, ended, suite, device, read)
+    described = _described(run, ended, inputs, device, read)
     results: dict[str, Any] = {}
     if ended.outcome.status == "finished":
-        material = Material(run, run_encoder(run, suite, device), corpus, suite, device)
+        material = Material(run, run_encoder(run, inputs, device), corpus, inputs, device)
         results = analyse(material, names)
         described["tasks"] = {}
         if set(names) - {ON_CORPUS}:
@@ -156,7 +162,7 @@ def analyse_run(
 
 
 def known_items(
-    run: Run, suite: Path, tasks: Sequence[ReadTask]
+    run: Run, files: paths.Files, tasks: Sequence[ReadTask]
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Return the test items that a run has read before, by `contamination`; nothing is counted if
     it reads no corpus."""
@@ -165,10 +171,8 @@ def known_items(
     parts = [(run.corpus, run.recipe.sentences, run.recipe.distinct)] if run.trained else []
     for cls, hyper in run.composed:  # a map may be fitted on fewer sentences than its corpus has
         parts += [(name, getattr(hyper, "sentences", None), None) for name in cls.corpora(hyper)]
-    texts = (
-        read_sentences(paths.corpus_file(name, suite, run.data), *part) for name, *part in parts
-    )
-    return contamination(tasks, texts, run.selection, paths.data_folder(run.data))
+    texts = (read_sentences(files.corpus(name), *part) for name, *part in parts)
+    return contamination(tasks, texts, run.selection, files.data)
 
 
 def _commits(run: Run) -> dict[str, Any]:
@@ -184,20 +188,20 @@ def _commits(run: Run) -> dict[str, Any]:
 
 
 def _described(
-    run: Run, ended: Trained, suite: Path, device: str, more: Sequence[str] = ()
+    run: Run, ended: Trained, inputs: Inputs, device: str, more: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Return the provenance of a run's results: the run, its data, its corpora and `more` with
     their sums, and its outcome."""
-    training, inputs = ended.provenance, Inputs(suite, run.data, paths.data_folder(run.data))
+    training = ended.provenance
     inputs.check_made(run, training)
     sums = (corpus.as_written() for corpus in training.corpora)
     corpora = dict(zip(run.corpora, sums, strict=False))
     named, read = training.files, [*more]  # a training has read its corpora
     if not run.trained:
-        named, read = paths.named_files(run, suite), [*run.corpora, *more]
+        named, read = paths.named_files(run, inputs), [*run.corpora, *more]
     if ended.outcome.status == "finished":
         for name in read:
-            corpora[name] = corpus_identity(paths.corpus_file(name, suite, run.data))
+            corpora[name] = corpus_identity(inputs.corpus(name))
     described = {
         "run": run.describe(),
         # Not from the workflow's stamp, which may be older than the files.
@@ -210,12 +214,12 @@ def _described(
     return described | provenance(device, torch.get_num_threads())
 
 
-def run_encoder(run: Run, suite: Path, device: str) -> Encoder:
+def run_encoder(run: Run, files: paths.Files, device: str) -> Encoder:
     """Return the Encoder of a run: that of its training, or a new one if there is nothing to train;
     `UserError` if it is missing, or cannot be made."""
     if run.trained:
-        return trained_encoder(suite, run.id, device=device)
-    context = RunContext(run, suite, device)
+        return trained_encoder(files.suite, run.id, device=device)
+    context = RunContext(run, files, device)
     method = run.build()
     try:
         method.begin(context)
@@ -234,8 +238,6 @@ def run_job(suite: Path, ids: Sequence[str], stages: list[str], retry: bool) -> 
     runs = plan.chosen(ids)
     # The workflow has looked for changed inputs before it started a job.
     changed = compare(runs, suite)[0] if runs and not ids else []
-    if retry and len(runs) == 1:  # before it waits for a device
-        check_retry(suite, runs[0].id, stages)
     try:
         run_plan(suite, plan, runs, stages, retry, bool(changed))
     except UserError:
@@ -279,24 +281,34 @@ def run_plan(
         again: whether runs are scored and analysed although they have results.
     """
     errors: list[str] = []
-    progress = Progress(len(runs), "runs")
-    largest = max((run.recipe.batch_size for run in runs if "train" in stages), default=0)
+
+    @contextmanager
+    def keep_error(run: Run) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            if len(runs) == 1:
+                raise
+            if not isinstance(error, UserError):
+                traceback.print_exc()
+            errors.append(f"{run.id}: {error}")
+            warn(f"error: {errors[-1]}")
+
+    candidates = []
+    for run in runs:  # before this process waits for a device
+        with keep_error(run):
+            if retry:
+                check_retry(suite, run.id, stages)
+            candidates.append(run)
+    progress = Progress(len(candidates), "runs")
+    largest = max((run.recipe.batch_size for run in candidates if "train" in stages), default=0)
     with lease(largest) as device:
-        for run in runs:
-            try:
-                if retry:
-                    check_retry(suite, run.id, stages)
+        for run in candidates:
+            with keep_error(run):
                 _run_stages(suite, plan, run, device, stages, again)
                 if not plan.keep_encoders:
                     _drop_encoders(suite, plan, run)
                 progress.advance(note=run.id)
-            except Exception as error:
-                if len(runs) == 1:
-                    raise
-                if not isinstance(error, UserError):
-                    traceback.print_exc()
-                errors.append(f"{run.id}: {error}")
-                warn(f"error: {errors[-1]}")
     if errors:
         raise UserError(f"{len(errors)} of {len(runs)} runs failed; the last is {errors[-1]}")
 
@@ -448,7 +460,7 @@ def evaluate(
         "setting": None, "seed": None,
     }  # fmt: skip
     try:
-        scored, _ = score_encoder(encoder, tasks, mode, device, work, probe_seeds)
+        scored, _ = score_encoder(encoder, tasks, Classifiers(mode, probe_seeds, device), work)
     except BaseException:
         if not getattr(encoder, "lasting", True):  # no later evaluation could reuse these vectors
             shutil.rmtree(work, ignore_errors=True)

@@ -5,7 +5,6 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,7 +37,7 @@ from bench.models.transformer import (
     without_pooler,
 )
 from bench.registry.backbones import BACKBONE, NO_BACKBONE
-from bench.runs import paths
+from bench.runs.paths import Files, tokens_folder
 from bench.runs.run import HEADED, WITH_POOLER, Recipe, Run
 from bench.training.checkpoint import trained_encoder
 from bench.utils.errors import UserError, errors_of
@@ -120,37 +119,30 @@ class RunContext:
     """The inputs and the backbone of a run: `methods.base.Context`, and what the loop needs
     beside. Large inputs are read on first use."""
 
-    def __init__(self, run: Run, suite: Path, device: str) -> None:
-        self.run, self.suite, self.device = run, suite, device
+    def __init__(self, run: Run, files: Files, device: str) -> None:
+        self.run, self.files, self.device = run, files, device
         self.seed, self.shape = run.seed or 0, run.shape
         self._known: dict[str, list[int]] = {}
         self._fused: dict[nn.Module, FusedLayers] = {}  # of the models that run on a GPU
         # By name; transforms check their corpus before the training and use it after.
         self._corpora: dict[str | None, list[str]] = {}
 
-    def corpus_file(self, name: str) -> Path:
-        return paths.corpus_file(name, self.suite, self.run.data)
-
-    @cached_property
-    def data(self) -> Path:
-        return paths.data_folder(self.run.data)
-
     def sentences(self, corpus: str | None = None) -> Sequence[str]:
         """Return the training corpus, cut to the recipe's `sentences` and `distinct` ones, or all
         of another corpus."""
         if corpus not in self._corpora:
-            file = self.corpus_file(corpus or self.run.corpus)
+            file = self.files.corpus(corpus or self.run.corpus)
             recipe = Recipe() if corpus else self.run.recipe
             self._corpora[corpus] = corpora.read_sentences(file, recipe.sentences, recipe.distinct)
         return self._corpora[corpus]
 
     def documents(self) -> Sequence[range]:
         """Return the documents of the training corpus, as ranges of its sentences."""
-        return corpora.read_documents(self.corpus_file(self.run.corpus), len(self.sentences()))
+        return corpora.read_documents(self.files.corpus(self.run.corpus), len(self.sentences()))
 
     def triples(self) -> Sequence[Sequence[int]]:
         """Return the rows of premise, entailment and contradiction of each labelled triple."""
-        return corpora.read_triples(self.corpus_file(self.run.corpus), self.sentences())
+        return corpora.read_triples(self.files.corpus(self.run.corpus), self.sentences())
 
     def tokens(self) -> Sequence[Sequence[int]]:
         """Return the token ids of the training corpus, truncated to the recipe's `max_length`."""
@@ -164,7 +156,7 @@ class RunContext:
     @cached_property
     def _tokens(self) -> Tokens:
         longest = min(self.run.recipe.max_length, longest_input(self.backbone, self.tokenizer))
-        return tokenized(self.sentences(), self.tokenizer, longest, paths.tokens_folder(self.suite))
+        return tokenized(self.sentences(), self.tokenizer, longest, tokens_folder(self.files.suite))
 
     @cached_property
     def _loaded(self) -> tuple[Any, Any]:
@@ -388,7 +380,7 @@ class RunContext:
         needed = self.run.needs.get(model)
         if needed:
             with errors_of(f"'{self.run.method}'"):
-                return trained_encoder(self.suite, needed.id, **options)
+                return trained_encoder(self.files.suite, needed.id, **options)
         return load_encoder(model, **options)
 
     def encode(self, encoder: Encoder, sentences: Sequence[str]) -> np.ndarray:

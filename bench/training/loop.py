@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -84,8 +84,9 @@ def train(run: Run, suite: Path, folder: Path, device: str = "cpu") -> dict[str,
                 with atomic_folder(folder / "trial"):
                     pass
                 shutil.rmtree(folder / "trial", ignore_errors=True)
+                files = paths.Files(suite, run.data)
                 with training_settings(run, device):
-                    result = _run_training(run, RunContext(run, suite, device), folder, log)
+                    result = _run_training(run, RunContext(run, files, device), folder, log)
                 write_json(file, {"run": run.describe()} | result)
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
     return read_json(file)
@@ -113,10 +114,10 @@ def training_settings(run: Run, device: str) -> Iterator[None]:
 
 def _run_training(run: Run, context: RunContext, folder: Path, log: Log) -> dict[str, Any]:
     """Return `outcome` and `provenance` of a training, which starts at its newest checkpoint."""
-    sums = [corpora.corpus_identity(context.corpus_file(name)) for name in run.corpora]
+    sums = [corpora.corpus_identity(context.files.corpus(name)) for name in run.corpora]
     described = provenance(context.device, run.recipe.threads) | {"corpora": sums}
     identity = {"run": run.identity, "corpus": sums[0]}
-    files = paths.named_files(run, context.suite)
+    files = paths.named_files(run, context.files)
     if files:
         described["files"] = identity["files"] = files
     checkpoints = Checkpoints(folder / "checkpoints", identity)
@@ -173,6 +174,17 @@ def _is_training(module: nn.Module | None) -> bool:
     return module is None or (module.training and all(map(_is_training, module._modules.values())))
 
 
+class _Unread(NamedTuple):
+    """A step that was taken, and whose loss was not read yet: to read it is to wait for the device,
+    so a GPU's are read some steps at a time."""
+
+    number: int  # from 1
+    learning_rate: float
+    loss: Tensor
+    norm: Tensor  # of the gradient, before it was clipped
+    batch: list[int]
+
+
 class Training:
     """A training in progress."""
 
@@ -185,7 +197,7 @@ class Training:
             self.method.begin(context)
         except Refusal as refusal:
             raise UserError(f"'{run.method}' cannot be trained: {refusal}") from None
-        self.dev = [sts.read(task, context.data, "dev") for task in recipe.selection]
+        self.dev = [sts.read(task, context.files.data, "dev") for task in recipe.selection]
         context.remember(sentences(self.dev))
         # Backbone, training head and method.
         self.modules = nn.ModuleList([*context.modules(), self.method]).to(context.device)
@@ -195,6 +207,7 @@ class Training:
         scaled = context.dtype == torch.float16
         scaler = torch.amp.GradScaler(context.device.partition(":")[0], enabled=scaled)
         self.state = TrainingState(self.modules, optimiser, scaler, origin)
+        self._unread: list[_Unread] = []
         self.items = self.method.items(context)
         self.total = sum(1 for _ in batches(self.items, recipe, self.seed))
         if not self.total:
@@ -208,77 +221,91 @@ class Training:
     ) -> Iterator[dict[str, Any]]:
         """Take the remaining steps, until patience is used up, and yield the log row of each.
         `checkpoints` gets the state when one is due, and after a signal, which raises `Stopped`."""
-        context, method, state, recipe = self.context, self.method, self.state, self.run.recipe
-        optimiser, scaler = state.optimiser, state.scaler
-        device = context.device.partition(":")[0]
-        # Log row, loss, gradient norm and batch of each step whose loss was not read yet.
-        unread: list[tuple[dict[str, Any], Tensor, Tensor, list[int]]] = []
+        state, recipe = self.state, self.run.recipe
         self.modules.train()
         for batch in islice(batches(self.items, recipe, self.seed), state.step, None):
             if recipe.patience and state.since_best >= recipe.patience:
                 return
-            for part in self.modules:
-                if not _is_training(part):  # a method or a selection changed it
-                    part.train()
-            for weight in self.weights:
-                weight.grad = None
-
-            # Dropout depends on seed and step alone, not on what was drawn before: methods with one
-            # seed share their masks, and a training can resume here.
-            step = Step(state.step, self.total, recipe.batch_size, self.seed, batch)
-            seed_torch(stream_seed(self.seed, "dropout", step.index), context.device)
-            loss = method.step_loss(context, step)
-            with torch.no_grad():
-                method.after_loss(context, step)  # memories take the vectors of this batch
-            with context.products():
-                scaler.scale(loss).backward()
-
-            # The schedule is a function of the step, so there is nothing of it to resume.
-            rate = learning_rate(step.index, self.total, recipe)
-            set_learning_rate(optimiser, rate, recipe)
-            if context.on_gpu and recipe.optimiser == "adamw":
-                norm = clip_and_step(self.weights, optimiser, scaler, recipe.clip)
-            else:
-                scaler.unscale_(optimiser)
-                norm = nn.utils.clip_grad_norm_(self.weights, recipe.clip)
-                scaler.step(optimiser)
-                scaler.update()
-            state.step += 1
-
-            # To read a loss is to wait for the device, so a GPU's are read some steps at a time.
-            row = {"step": state.step, "loss": math.nan, "learning_rate": rate}
-            unread.append((row, loss.detach(), norm, batch))
+            self._unread.append(self._take(batch))
             signal = interrupts.pending_signal()
-            is_due = checkpoints is not None and checkpoints.due()
-            is_last = state.step == self.total
-            is_selected = state.step % recipe.select_every == 0 or (is_last and not state.best)
-            is_read = is_last or is_selected or len(unread) >= SYNC_EVERY[device]
-            if not (is_read or is_due or signal):
+            is_due = checkpoints is not None and (checkpoints.due() or bool(signal))
+            if not (is_due or signal or self._must_read()):
                 continue
-            for row, loss, norm, batch in unread:
-                self._check_step(row, loss.item(), norm.item(), batch)
-                if is_selected and row["step"] == state.step:
-                    self._select(row, batch)
+            for row in self._read():
                 if log:
                     log.write(row)
                 yield row
-            unread = []
-            if checkpoints and log and (is_due or signal):
+            # Only now, since a checkpoint tells how many rows the log has.
+            if is_due and checkpoints and log:
                 checkpoints.save(state.step, state.state_dict() | {"log": log.sync()})
             if signal:
                 kept = f"{self.run.id} has a checkpoint after step {state.step} of {self.total}"
                 raise interrupts.Stopped(signal, kept)
 
-    def _check_step(
-        self, row: dict[str, Any], loss: float, norm: float, batch: Sequence[int]
-    ) -> None:
-        """Add the loss to a log row; `Diverged` if it or the gradient is not finite.
+    def _take(self, batch: list[int]) -> _Unread:
+        """Take one optimiser step on a batch."""
+        context, method, state, recipe = self.context, self.method, self.state, self.run.recipe
+        optimiser, scaler = state.optimiser, state.scaler
+        for part in self.modules:
+            if not _is_training(part):  # a method or a selection changed it
+                part.train()
+        for weight in self.weights:
+            weight.grad = None
+
+        # Dropout depends on seed and step alone, not on what was drawn before: methods with one
+        # seed share their masks, and a training can resume here.
+        step = Step(state.step, self.total, recipe.batch_size, self.seed, batch)
+        seed_torch(stream_seed(self.seed, "dropout", step.index), context.device)
+        loss = method.step_loss(context, step)
+        with torch.no_grad():
+            method.after_loss(context, step)  # memories take the vectors of this batch
+        with context.products():
+            scaler.scale(loss).backward()
+
+        # The schedule is a function of the step, so there is nothing of it to resume.
+        rate = learning_rate(step.index, self.total, recipe)
+        set_learning_rate(optimiser, rate, recipe)
+        if context.on_gpu and recipe.optimiser == "adamw":
+            norm = clip_and_step(self.weights, optimiser, scaler, recipe.clip)
+        else:
+            scaler.unscale_(optimiser)
+            norm = nn.utils.clip_grad_norm_(self.weights, recipe.clip)
+            scaler.step(optimiser)
+            scaler.update()
+        state.step += 1
+        return _Unread(state.step, rate, loss.detach(), norm, batch)
+
+    def _must_read(self) -> bool:
+        """Whether the losses are read now: at the end, before a selection, so that none is made of
+        weights that have diverged, or when there are many."""
+        step, device = self.state.step, self.context.device.partition(":")[0]
+        is_selected = step % self.run.recipe.select_every == 0
+        return is_selected or step == self.total or len(self._unread) >= SYNC_EVERY[device]
+
+    def _read(self) -> Iterator[dict[str, Any]]:
+        """Yield the log row of each step whose loss was not read, after its selection."""
+        steps, self._unread = self._unread, []
+        for step in steps:
+            row = self._row(step)
+            # Losses are read at each selection: only the last of these steps can have one.
+            is_last = step.number == self.total and not self.state.best
+            if is_last or step.number % self.run.recipe.select_every == 0:
+                self._select(row, step.batch)
+            yield row
+
+    def _row(self, step: _Unread) -> dict[str, Any]:
+        """The log row of a step; `Diverged` if its loss or its gradient is not finite.
 
         An enabled scaler skips a step whose gradient is not finite and lowers its scale, as in the
         released code. Without one, clipping has turned the gradient into zeros or NaN.
         """
+        loss, norm = step.loss.item(), step.norm.item()
+        row: dict[str, Any] = {
+            "step": step.number,
+            "loss": loss,
+            "learning_rate": step.learning_rate,
+        }
         skips, reason = self.state.skips, ""
-        row["loss"] = loss
         # A loss that is finite may have a gradient that is not, and the other way round.
         skipped = self.state.scaler.is_enabled() and not math.isfinite(norm)
         skips["all"] += skipped
@@ -293,7 +320,8 @@ class Training:
         elif not math.isfinite(norm):
             reason = f"the gradient's norm became {norm}"
         if reason:
-            raise Diverged(reason, row["step"], batch)
+            raise Diverged(reason, step.number, step.batch)
+        return row
 
     def _select(self, row: dict[str, Any], batch: Sequence[int]) -> None:
         """Score the method's Encoders on dev, and keep the best, of equal ones the earliest

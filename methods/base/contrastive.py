@@ -125,9 +125,9 @@ def on_diagonal(cells: Tensor) -> Tensor:
 class Contrastive(Method):
     """Base class of methods that fit the formula. Each slot is SimCSE's unless overridden.
 
-    A plan calls the class methods. For a batch of n sentences, `step_loss` calls `views` to `terms`
-    in the order in which they stand; d is the width of the vectors. Of methods joined with `+`, it
-    calls `extras`, `quiet`, `negatives`, `weights` and `terms`.
+    A plan calls the class methods. For a batch of n sentences, `step_loss` calls `before_loss` to
+    `terms` in the order in which they stand; d is the width of the vectors. Of methods joined with
+    `+`, it calls `before_loss`, `extras`, `quiet`, `negatives`, `weights` and `terms`.
     """
 
     class Hyper(HyperParameters):
@@ -141,7 +141,7 @@ class Contrastive(Method):
     @classmethod
     def joins(cls) -> bool:
         """Return whether it may be written after a `+`: whether it fills a slot that adds."""
-        slots = ("extras", "quiet", "negatives", "weights", "terms")
+        slots = ("before_loss", "extras", "quiet", "negatives", "weights", "terms")
         return any(getattr(cls, slot) is not getattr(Contrastive, slot) for slot in slots)
 
     @classmethod
@@ -159,15 +159,18 @@ class Contrastive(Method):
         """Return the setting with which parts of a batch contrast alone; nothing can be added."""
         return None
 
-    def views(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:
+    def before_loss(self, context: Context, tokens: Tokens, step: Step) -> None:
+        """Before everything: compute, with other models than the backbone, what the loss reads."""
+
+    def views(self, context: Context, tokens: Tokens, step: Step) -> Sequence[Tokens]:
         """Before the forward pass: return n token sequences a view; by default two copies."""
         return (tokens, tokens)
 
-    def extras(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:
+    def extras(self, context: Context, tokens: Tokens, step: Step) -> Sequence[Tokens]:
         """After `views`: return further lists of n token sequences to encode in the same pass."""
         return ()
 
-    def quiet(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:
+    def quiet(self, context: Context, tokens: Tokens, step: Step) -> Sequence[Tokens]:
         """After that pass: return lists of n token sequences to encode without dropout."""
         return ()
 
@@ -212,15 +215,21 @@ class Contrastive(Method):
     def step_loss(self, context: Context, step: Step) -> Tensor:
         """Return the scalar loss of the sentences `step.rows`."""
         tokens = step.take(context.tokens())
-        views = context.embed(self.views(tokens, step), self._named_extras(tokens, step))
-        quiet = {part.name: part.quiet(tokens, step) for part in self.slots}
+        extras = self.read_batch(context, tokens, step)
+        views = context.embed(self.views(context, tokens, step), extras)
+        quiet = {part.name: part.quiet(context, tokens, step) for part in self.slots}
         if any(quiet.values()):
             views = replace(views, quiet=context.embed([], quiet, dropout=False).extras)
         return self.loss(views, step)
 
-    def _named_extras(self, tokens: Tokens, step: Step) -> dict[str, Sequence[Tokens]]:
-        """Return the `extras` of all slots, by name."""
-        return {part.name: part.extras(tokens, step) for part in self.slots}
+    def read_batch(
+        self, context: Context, tokens: Tokens, step: Step
+    ) -> dict[str, Sequence[Tokens]]:
+        """Call `before_loss` of this method and of those joined to it, and return the `extras` of
+        all, by name. A method with a `step_loss` of its own calls it once a batch."""
+        for part in self.slots:
+            part.before_loss(context, tokens, step)
+        return {part.name: part.extras(context, tokens, step) for part in self.slots}
 
     def loss(self, views: Views, step: Step) -> Tensor:
         """Return the scalar loss of the vectors of one batch."""

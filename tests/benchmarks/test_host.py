@@ -14,6 +14,7 @@ import torch
 from transformers import AutoTokenizer, BertConfig, BertModel
 
 from bench.registry.backbones import backbone
+from bench.runs.paths import Files
 from bench.runs.resolve import resolve
 from bench.training.context import RunContext
 from bench.training.loop import Training, batches, training_settings
@@ -86,7 +87,7 @@ def plain_steps(training):
 def test_around_the_model_against_plain_calls(benchmark, run, tmp_path):
     sides, seconds, losses = {}, {}, {}
     for name, steps in (("ours", Training.steps), ("plain", plain_steps)):
-        training = Training(run, RunContext(run, tmp_path, "cpu"), {})
+        training = Training(run, RunContext(run, Files(tmp_path, run.data), "cpu"), {})
         sides[name] = Passes(training), steps(training)
         seconds[name], losses[name] = [], []
 

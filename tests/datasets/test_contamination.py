@@ -18,8 +18,9 @@ from bench.datasets.contamination import contamination, in_corpora, normalised
 from bench.datasets.corpora import read_sentences
 from bench.datasets.labelled import LabelledTask, Samples
 from bench.datasets.tasks import STS_TASKS
-from bench.evaluation.scoring import score_encoder, score_vectors, with_keys
+from bench.evaluation.scoring import Classifiers, Scorer, score_encoder, with_keys
 from bench.models.load import load_encoder
+from bench.runs.paths import Files
 from bench.stages.jobs import known_items
 from tests.support.method_runs import run_of
 
@@ -118,7 +119,7 @@ def test_only_trained_runs_have_dev_sets(tiny_bert, tiny_data, tiny_corpus, tmp_
     result = {}
     for text in ("simcse", "simcse[select_on=SICK-R]", "untrained+whitening[source=sts]"):
         run = run_of(text, tiny_bert, tiny_corpus, tiny_data)
-        ((_, in_dev),) = known_items(run, tmp_path, [task]).values()
+        ((_, in_dev),) = known_items(run, Files(tmp_path, run.data), [task]).values()
         result[text] = in_dev.mean()
     assert [*result.values()] == [0, 1, 0]
 
@@ -129,7 +130,9 @@ def test_a_sentence_that_is_too_short_to_be_trained_on_is_not_seen(tiny_bert, ti
     corpus.write_text("one\nwords of three\n")
     pairs = sts.Subset("x", ("one", "words of three"), ("else", "else"), np.arange(2.0))
     run = run_of("simcse[distinct=2]", tiny_bert, corpus, tiny_data)
-    ((seen, _),) = known_items(run, tmp_path, [sts.StsTask("STS12", "test", (pairs,))]).values()
+    ((seen, _),) = known_items(
+        run, Files(tmp_path, run.data), [sts.StsTask("STS12", "test", (pairs,))]
+    ).values()
     assert seen.tolist() == [0, 1]
 
 
@@ -168,7 +171,7 @@ def test_an_encoder_without_selection_falls_on_the_rest_too(senteval, tmp_path):
     tasks = [sts.read(task, senteval) for task in STS_TASKS]
     known = contamination(tasks, [], ["STS-B"], senteval)
     encoder = load_encoder(folder, pooler="cls_before_pooler")
-    records, _ = score_encoder(encoder, tasks, "test", "cpu", tmp_path, known=known)
+    records, _ = score_encoder(encoder, tasks, Classifiers("test"), tmp_path, known=known)
     result = {(row["task"], row["aggregation"]): row["value"] for row in records}
     falls = [result[task, "all"] - result[task, "rest"] for task in STS_TASKS]
     assert fmean(falls) == pytest.approx(0.36, abs=0.005)
@@ -180,7 +183,7 @@ def test_pairs_that_were_read_before_are_left_out():
     vectors = lambda texts: np.stack([table[text] for text in texts])  # noqa: E731
     (similarities,) = sts.similarities(task, vectors)
     seen, in_dev = np.arange(5) == 0, np.arange(5) == 3
-    records, items = score_vectors([task], vectors, known={"STS-B": (seen, in_dev)})
+    records, items = Scorer([task], vectors, known={"STS-B": (seen, in_dev)}).scores()
     all_pairs, unseen, rest = records
     assert items["STS-B"]["gold"].tolist() == [0, 1, 2, 3, 4]
     assert items["STS-B"]["similarity"].tolist() == similarities.tolist()
@@ -189,7 +192,7 @@ def test_pairs_that_were_read_before_are_left_out():
     expected = 100 * spearmanr(similarities[[1, 2, 4]], [1.0, 2.0, 4.0]).statistic
     assert rest == all_pairs | {"aggregation": "rest", "value": pytest.approx(expected)}
     for known in (None, {"STS-B": (seen & ~seen, seen & ~seen)}, {"STS-B": (seen | True, seen)}):
-        assert score_vectors([task], vectors, known=known).records == [all_pairs]
+        assert Scorer([task], vectors, known=known).scores().records == [all_pairs]
 
 
 def test_pairs_of_equal_words_have_equal_keys_in_all_tasks():
@@ -197,7 +200,7 @@ def test_pairs_of_equal_words_have_equal_keys_in_all_tasks():
     subset = sts.Subset("STS12", first, second, np.array([1.0, 2.0, 3.0]))
     vectors = lambda texts: np.array([[1.0, ord(text.strip()[0]) % 7] for text in texts])  # noqa: E731
     tasks = [task, sts.StsTask("STS12", "test", (subset,))]
-    items = with_keys(tasks, score_vectors(tasks, vectors).items)
+    items = with_keys(tasks, Scorer(tasks, vectors).scores().items)
     keys, keys_of_sts12 = (
         [{*map(int, pair)} for pair in zip(items[name]["first"], items[name]["last"], strict=True)]
         for name in ("STS-B", "STS12")

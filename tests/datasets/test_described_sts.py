@@ -51,7 +51,7 @@ def test_a_described_set_is_read_as_it_is_described(folder):
     assert (german.first, german.second) == (("ein Hund", "ein Haus"), ("eine Katze", "das Haus"))
     assert german.gold.tolist() == [0.5, 4]
     # Its training pairs are a corpus.
-    path = paths.corpus_file("cnsd", folder / "suite", str(folder))
+    path = paths.Files(folder / "suite", str(folder)).corpus("cnsd")
     assert corpora.read_sentences(path) == ["一只猫", "一只狗", "一条河", "一条 路", "男人", "女人"]
     assert corpora.corpus_identity(path)["name"] == "cnsd"
 

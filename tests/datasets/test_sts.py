@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from bench.datasets import sts
 from bench.datasets.manifest import manifest
 from bench.datasets.tasks import STS_TASKS
-from bench.evaluation.scoring import score_vectors, sentences
+from bench.evaluation.scoring import Scorer, sentences
 from bench.utils.errors import UserError
 from bench.utils.files import write_json
 from tests.support.data_files import put
@@ -305,7 +305,7 @@ FLAT = angles({"a": 10, "b": 20, "c": 30, "d": 30})
 def test_vectors_that_cannot_be_scored(vectors, problem):
     subsets = (subset_of("one", {"a": 5, "b": 4}), subset_of("two", {"c": 1, "d": 2}))
     with pytest.raises(UserError, match=problem):
-        score_vectors([sts.StsTask("STS14", "test", subsets)], vectors)
+        Scorer([sts.StsTask("STS14", "test", subsets)], vectors).scores()
 
 
 def test_sentences_are_distinct_and_in_order():

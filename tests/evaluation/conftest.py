@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from bench.datasets.labelled import LabelledTask
-from bench.evaluation import scoring
 from bench.evaluation.classifier import MODES
+from bench.evaluation.scoring import Scorer
 from tests.support.literal_classifier import SMALL
 from tests.support.tiny_tasks import write_tasks
 
@@ -29,13 +29,13 @@ def quick(monkeypatch):
 @pytest.fixture
 def classified(monkeypatch):
     """Names of the tasks that a classifier was trained for, in order."""
-    names, plain = [], scoring._score_labelled
+    names, plain = [], Scorer._train
 
-    def listed(tasks, *words):
+    def listed(scorer, tasks, seed):
         names.extend(task.name for task in tasks)
-        return plain(tasks, *words)
+        return plain(scorer, tasks, seed)
 
-    monkeypatch.setattr(scoring, "_score_labelled", listed)
+    monkeypatch.setattr(Scorer, "_train", listed)
     return names
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bench.evaluation import classifier
 from bench.evaluation.classifier import MODES, ClassifierHead, Fold, fit
-from bench.evaluation.scoring import score_vectors
+from bench.evaluation.scoring import Classifiers, Scorer
 from tests.oracles import senteval as literal
 from tests.support.literal_classifier import LITERAL, SMALL, literal_values, task, vectors
 
@@ -173,7 +173,7 @@ def test_an_error_in_one_loop_ends_the_others(monkeypatch, global_state):
 @pytest.mark.usefixtures("small_modes_in_double")
 def test_records_are_those_of_the_literal_classifier(task, mode):
     expected = literal_values(task, replace(LITERAL[mode], **SMALL))
-    records = score_vectors([task], vectors, mode=mode).records
+    records = Scorer([task], vectors, None, Classifiers(mode)).scores().records
     assert all((record["task"], record["aggregation"]) == (task.name, "all") for record in records)
     assert len(records) == len(expected)
     assert {(record["metric"], record["split"]): record["value"] for record in records} == expected

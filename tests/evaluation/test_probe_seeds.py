@@ -11,7 +11,7 @@ import sentbench
 from bench.checks.verify import verify
 from bench.datasets.metrics import probe_seed
 from bench.datasets.tasks import TRANSFER_TASKS
-from bench.evaluation.scoring import read_tasks, score_vectors
+from bench.evaluation.scoring import Classifiers, Scorer, read_tasks
 from bench.judge.stage import judge_encoders, read_suite
 from bench.report.leaderboard import frame
 from bench.results.records import read_scores
@@ -48,7 +48,7 @@ def values(records):
 )
 @pytest.mark.usefixtures("small_modes_in_double")
 def test_scores_of_a_seed_are_those_of_the_literal_classifier(task, monkeypatch):
-    records = score_vectors([task], vectors, mode="dev", probe_seeds=[7]).records
+    records = Scorer([task], vectors, None, Classifiers("dev", [7])).scores().records
     monkeypatch.setattr(literal, "SEED", 7)
     expected = literal_values(task, replace(LITERAL["dev"], **SMALL))
     found = values(records)["probe seed 7"]
@@ -65,8 +65,8 @@ def test_scores_of_a_seed_are_those_of_the_literal_classifier(task, monkeypatch)
 @pytest.mark.usefixtures("quick")
 def test_plain_records_stay_and_each_seed_has_its_average(data_folder):
     tasks = read_tasks(["STS-B", "transfer"], data_folder)
-    plain = score_vectors(tasks, look_up).records
-    found = values(score_vectors(tasks, look_up, probe_seeds=[5, 6]).records)
+    plain = Scorer(tasks, look_up).scores().records
+    found = values(Scorer(tasks, look_up, None, Classifiers(probe_seeds=[5, 6])).scores().records)
     assert found.pop("all") == values(plain).pop("all")
     assert sorted(found) == ["probe seed 5", "probe seed 6"]
     averages = set()
@@ -89,10 +89,15 @@ def test_no_sentence_is_encoded_twice(data_folder):
 @pytest.mark.usefixtures("quick")
 def test_finished_classifications_are_kept_by_seed(data_folder, tmp_path, classified):
     tasks = read_tasks(["MR", "TREC"], data_folder)
-    whole = score_vectors(tasks, look_up, probe_seeds=[5, 6]).records
-    score_vectors(tasks, look_up, probe_seeds=[6], finished=tmp_path)
+    whole = Scorer(tasks, look_up, None, Classifiers(probe_seeds=[5, 6])).scores().records
+    Scorer(tasks, look_up, None, Classifiers(probe_seeds=[6]), folder=tmp_path).scores()
     classified.clear()
-    assert score_vectors(tasks, look_up, probe_seeds=[5, 6], finished=tmp_path).records == whole
+    assert (
+        Scorer(tasks, look_up, None, Classifiers(probe_seeds=[5, 6]), folder=tmp_path)
+        .scores()
+        .records
+        == whole
+    )
     assert classified == ["MR", "TREC"]
 
 

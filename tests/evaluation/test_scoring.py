@@ -12,7 +12,7 @@ from bench.__main__ import main
 from bench.cli.evaluate import score_tables
 from bench.datasets.tasks import STS_TASKS
 from bench.evaluation import protocols, scoring
-from bench.evaluation.scoring import read_tasks, score_vectors
+from bench.evaluation.scoring import Classifiers, Scorer, read_tasks
 from bench.judge.stage import judge_encoders
 from bench.models.encoder import TransformerEncoder
 from bench.results.records import read_scores
@@ -36,12 +36,12 @@ def test_tasks_are_read_in_order_and_sts_b_and_sick_with_dev(data_folder):
 
 
 def test_an_average_needs_its_whole_group(data_folder):
-    found = cells(score_vectors(read_tasks(["sts"], data_folder), look_up).records)
+    found = cells(Scorer(read_tasks(["sts"], data_folder), look_up).scores().records)
     # Of the cells as printed: neither of subsets' means nor of dev sets.
     printed = [round(found[task, "test", "spearman", "all"], 2) for task in STS_TASKS]
     average = found["Avg", "test", "spearman", "all"]
     assert average == pytest.approx(sum(printed) / 7, abs=1e-12)
-    fewer = cells(score_vectors(read_tasks(list(STS_TASKS[:-1]), data_folder), look_up).records)
+    fewer = cells(Scorer(read_tasks(list(STS_TASKS[:-1]), data_folder), look_up).scores().records)
     assert "Avg" not in {task for task, *_ in fewer}
 
 
@@ -51,21 +51,21 @@ def test_tasks_that_train_together_are_scored_as_if_alone(
     """As on a GPU. Records, their order, and the files of finished tasks; the second call finds one
     missing."""
     tasks = read_tasks(["Length", "STS-B", "Depth", "Tense", "SST2"], data_folder)
-    expected = score_vectors(tasks, look_up).records
+    expected = Scorer(tasks, look_up).scores().records
     plain = scoring._trained_together
     monkeypatch.setattr(scoring, "_trained_together", lambda *words: plain(*words[:2], "cuda"))
     classified.clear()
-    assert score_vectors(tasks, look_up, finished=tmp_path).records == expected
+    assert Scorer(tasks, look_up, folder=tmp_path).scores().records == expected
     assert classified == ["Length", "Depth", "Tense", "SST2"]
     next(tmp_path.glob("Depth-*")).unlink()
     classified.clear()
-    assert score_vectors(tasks, look_up, finished=tmp_path).records == expected
+    assert Scorer(tasks, look_up, folder=tmp_path).scores().records == expected
     assert classified == ["Depth"]
 
 
 def test_items_say_which_test_samples_are_right(data_folder, tmp_path, quick, classified):
     tasks = read_tasks(["MR", "TREC", "Tense"], data_folder)
-    found = score_vectors(tasks, look_up, finished=tmp_path)
+    found = Scorer(tasks, look_up, folder=tmp_path).scores()
     by_cell = cells(found.records)
     for task in tasks:
         right = found.items[task.name]["right"]
@@ -78,7 +78,7 @@ def test_items_say_which_test_samples_are_right(data_folder, tmp_path, quick, cl
     for task in tasks:
         places = np.arange(len(task.items()))
         known[task.name] = places % 3 == 0, places % 4 == 0  # in a corpus, in the dev set
-    by_cell = cells(score_vectors(tasks, look_up, finished=tmp_path, known=known).records)
+    by_cell = cells(Scorer(tasks, look_up, folder=tmp_path, known=known).scores().records)
     for task in tasks:
         right, (seen, in_dev) = found.items[task.name]["right"], known[task.name]
         for part, others in ("unseen", ~seen), ("rest", ~(seen | in_dev)):
@@ -108,16 +108,16 @@ def interrupt(monkeypatch):
 
 def test_finished_tasks_depend_on_mode_and_sentences(data_folder, tmp_path, quick, classified):
     tasks = read_tasks(["MR", "TREC"], data_folder)
-    test = score_vectors(tasks, look_up, finished=tmp_path).records
-    dev = score_vectors(tasks, look_up, mode="dev", finished=tmp_path).records
+    test = Scorer(tasks, look_up, folder=tmp_path).scores().records
+    dev = Scorer(tasks, look_up, None, Classifiers("dev"), folder=tmp_path).scores().records
     assert classified == ["MR", "TREC"] * 2
-    assert score_vectors(tasks, look_up, mode="dev").records == dev != test
+    assert Scorer(tasks, look_up, None, Classifiers("dev")).scores().records == dev != test
     classified.clear()
     samples = tasks[0].splits["all"]
     reworded = replace(samples, columns=((*samples.columns[0][:-1], "another sentence"),))
     flipped = replace(samples, labels=1 - samples.labels)
     for changed in (reworded, flipped):
-        score_vectors([replace(tasks[0], splits={"all": changed})], look_up, finished=tmp_path)
+        Scorer([replace(tasks[0], splits={"all": changed})], look_up, folder=tmp_path).scores()
     assert classified == ["MR", "MR"]
 
 

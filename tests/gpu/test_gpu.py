@@ -15,6 +15,7 @@ from bench.models.float32 import SELECTION, float32_products
 from bench.models.fused_forward import attend_fused
 from bench.models.load import load_encoder
 from bench.results.provenance import provenance
+from bench.runs.paths import Files
 from bench.stages.device import lease
 from bench.training import context as training_context
 from bench.training.context import RunContext, nearest_rows
@@ -198,7 +199,7 @@ def test_times(name, tiny_data, tmp_path):
     corpus.write_text("".join(f"{sentence}\n" for sentence in sentences))
     recipe = {"batch_size": batch_size, "epochs": 2, "sentences": SENTENCES, "select_every": 1000}
     run = tiny_run("simcse", backbone, tiny_data, corpus, **recipe)
-    training = Training(run, RunContext(run, tmp_path, DEVICE), {})
+    training = Training(run, RunContext(run, Files(tmp_path, run.data), DEVICE), {})
     rows = training.steps()
     # Losses are read, and rows come, once in 25 steps.
     step = seconds(lambda: [next(rows) for _ in range(25)], STEPS // 25) / 25

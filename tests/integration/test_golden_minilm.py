@@ -15,7 +15,7 @@ import pytest
 
 from bench.datasets import sts
 from bench.download.hub import cache_folder
-from bench.evaluation.scoring import read_tasks, score_encoder, score_tasks
+from bench.evaluation.scoring import Classifiers, read_tasks, score_encoder, score_tasks
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import load_encoder
 from bench.utils.files import atomic_folder, sha256_file
@@ -74,7 +74,7 @@ def test_a_base_model_has_its_published_scores():
 def test_transfer_as_the_original_gives_it(encoder, tmp_path):
     """SimCSE's copy of SentEval, test mode, on this encoder's plain vectors."""
     tasks = read_tasks(["CR", "TREC"], Path(os.environ["BENCH_DATA"]))
-    records, _ = score_encoder(encoder, tasks, "test", "cpu", tmp_path)
+    records, _ = score_encoder(encoder, tasks, Classifiers("test"), tmp_path)
     result = {(record["task"], record["split"]): record["value"] for record in records}
     expected = {("CR", "test"): 82.15, ("CR", "dev"): 83.10}
     assert result == expected | {("TREC", "test"): 90.00, ("TREC", "dev"): 85.23}

@@ -9,7 +9,7 @@ import pytest
 
 from bench.datasets.metrics import PRINTED, Cell
 from bench.evaluation import protocols
-from bench.evaluation.scoring import read_tasks, score_encoder
+from bench.evaluation.scoring import Classifiers, read_tasks, score_encoder
 from bench.judge.numbers import select
 from bench.judge.stage import judge_plans as planned_rows
 from bench.judge.stage import read_suite as read_rows
@@ -160,7 +160,9 @@ def test_what_is_measured_is_what_is_scored(tiny_data, tmp_path, monkeypatch):
     monkeypatch.setattr(protocols, "kfold", lambda train, test, *_: result(test))
     monkeypatch.setattr(protocols, "best_on_dev", best_on_dev)
     data = write_tasks(tiny_data, tmp_path / "data")
-    records, _ = score_encoder(Words(), read_tasks(["all"], data), "dev", "cpu", tmp_path / "work")
+    records, _ = score_encoder(
+        Words(), read_tasks(["all"], data), Classifiers("dev"), tmp_path / "work"
+    )
     entry = {"method": "simcse", "seed": 1, "scores": {}, "records": records}
     entry["outcome"] = {"best_step": 3, "curve": [{"step": 3, "dev": 70.0}]}
     suite = read_results(write_suite(tmp_path / "suite", [entry]))

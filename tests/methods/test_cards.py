@@ -144,7 +144,7 @@ def test_the_retrieved_sentences_are_encoded_and_all_that_it_brings_after_a_plus
     joined = compose([(SimCSE, SimCSE.Hyper()), own(switch=0.9)], SHAPE)
     for method in (alone, joined):
         method.begin(tools)
-    assert joined.views([[1]], Step(0, 1, 1, 1, [1])) == ([[1]], [[1]])
+    assert joined.views(tools, [[1]], Step(0, 1, 1, 1, [1])) == ([[1]], [[1]])
     for index, rows in enumerate(BATCHES):
         leaves = leaves_of("random", index)
         losses = [loss_of(method, tools, leaves, index) for method in (alone, joined)]
@@ -185,7 +185,7 @@ def test_words_are_switched_as_the_oracle_says(words, share):
 def test_the_second_view_is_the_decoded_text_switched(runs):
     method, context, _ = runs.start("cards[switch=0.5,neighbours=0]", max_length=8)
     tokens = context.tokens()[:10]
-    first, second = method.views(tokens, Step(2, 6, 10, SEED, range(10)))
+    first, second = method.views(context, tokens, Step(2, 6, 10, SEED, range(10)))
     assert first is tokens
     generator = named_generator(SEED, "switch-case", 2)
     texts = [

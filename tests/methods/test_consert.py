@@ -211,9 +211,9 @@ def test_the_corpus_has_the_sentences_of_all_sts_sets(tiny_data, tmp_path):
     for task in STS_TASKS:
         for split in sts.SPLITS if task in ("STS-B", "SICK-R") else ("test",):
             assert set(sts.read(task, tiny_data, split).sentences()) <= set(found)
-    path = paths.corpus_file("sts", tmp_path, str(tiny_data))
+    path = paths.Files(tmp_path, str(tiny_data)).corpus("sts")
     path.write_text("stale\n")
-    assert read_sentences(paths.corpus_file("sts", tmp_path, str(tiny_data))) == found
+    assert read_sentences(paths.Files(tmp_path, str(tiny_data)).corpus("sts")) == found
 
 
 @pytest.mark.slow

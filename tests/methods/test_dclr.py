@@ -83,7 +83,7 @@ MUTATIONS: dict[str, Mutation] = {
             "paper", "~self.false",
             "(cosine(anchors, positives) < self.hyper.phi) | torch.eye(len(anchors)).bool()"),
     }),
-    **edits("methods.dclr:DCLR.extras", {
+    **edits("methods.dclr:DCLR.before_loss", {
         "own_positive_left_out": (
             "paper", "(cosines >= self.hyper.phi) & ~on_diagonal(cosines)",
             "cosines >= self.hyper.phi"),
@@ -204,7 +204,7 @@ def false_of(context, index=0, **hyper):
     method.prepare(context)
     assert not any(weight.requires_grad for weight in method.complement.model.parameters())
     method.train()
-    assert method.extras(context.tokens(), Step(index, 6, BATCH_SIZE, 3, range(64))) == ()
+    method.before_loss(context, context.tokens(), Step(index, 6, BATCH_SIZE, 3, range(64)))
     return method.false
 
 

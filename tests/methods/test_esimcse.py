@@ -103,7 +103,7 @@ def test_the_second_encoder_is_not_trained_and_starts_as_asked(random_start, fre
 def views(tokens, index=0, seed=3, first_row=0, **hyper):
     rows = range(first_row, first_row + len(tokens))
     step = Step(index, 6, BATCH_SIZE, seed, rows)
-    first, second = build((ESimCSE, hyper)).views(tokens, step)
+    first, second = build((ESimCSE, hyper)).views(None, tokens, step)
     assert first is tokens
     return list(map(list, second))
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bench.datasets.word_vectors import read_vectors
+from bench.runs.paths import Files
 from bench.training.context import RunContext
 from bench.utils.errors import UserError
 from methods.glove import AverageOfWords, dropped_words
@@ -124,7 +125,7 @@ def test_a_run_has_the_words_of_its_table(tiny_data, tmp_path):
     table.write_text("dog 1 2\nthe 3 4\n")
     run = run_of("glove", table, data=tiny_data)
     assert (run.seed, run.setting, run.backbone) == (None, "official", "vectors")
-    encoder = run.build().encoder(RunContext(run, tmp_path, "cpu"))
+    encoder = run.build().encoder(RunContext(run, Files(tmp_path, run.data), "cpu"))
     assert encoder.identity == AverageOfWords(*read_vectors(table), stop_words=False).identity
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from bench.models.load import load_encoder
+from bench.runs.paths import Files
 from bench.training.context import RunContext
 from tests.support.method_runs import run_of
 
@@ -11,7 +12,7 @@ from tests.support.method_runs import run_of
 def encoder_of(text, data, folder):
     run = run_of(text, data=data)
     assert (run.trained, run.backbone, run.seed) == (False, "none", None)
-    context, method = RunContext(run, folder, "cpu"), run.build()
+    context, method = RunContext(run, Files(folder, run.data), "cpu"), run.build()
     method.begin(context)
     return method.finish(method.encoder(context), context)
 

@@ -118,7 +118,7 @@ def prepared(teachers, vocabulary="a", **hyper):
     given = {"teacher": "0", "teacher_2": "1", "alpha": 0.3, **hyper}
     method = RankCSE(RankCSE.Hyper(**given), Shape(WIDTH, 12))
     method.prepare(context)
-    assert method.train().extras(context.tokens(), STEP) == ()
+    method.train().before_loss(context, context.tokens(), STEP)
     assert not any(table.training or table.vectors.requires_grad for table in tables)
     return method
 
@@ -135,7 +135,7 @@ def test_two_teachers_are_averaged_and_one_has_the_whole_say():
 def test_a_small_backbone_is_its_own_teacher_with_the_mean_over_tokens(runs):
     method, context, _ = runs.start("rankcse")
     rows = [3, 6, 17, 30]
-    method.extras([context.tokens()[row] for row in rows], STEP)
+    method.before_loss(context, [context.tokens()[row] for row in rows], STEP)
     own = context.encoder("avg").encode([context.sentences()[row] for row in rows])
     wanted = cosine(torch.from_numpy(own), torch.from_numpy(own))
     torch.testing.assert_close(method.teachers_cosines, wanted, rtol=1e-4, atol=1e-5)

@@ -7,6 +7,7 @@ import torch
 from bench.models.encoder import tokenized
 from bench.models.transformer import load_backbone
 from bench.registry.backbones import TOY_FOLDER
+from bench.runs.paths import Files
 from bench.training.context import RunContext
 from bench.training.optimiser import learning_rate, make_optimiser, set_learning_rate
 from tests.oracles.library import kept_pieces, slanted_rates, trained_weights
@@ -35,7 +36,7 @@ def test_a_backbone_with_fewer_positions_cuts_there(tmp_path):
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("\n".join(sentences_of([3, 140])))
     run = run_of("is-bert", "toy-bert", corpus=str(corpus))
-    rows = RunContext(run, tmp_path, "cpu").tokens()
+    rows = RunContext(run, Files(tmp_path, run.data), "cpu").tokens()
     assert [len(row) for row in rows] == kept_pieces([3, 140], 128, positions=128)
 
 

@@ -31,7 +31,7 @@ def test_the_second_view_is_a_word_shorter_and_the_same_in_each_epoch(runs, tiny
     expected = [context.tokenizer(views, **cut)["input_ids"] for views in (texts, shorter)]
     for index in range(2):
         whole = step(index, range(len(texts)))
-        assert list(method.views(whole.take(context.tokens()), whole)) == expected
+        assert list(method.views(context, whole.take(context.tokens()), whole)) == expected
 
 
 def test_where_nothing_can_be_left_out_it_is_simcse_bit_for_bit(runs, tmp_path):

@@ -123,7 +123,7 @@ def test_a_step_reads_the_triples_of_its_rows(runs, table):
     method.extras = lambda *given: seen.append(given) or ()
     method.loss = lambda views, step: [*views.vectors, *views.extras["sup-simcse"]]
     found = method.step_loss(context, step(0, [3, 9]))
-    ((premises, premise_step),) = seen
+    ((_, premises, premise_step),) = seen
     assert (premises, premise_step.rows) == ([tokens[3], tokens[9]], [3, 9])
     for place, rows in enumerate(found):
         wanted = context.embed([[tokens[3 + place], tokens[9 + place]]]).vectors[0]

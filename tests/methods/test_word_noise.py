@@ -72,7 +72,7 @@ def views_of(sentences=SENTENCES, seed=3, **hyper):
     )
     method.prepare(context)
     rows = list(reversed(range(len(sentences))))
-    views = method.views([tokens[row] for row in rows], Step(4, 9, len(rows), seed, rows))
+    views = method.views(context, [tokens[row] for row in rows], Step(4, 9, len(rows), seed, rows))
     return [[" ".join(tokens) for tokens in reversed(view)] for view in views]
 
 

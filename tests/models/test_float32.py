@@ -5,7 +5,7 @@ import torch
 
 import bench.training.context
 import bench.training.loop
-from bench.evaluation.scoring import read_tasks, score_encoder
+from bench.evaluation.scoring import Classifiers, read_tasks, score_encoder
 from bench.models.encoder import TransformerEncoder
 from bench.models.float32 import float32_products
 from bench.models.load import load_encoder
@@ -92,5 +92,5 @@ def test_the_convolutions_of_is_bert(trained, tiny_data, tmp_path, note):
     assert seen == {"forward": TF | IEEE}  # selection, and the loss
     seen.clear()
     tasks = read_tasks(["STS12"], tiny_data)
-    score_encoder(load_encoder(str(folder)), tasks, "dev", "cpu", tmp_path / "work")
+    score_encoder(load_encoder(str(folder)), tasks, Classifiers("dev"), tmp_path / "work")
     assert seen == {"forward": IEEE}

@@ -17,7 +17,7 @@ from bench.datasets.labelled import task_sums
 from bench.evaluation.scoring import read_tasks, score_tasks
 from bench.models.load import load_encoder
 from bench.runs import ANALYSES as NAMES
-from bench.runs.paths import describe_data
+from bench.runs.paths import Files, describe_data
 from bench.runs.resolve import resolve
 from bench.stages import analyse as module
 from bench.stages.jobs import analyse_run
@@ -48,7 +48,7 @@ def material_of(tiny_bert, tiny_corpus, tiny_data, tmp_path_factory):
         places = {"backbone_name": str(tiny_bert), "corpus": str(corpus), "data": str(data)}
         run = resolve(text, **places, seed=seed, recipe=recipe)
         suite = tmp_path_factory.mktemp("suite")
-        return module.Material(run, Words(), str(corpus), suite, "cpu")
+        return module.Material(run, Words(), str(corpus), Files(suite, str(data)), "cpu")
 
     return make
 

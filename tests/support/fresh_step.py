@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.models.defaults import torch_defaults
+from bench.runs.paths import Files
 from bench.runs.run import Run
 from bench.training.checkpoint import Checkpoints
 from bench.training.context import RunContext
@@ -45,7 +46,7 @@ def loss_after(described, folder, device, on_gpu_path):
     with pytest.MonkeyPatch.context() as patch, torch_defaults(), training_settings(run, device):
         if on_gpu_path:
             take_gpu_path(patch)
-        training = Training(run, RunContext(run, Path(folder), device), {})
+        training = Training(run, RunContext(run, Files(Path(folder), run.data), device), {})
         training.load(file, Checkpoints(file.parent, {})._read(file))
         losses = [row["loss"] for row in training.steps()]
         return losses[0]

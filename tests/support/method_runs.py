@@ -11,6 +11,7 @@ from torch import Tensor
 
 from bench.models.load import load_encoder, save_encoder
 from bench.registry.methods import method_classes
+from bench.runs.paths import Files
 from bench.runs.resolve import resolve
 from bench.runs.run import Run
 from bench.training.context import RunContext
@@ -104,7 +105,7 @@ class Runs:
     def start(self, text: str, **recipe: Any) -> tuple[Any, RunContext, torch.nn.ModuleList]:
         """A prepared method, its context, and all that is trained."""
         run = self.resolve(text, **recipe)
-        context, method = RunContext(run, self.folder, "cpu"), run.build()
+        context, method = RunContext(run, Files(self.folder, run.data), "cpu"), run.build()
         method.begin(context)
         return method, context, torch.nn.ModuleList([*context.modules(), method]).train()
 

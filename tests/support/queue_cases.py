@@ -49,7 +49,7 @@ class FakeContext:
 
 @dataclass(frozen=True, eq=False)
 class QueueCase(Case):
-    """A case of steps: `prepare` before the first one, `extras`, the loss, `after_loss`."""
+    """A case of steps: `prepare` before the first one, `before_loss`, the loss, `after_loss`."""
 
     def build(self) -> Any:
         method = super().build()
@@ -69,7 +69,7 @@ class QueueCase(Case):
             step = replace(step, rows=range(len(first)))
             self.train()
             for part in self.slots:
-                part.extras(context.tokens(), step)
+                part.before_loss(context, context.tokens(), step)
             value = plain(self, views, step)
             with torch.no_grad():
                 self.after_loss(context, step)

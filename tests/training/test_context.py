@@ -7,6 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from bench.datasets.corpora import read_sentences
+from bench.runs.paths import Files
 from bench.training.context import KEYS, QUERIES, RunContext, nearest_rows
 from tests.oracles.poolers import FIXED, POOLED
 from tests.support import neighbour_rows
@@ -19,7 +20,7 @@ from tests.support.tiny_suite import tiny_run
 def context_of(tiny_bert, tiny_corpus, tiny_data, tmp_path):
     def make(backbone=tiny_bert, **recipe):
         run = tiny_run("simcse", backbone, tiny_data, tiny_corpus, **recipe)
-        context = RunContext(run, tmp_path, "cpu")
+        context = RunContext(run, Files(tmp_path, run.data), "cpu")
         context.backbone.eval()
         return context
 

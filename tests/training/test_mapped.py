@@ -11,9 +11,10 @@ from scipy.stats import spearmanr
 from bench.datasets import sts
 from bench.datasets.labelled import LabelledTask, Samples
 from bench.datasets.tasks import SPLIT
-from bench.evaluation.scoring import read_tasks, score_tasks, sentences
+from bench.evaluation.scoring import Classifiers, read_tasks, score_tasks, sentences
 from bench.models.encoder import TransformerEncoder, adaptation
 from bench.models.load import load_encoder, save_encoder
+from bench.runs.paths import Files
 from bench.stages.jobs import score_encoder
 from bench.training.context import RunContext
 from bench.utils.errors import UserError
@@ -32,7 +33,7 @@ def encoder_of(tiny_bert, tiny_data, tiny_corpus, tmp_path):
     def make(text):
         text = text.replace("CORPUS", str(tiny_corpus))
         run = tiny_run(text, tiny_bert, tiny_data, tiny_corpus)
-        context, method = RunContext(run, tmp_path, "cpu"), run.build()
+        context, method = RunContext(run, Files(tmp_path, run.data), "cpu"), run.build()
         return method.finish(method.encoder(context), context)
 
     return make
@@ -125,7 +126,7 @@ def test_every_task_is_mapped_once_and_whole_and_each_sentence_encoded_once(
     )
     tasks = [*read_tasks(TASKS, tiny_data), labelled()]
     encoder = Centred()
-    records = score_encoder(encoder, tasks, "dev", "cpu", tmp_path).records
+    records = score_encoder(encoder, tasks, Classifiers("dev"), tmp_path).records
     whole = [pairs_of(sts.read("STS12", tiny_data))]
     whole += [pairs_of(*(sts.read("STS-B", tiny_data, split) for split in sts.SPLITS))]
     whole += [list(labelled().sentences())]
@@ -137,7 +138,7 @@ def test_every_task_is_mapped_once_and_whole_and_each_sentence_encoded_once(
         np.concatenate(features), everything - everything.mean(0), rtol=0, atol=1e-6
     )
     # A task with a classifier that is finished is neither mapped nor trained again.
-    assert score_encoder(encoder, tasks, "dev", "cpu", tmp_path).records == records
+    assert score_encoder(encoder, tasks, Classifiers("dev"), tmp_path).records == records
     assert encoder.adapted[len(TASKS) + 1 :] == whole[: len(TASKS)]
 
 
