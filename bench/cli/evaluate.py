@@ -162,19 +162,20 @@ def evaluate(
     from tempfile import TemporaryDirectory
 
     from bench.evaluation import scoring
-    from bench.models.load import Model
+    from bench.models.model import Model
+    from bench.models.options import Options
     from bench.runs import paths
     from bench.stages import jobs
     from bench.stages.device import lease
 
     check_probe_seeds(probe_seeds)
-    common = Model("", pooler, prompt, normalize, template, dims, dtype)
+    common = Options(pooler, prompt, normalize, template, dims, dtype)
     models, sets = list[Model](), dict[str, list[str]]()
     for word in model:
-        named = Model.read(word, common)
-        of_set = named.of_set
+        read_model = Model.read(word, common)
+        of_set = read_model.of_set
         if len(of_set) > 1:
-            sets[named.label] = [member.label for member in of_set]
+            sets[read_model.label] = [member.label for member in of_set]
         models += of_set
     for known in models:  # before data are downloaded, and before hours of encoding
         known.check()

@@ -11,16 +11,17 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from bench.models.packed_forward import LAYERS, layer_weights
+from bench.models.pooling import BY_NAME
 from bench.models.transformer import longest_input, without_pooler
 from bench.registry.backbones import MODULES
 from bench.utils.files import read_json, write_json
 
+TWO_LAYERS = ("avg_top2", "avg_first_last", "avg_embedding_last")
 # The library's names of poolers. The mean of two layers is a module of its own before the mean over
 # tokens, and the model's own pooler, "cls", a dense layer behind the first token.
 MODES = {
     "avg": "mean_tokens",
-    **dict.fromkeys(LAYERS, "mean_tokens"),
+    **dict.fromkeys(TWO_LAYERS, "mean_tokens"),
     "cls": "cls_token",
     "cls_before_pooler": "cls_token",
     "last": "lasttoken",
@@ -54,14 +55,11 @@ def write_modules(encoder: Any, folder: Path) -> None:
 
 
 def _is_expressible(encoder: Any) -> bool:
-    """Whether the library would pool the same states of the same token ids: it has no templates,
-    pads where the tokenizer says, leaves a blank sentence without a token, and passes token
-    types."""
+    """Whether the library would pool the same states of the same token ids: it pads where the
+    tokenizer says, leaves a blank sentence without a token, and passes token types."""
     blank = encoder.tokenizer("")
     return (
         encoder.pooler in MODES
-        and not encoder.template
-        and encoder.model.dtype == torch.float32
         and encoder.tokenizer.padding_side == "right"
         and blank["input_ids"] != []
         and not any(blank.get("token_type_ids", []))
@@ -81,11 +79,14 @@ def _transformer(encoder: Any, file: Path) -> list[Module]:
         modules.append(_dense(dense.weight.detach(), dense.bias.detach(), tanh=True))
     else:
         settings["model_args"] = without_pooler(type(model))  # which the library would draw
-    if pooler in LAYERS:
+    if pooler in TWO_LAYERS:
         settings["config_args"] = {"output_hidden_states": True}
         depth = model.config.num_hidden_layers
         mixing = width | {"layer_start": 0, "num_hidden_layers": depth}
-        tensors = {"layer_weights": layer_weights(pooler, depth)}
+        weights = torch.zeros(depth + 1)
+        for layer in BY_NAME[pooler].layers or ():
+            weights[layer] += 1
+        tensors = {"layer_weights": weights}
         modules.insert(1, ("WeightedLayerPooling", mixing, tensors))
     write_json(file, settings)
     return modules

@@ -25,7 +25,7 @@ from pydantic import (
 from bench.datasets.metrics import FURTHER_SEEDS
 from bench.datasets.tasks import PAIRS, TASKS, expand_tasks, is_task, task_of
 from bench.download.sums import file_sum
-from bench.models.packed_forward import POSITIONS
+from bench.models.options import POSITIONS
 from bench.registry.backbones import (
     BACKBONE,
     BUILT_IN,

@@ -1,8 +1,7 @@
 """Folders of saved encoders in sentence-transformers, and by a reference interpreter of modules.
 
 Mutations caught: `cls` without its dense layer; the embedding layer in place of the first; a map
-before that of its base; modules of a transformer with a template, or of one whose first token has a
-type.
+before that of its base; modules of a transformer whose first token has a type.
 """
 
 import shutil
@@ -14,7 +13,7 @@ from sentence_transformers import SentenceTransformer
 
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import load_encoder, save_encoder
-from bench.models.packed_forward import POSITIONS
+from bench.models.options import POSITIONS
 from bench.utils.files import sha256_folder
 from methods.base import POOLERS
 from methods.whitening import Whitened
@@ -28,8 +27,8 @@ SENTENCES = ["", "a", "The old DOG sees two birds", " ".join(20 * ["the old dog 
 SENTENCES += ["unknownword ☃ sleeps", "a man"]
 
 
-def transformer(folder, pooler="avg", **options):
-    return TransformerEncoder.load(folder, {"pooler": pooler, **options})
+def transformer(folder, pooler="avg"):
+    return TransformerEncoder.load(folder, {"pooler": pooler})
 
 
 def head(base, inner, outer, seed, tanh):
@@ -86,9 +85,6 @@ def test_an_encoder_without_modules_is_read_as_before(pooler, tiny_bert, tmp_pat
             Whitened(transformer(folder), {}, dimensions=None), 32, 8, 1, True
         ),
         "a fixed number of positions": lambda folder: transformer(folder, "avg_first_last_64"),
-        "a layer by its number": lambda folder: transformer(folder, "last-2"),
-        "a template": lambda folder: transformer(folder, template="it means <sentence>"),
-        "another type": lambda folder: transformer(folder, dtype="bfloat16"),
         "no transformer": lambda folder: BagOfWords(64),
     }.items(),
     ids=lambda item: item[0],
