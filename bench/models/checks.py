@@ -127,9 +127,11 @@ def _changed_words(tokenizer: Any) -> Iterator[tuple[str, str]]:
     special = {*tokenizer.all_special_tokens, *tokenizer.get_added_vocab()}
     for word in tokenizer.get_vocab():
         plain = word.removeprefix("##")
-        changed = backend.normalizer.normalize_str(plain).strip()  # empty: a mark without letters
-        if changed not in ("", plain) and word not in special and not plain.startswith("[unused"):
-            yield word, changed
+        # A single letter may come from text that a trainer of vocabularies did not normalise.
+        if len(plain) > 1 and word not in special and not plain.startswith("[unused"):
+            changed = backend.normalizer.normalize_str(plain).strip()
+            if changed not in ("", plain):  # empty: marks without letters
+                yield word, changed
 
 
 def check_types(folder: Path, tokenizer: Any) -> None:

@@ -9,7 +9,6 @@ on padding.
 import math
 import shutil
 from functools import cache
-from itertools import product
 
 import numpy as np
 import pytest
@@ -205,7 +204,10 @@ def test_a_pooler_that_is_not_stored_is_not_needed(folders, tmp_path):
 
 @pytest.mark.parametrize(
     ("kind", "words"),
-    [("bart", "would be its decoder's"), ("nystromformer", "by the order, the padding or the size")],
+    [
+        ("bart", "would be its decoder's"),
+        ("nystromformer", "by the order, the padding or the size"),
+    ],
 )
 def test_what_cannot_be_scored_is_one_sentence(kind, words, folders):
     folder = folders(kind)

@@ -99,7 +99,9 @@ def test_settings_of_words_are_those_of_the_ids(copy, key):
     change(copy / "tokenizer_config.json", **settings)
     load_encoder(copy, pooler="avg")
     change(copy / "tokenizer_config.json", **{key: False})
-    if key == "tokenize_chinese_chars":  # of which the vocabulary has none, so nothing depends on it
+    if (
+        key == "tokenize_chinese_chars"
+    ):  # of which the vocabulary has none, so nothing depends on it
         load_encoder(copy, pooler="avg")
     else:
         refused(lambda: load_encoder(copy, pooler="avg"), f"does not carry out '{key}': false")
