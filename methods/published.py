@@ -1,5 +1,6 @@
 """Published checkpoints, as their authors trained them (docs/methods.md#published)."""
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from methods.base import (
@@ -40,6 +41,11 @@ class Published(Method):
 
     trained = False
     backbone_free = True
+
+    @classmethod
+    def version_of(cls, hyper: Mapping[str, Any]) -> int:
+        # Of version 1 a mean was that of the sentence's tokens, without those of the template.
+        return 2 if hyper["template"] else cls.version
 
     def encoder(self, context: Context) -> Any:
         options = dict(self.hyper)

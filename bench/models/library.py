@@ -1,8 +1,8 @@
 """Models that sentence-transformers loads and runs: all that were not trained here, except plain
 transformers of the BERT and RoBERTa families.
 
-A folder of modules is taken as it is, and its Normalize, too. A transformer with one of our poolers
-is its modules Transformer and Pooling.
+A folder of modules is taken as it is, but for Normalize as the last one. A transformer with one of
+our poolers is its modules Transformer and Pooling.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def load_library(folder: Path, kind: str, options: Options, device: str) -> Libr
     """Load a folder of modules, or a transformer with the pooler of the options."""
     # Here, because importing it takes seconds.
     from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+    from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
 
     logging.getLogger("sentence_transformers").setLevel(logging.ERROR)
     transformers.logging.set_verbosity_error()
@@ -72,6 +73,9 @@ def load_library(folder: Path, kind: str, options: Options, device: str) -> Libr
         first.tokenizer.padding_side = "right"
         pooling = Pooling(first.get_embedding_dimension(), MODES[str(options.pooler)])
         library = SentenceTransformer(modules=[first, pooling], device="cpu")
+    # It changes no cosine, and SentEval's classifiers get vectors that are not normalised.
+    while isinstance(library[-1], Normalize):
+        library.pop(-1)
     model = library[0].model if isinstance(library[0], Transformer) else None
     encoder = LibraryEncoder(folder, library.eval().to(device), model, options)
     if model is None:
@@ -121,7 +125,11 @@ class LibraryEncoder:
             longest = longest_input(model, self.tokenizer)
             library.max_seq_length = min(longest, library.max_seq_length or longest)
         modes = [str(module.pooling_mode) for module in library if hasattr(module, "pooling_mode")]
-        self.loaded = {"pooler": ", ".join(modes), "max_length": library.max_seq_length}
+        self.loaded = {
+            "pooler": ", ".join(modes),
+            "max_length": library.max_seq_length,
+            "library": f"{self.kind} {version(self.kind)}",
+        }
         described = [encoder_sum(folder), options.pooler, self._prompt, options.template]
         text = json.dumps([*described, options.dtype])
         self.identity = f"{self.kind}-{sha256_text(text)[:16]}"
