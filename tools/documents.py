@@ -48,9 +48,9 @@ ROOT = Path(__file__).parents[1]
 NAMES = (
     "README.md",
     "config/README.md",
-    "docs/encoders.md",
     "docs/error-rates.md",
     "docs/findings.md",
+    "docs/spread.md",
     "docs/world.md",
 )
 DOCUMENTS = [ROOT / name for name in NAMES]
