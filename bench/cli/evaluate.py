@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from textwrap import TextWrapper
-from types import MappingProxyType
 from typing import Annotated, Any
 
 from bench.cli.parameters import (
@@ -50,15 +49,13 @@ FORMATS = {"plain": "plain", "markdown": "pipe", "latex": "", "csv": ""}
 def score_tables(
     by_label: Mapping[str, Sequence[dict[str, Any]]],
     form: str = "plain",
-    sets: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> str:
     """Tables by group of tasks (STS, transfer, probing, ...), as in the papers.
 
     One encoder has a table per group, with a row per metric and split; several have one per group
     and metric on the test split, with a row each, and so have statistics over seeds of the
-    classifiers and over templates. CSV has a line per score, with all digits. `by_label` has the
-    records of each encoder; `form` is one of `FORMATS`; `sets` has the labels of the encoders of
-    each set of templates.
+    classifiers. CSV has a line per score, with all digits. `by_label` has the records of each
+    encoder; `form` is one of `FORMATS`.
     """
     import pandas as pd
 
@@ -68,7 +65,7 @@ def score_tables(
     scores = pd.DataFrame(lines)
     if form == "csv":
         return csv(scores[[*KEYS, "value"]]).strip()
-    scores = pd.concat([scores, _statistics(scores, sets)])
+    scores = pd.concat([scores, _statistics(scores)])
     scores = scores[~scores["aggregation"].str.contains(PROBE_SEED)]
     titles = scores["metric"] + " " + scores["split"] + " " + scores["aggregation"]
     scores = scores.assign(title=titles.str.removesuffix(" all"))
@@ -104,21 +101,13 @@ def score_tables(
     return "\n\n".join(tables)
 
 
-def _statistics(scores: Any, sets: Mapping[str, Sequence[str]]) -> Any:
-    """Mean, standard deviation, least and greatest of each score over the seeds of the classifiers,
-    and over the templates of each set whose members are all scored."""
-    import pandas as pd
-
+def _statistics(scores: Any) -> Any:
+    """Mean, standard deviation, least and greatest of each score over seeds of the classifiers."""
     probed = scores.assign(
         model=scores["model"] + ", classifier seeds",
         aggregation=scores["aggregation"].str.replace(f"{PROBE_SEED}.*", "all", regex=True),
     )
-    set_of = dict[str, str]()
-    for label, members in sets.items():
-        if {*scores["model"]} >= {*members}:
-            set_of |= dict.fromkeys(members, label)
-    prompted = scores.assign(model=scores["model"].map(set_of))
-    cells = pd.concat([probed, prompted]).groupby(KEYS, sort=False)["value"]
+    cells = probed.groupby(KEYS, sort=False)["value"]
     statistics = cells.agg(["mean", "std", "min", "max"])[cells.size() > 1]
     lines = statistics.rename_axis(columns="statistic").stack().reset_index(name="value")
     lines["model"] += ", " + lines["statistic"]
@@ -163,20 +152,16 @@ def evaluate(
 
     from bench.evaluation import scoring
     from bench.models.model import Model
-    from bench.models.options import Options
     from bench.runs import paths
     from bench.stages import jobs
     from bench.stages.device import lease
 
     check_probe_seeds(probe_seeds)
-    common = Options(pooler, prompt, normalize, template, dims, dtype)
-    models, sets = list[Model](), dict[str, list[str]]()
-    for word in model:
-        read_model = Model.read(word, common)
-        of_set = read_model.of_set
-        if len(of_set) > 1:
-            sets[read_model.label] = [member.label for member in of_set]
-        models += of_set
+    common = {
+        "pooler": pooler, "prompt": prompt, "normalize": normalize, "template": template,
+        "dims": dims, "dtype": dtype,
+    }  # fmt: skip
+    models = [member for word in model for member in Model.read(word, common)]
     for known in models:  # before data are downloaded, and before hours of encoding
         known.check()
     task_names, errors = parse_tasks(tasks), list[str]()
@@ -192,7 +177,7 @@ def evaluate(
                 models, task_names, mode, folder, out, device, probe_seeds
             )
     if by_label:
-        print(score_tables(by_label, form, sets))
+        print(score_tables(by_label, form))
     for error in errors:
         warn(f"error: {error}")
     return 2 if errors else 0

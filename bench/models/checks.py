@@ -87,12 +87,11 @@ def _faults(folder: Path, tokenizer: Any) -> Iterator[str]:
                 "PreTrainedTokenizerFast there"
             )
     settings = read_settings(folder / "tokenizer_config.json")
-    for key, holds in _settings(tokenizer, ids[0]):
-        value = settings.get(key)
-        if isinstance(value, bool) and value != holds:
+    for key, holds in _settings(tokenizer).items():
+        if settings.get(key, holds) not in (holds, None):
             yield (
-                f"does not carry out '{key}': {str(value).lower()} of tokenizer_config.json; "
-                "correct that, or save tokenizer.json with it"
+                f"does not carry out '{key}': {str(settings[key]).lower()} of "
+                "tokenizer_config.json; correct that, or save tokenizer.json with it"
             )
     for word, changed in _changed_words(tokenizer):
         yield (
@@ -101,22 +100,22 @@ def _faults(folder: Path, tokenizer: Any) -> Iterator[str]:
         )
 
 
-def _settings(tokenizer: Any, ids: Sequence[int]) -> Iterator[tuple[str, bool]]:
+def _settings(tokenizer: Any) -> dict[str, bool]:
     """Settings of a tokenizer, and whether they hold for what it gives."""
-    for key, place, token, usual in (
-        ("add_bos_token", 0, tokenizer.bos_token_id, tokenizer.cls_token_id),
-        ("add_eos_token", -1, tokenizer.eos_token_id, tokenizer.sep_token_id),
-    ):
-        # [CLS] and [SEP] are added whatever the setting of a token that is the same.
-        if token is not None and token != usual:
-            yield key, ids[place] == token
-    backend = tokenizer.backend_tokenizer
+    ids, holds = tokenizer(PROBES[0])["input_ids"], dict[str, bool]()
+    # [CLS] and [SEP] are added whatever the setting of a token that is the same.
+    if tokenizer.bos_token_id != tokenizer.cls_token_id:
+        holds["add_bos_token"] = ids[0] == tokenizer.bos_token_id
+    if tokenizer.eos_token_id != tokenizer.sep_token_id:
+        holds["add_eos_token"] = ids[-1] == tokenizer.eos_token_id
     for key, texts in SAME.items():
-        # Other tokenizers have a mark of words for the space.
-        if key != "add_prefix_space" or isinstance(backend.pre_tokenizer, pre_tokenizers.ByteLevel):
-            one, other = tokenizer(list(texts))["input_ids"]
-            if tokenizer.unk_token_id not in (*one, *other):
-                yield key, one == other
+        one, other = tokenizer(list(texts))["input_ids"]
+        if tokenizer.unk_token_id not in (*one, *other):
+            holds[key] = one == other
+    # Other tokenizers have a mark of words for the space.
+    if not isinstance(tokenizer.backend_tokenizer.pre_tokenizer, pre_tokenizers.ByteLevel):
+        holds.pop("add_prefix_space", None)
+    return holds
 
 
 def _changed_words(tokenizer: Any) -> Iterator[tuple[str, str]]:
@@ -124,11 +123,11 @@ def _changed_words(tokenizer: Any) -> Iterator[tuple[str, str]]:
     backend = tokenizer.backend_tokenizer
     if backend.normalizer is None or not isinstance(backend.model, models.WordPiece):
         return
-    special = {*tokenizer.all_special_tokens, *tokenizer.get_added_vocab()}
     for word in tokenizer.get_vocab():
         plain = word.removeprefix("##")
-        # A single letter may come from text that a trainer of vocabularies did not normalise.
-        if len(plain) > 1 and word not in special and not plain.startswith("[unused"):
+        # Special tokens begin with a bracket. A single letter may come from text that a trainer of
+        # vocabularies did not normalise.
+        if len(plain) > 1 and plain[0] not in "[<":
             changed = backend.normalizer.normalize_str(plain).strip()
             if changed not in ("", plain):  # empty: marks without letters
                 yield word, changed

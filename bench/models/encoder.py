@@ -235,11 +235,11 @@ class TransformerEncoder:
 
     @classmethod
     def load(cls, folder: Path, stored: Any, *, device: str = "cpu") -> TransformerEncoder:
-        pooler, *others = stored["pooler"], *sorted(stored.keys() - {"pooler"})
-        if others or pooler not in BY_NAME:
+        pooler = stored["pooler"]
+        if stored.keys() != {"pooler"} or pooler not in BY_NAME:
             raise UserError(
-                f"{folder} holds an encoder of an older version, with {others or pooler}, which "
-                "is not read; score the model that it was made of"
+                f"{folder} holds an encoder of an older version, with a template, a layer or a "
+                "dtype, which is not read; score the model that it was made of"
             )
         model, tokenizer = load_backbone(folder, pooling_layer=pooler == "cls")
         return cls(model.to(device), tokenizer, pooler)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
-from bench.models.options import FLOAT32, Options, is_prompt_name
+from bench.models.options import Options
 from bench.models.packed_forward import PACKED
 from bench.registry.backbones import (
     MODULES,
@@ -100,7 +101,7 @@ def read_kind(folder: Path, options: Options) -> str:
 
 def _check_saved(folder: Path, options: Options) -> None:
     stored = read_json(folder / SAVED)
-    if options.prompt or options.template is not None or options.dtype != FLOAT32:
+    if options.for_library:
         raise UserError(f"{folder} holds a saved encoder; omit prompt, template and dtype")
     if options.pooler not in (None, stored.get("pooler")):
         has = f"pooler '{stored['pooler']}'" if "pooler" in stored else f"'{stored['kind']}'"
@@ -118,15 +119,15 @@ def _check_modules(folder: Path) -> None:
     entries: list[dict[str, Any]] = read_json(folder / MODULES)
     for entry in entries:
         module = inside(folder, entry["path"])
-        refuse_unread(module)
-        refuse_pickled(module)
+        needed = {"sentence_transformers.": entry["type"]}
         if entry["type"].endswith(".Transformer"):
             check_folder(module)
-        # The library would take tanh for a Dense layer's activation that is not torch's.
-        settings = read_settings(module / "config.json")
-        is_transformer = entry["type"].endswith(".Transformer")
-        activation = None if is_transformer else settings.get("activation_function")
-        for name, package in ((entry["type"], "sentence_transformers."), (activation, "torch.")):
+        else:
+            refuse_unread(module)
+            refuse_pickled(module)
+            # The library would take tanh for a Dense layer's activation that is not torch's.
+            needed["torch."] = read_settings(module / "config.json").get("activation_function", "")
+        for package, name in needed.items():
             if name and not name.startswith(package):
                 raise UserError(
                     f"{folder} needs '{name}', code of the model's own, which is not run; "
@@ -143,7 +144,8 @@ def prompt_text(folder: Path, options: Options) -> str:
         prompt = described.get("default_prompt_name") or ""
     if prompt in prompts:
         return prompts[prompt] or ""
-    if prompt and is_prompt_name(prompt):
+    # A text, such as "query: ", has a blank or a mark.
+    if re.fullmatch(r"[\w.-]+", prompt):
         raise UserError(
             f"{folder} has no prompt '{prompt}'{did_you_mean(prompt, prompts)}; write its text, "
             "such as 'query: ', or an empty one for none"

@@ -28,7 +28,16 @@ def function_of(source: Any, name: str) -> Function:
     """The function, or the method `encode` of an object, as of a SentenceTransformer. What is named
     `module:function` is imported from Python's path or the present folder."""
     if isinstance(source, str):
-        source = _imported(source)
+        module, _, path = source.partition(":")
+        if os.getcwd() not in sys.path:
+            sys.path.insert(0, os.getcwd())
+        try:
+            source = operator.attrgetter(path)(importlib.import_module(module))
+        except FAILURES as error:
+            raise UserError(
+                f"'{name}' cannot be imported ({describe_error(error)}); "
+                "run in its folder, or install what it needs"
+            ) from error
     if isinstance(source, nn.Module) or not callable(source):
         source = getattr(source, "encode", None)
     if source is None:
@@ -36,21 +45,7 @@ def function_of(source: Any, name: str) -> Function:
             f"'{name}' is no function of texts and has no method encode; "
             "pass a function from a list of texts to their vectors"
         )
-    function: Function = source
-    return function
-
-
-def _imported(name: str) -> Any:
-    module, _, path = name.partition(":")
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    try:
-        return operator.attrgetter(path)(importlib.import_module(module))
-    except FAILURES as error:
-        raise UserError(
-            f"'{name}' cannot be imported ({describe_error(error)}); "
-            "run in its folder, or install what it needs"
-        ) from error
+    return source
 
 
 class FunctionEncoder:

@@ -34,7 +34,6 @@ from bench.utils.errors import UserError
 from bench.utils.files import read_json, sha256_text
 from methods.base import text_list
 
-BATCH = {"cpu": 32, "cuda": 128}  # sentences; the library's own size leaves a GPU waiting
 # What the library does with text. By default it would put the text of a model with a template of
 # chats into that.
 PLAIN_TEXT = {
@@ -77,7 +76,7 @@ def load_library(folder: Path, kind: str, options: Options, device: str) -> Libr
     while isinstance(library[-1], Normalize):
         library.pop(-1)
     model = library[0].model if isinstance(library[0], Transformer) else None
-    encoder = LibraryEncoder(folder, library.eval().to(device), model, options)
+    encoder = LibraryEncoder(folder, library.to(device), model, options)
     if model is None:
         check_text(folder, encoder.encode)
         return encoder
@@ -139,13 +138,8 @@ class LibraryEncoder:
         texts = [self._options.around(text) or self._blank for text in text_list(sentences)]
         if self._options.template and self.model is not None:
             self._refuse_cut(texts)
-        vectors = self._library.encode(
-            texts,
-            prompt=self._prompt,
-            batch_size=BATCH[self._library.device.type],
-            show_progress_bar=False,
-        )
-        return np.asarray(vectors, dtype=np.float32)
+        options = {"prompt": self._prompt, "show_progress_bar": False}
+        return np.asarray(self._library.encode(texts, **options), dtype=np.float32)
 
     def _refuse_cut(self, texts: Sequence[str]) -> None:
         """Refuse a text whose template would lose its end, which `last` takes for the vector."""

@@ -6,12 +6,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from bench.models.encoder import Encoder
 from bench.models.functions import Function, FunctionEncoder, function_of
 from bench.models.load import load_encoder, readable, shaped
 from bench.models.options import NAMES, Options, read_options
+from bench.registry.templates import templates_of
 from bench.utils.errors import UserError
 from bench.utils.files import slug
 
@@ -29,13 +31,16 @@ class Model:
     options: Options = field(default_factory=Options)
 
     @classmethod
-    def read(cls, word: str, common: Options | None = None) -> Model:
+    def read(cls, word: str, common: Mapping[str, Any] = MappingProxyType({})) -> list[Model]:
         """Parse `SOURCE` or `SOURCE[pooler=avg,prompt=query,normalize]` of the command line, with
-        the options of `common` where it sets none."""
-        options, match = common or Options(), _OPTIONS.fullmatch(word)
-        if not match:
-            return cls(word, options)
-        return cls(match["source"], replace(options, **read_options(match["options"], word)))
+        `common` options where it sets none: a model for each template, where they name a set."""
+        match, options = _OPTIONS.fullmatch(word), dict(common)
+        if match:
+            word, options = match["source"], options | read_options(match["options"], word)
+        texts: list[Any] = [options.pop("template", None)]
+        if texts[0] is not None:
+            texts = templates_of(texts[0])
+        return [cls(word, Options(**options, template=text)) for text in texts]
 
     @classmethod
     def stored(cls, described: Mapping[str, Any]) -> Model:
@@ -50,14 +55,6 @@ class Model:
                 "evaluate it again"
             )
         return model
-
-    @property
-    def of_set(self) -> list[Model]:
-        """The model with each template of the set that its template names; else itself."""
-        return [
-            replace(self, options=replace(self.options, template=text))
-            for text in self.options.templates
-        ]
 
     @property
     def is_function(self) -> bool:

@@ -11,17 +11,18 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from bench.models.pooling import BY_NAME
+from bench.models.pooling import BY_NAME, LAST
 from bench.models.transformer import longest_input, without_pooler
 from bench.registry.backbones import MODULES
 from bench.utils.files import read_json, write_json
 
-TWO_LAYERS = ("avg_top2", "avg_first_last", "avg_embedding_last")
 # The library's names of poolers. The mean of two layers is a module of its own before the mean over
 # tokens, and the model's own pooler, "cls", a dense layer behind the first token.
 MODES = {
     "avg": "mean_tokens",
-    **dict.fromkeys(TWO_LAYERS, "mean_tokens"),
+    "avg_top2": "mean_tokens",
+    "avg_first_last": "mean_tokens",
+    "avg_embedding_last": "mean_tokens",
     "cls": "cls_token",
     "cls_before_pooler": "cls_token",
     "last": "lasttoken",
@@ -79,13 +80,13 @@ def _transformer(encoder: Any, file: Path) -> list[Module]:
         modules.append(_dense(dense.weight.detach(), dense.bias.detach(), tanh=True))
     else:
         settings["model_args"] = without_pooler(type(model))  # which the library would draw
-    if pooler in TWO_LAYERS:
+    layers = BY_NAME[pooler].layers
+    if layers != LAST:
         settings["config_args"] = {"output_hidden_states": True}
         depth = model.config.num_hidden_layers
         mixing = width | {"layer_start": 0, "num_hidden_layers": depth}
         weights = torch.zeros(depth + 1)
-        for layer in BY_NAME[pooler].layers or ():
-            weights[layer] += 1
+        weights[list(layers)] = 1
         tensors = {"layer_weights": weights}
         modules.insert(1, ("WeightedLayerPooling", mixing, tensors))
     write_json(file, settings)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from bench.registry.templates import SENTENCE, template_sets, templates_of
+from bench.registry.templates import SENTENCE
 from bench.utils.brackets import read_keys
 from bench.utils.errors import UserError, did_you_mean
 from methods.base import POOLERS
@@ -16,12 +15,6 @@ from methods.base import POOLERS
 # shorter ones padded. Length: shuxinyin/SimCSE-Pytorch@c5bc95a, SimCSE/train.py:116.
 POSITIONS = {"avg_first_last_64": 64}
 FLOAT32, DTYPES = "float32", ("float32", "bfloat16")
-# Names of poolers in other libraries.
-SYNONYMS = {
-    "mean": "avg", "mean_pooling": "avg",
-    "cls": "cls_before_pooler", "cls_token": "cls_before_pooler", "first": "cls_before_pooler",
-    "lasttoken": "last", "last_token": "last", "weightedmean": "weighted_mean",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -34,33 +27,27 @@ class Options:
     # model's default.
     prompt: str | None = None
     normalize: bool = False  # whether vectors are scaled to length 1
-    template: str | None = None  # text around `<sentence>`, or the name of a set of templates
+    template: str | None = None  # text around `<sentence>`
     dims: int | None = None  # how many first dimensions are kept, before `normalize`; None: all
     dtype: str = FLOAT32  # of weights and states; vectors are float32
 
     def __post_init__(self) -> None:
         if self.pooler is not None and self.pooler not in POOLERS:
-            known = SYNONYMS.get(self.pooler.lower(), self.pooler)
-            raise UserError(f"unknown pooler '{self.pooler}'{did_you_mean(known, POOLERS)}")
+            raise UserError(f"unknown pooler '{self.pooler}'{did_you_mean(self.pooler, POOLERS)}")
         if self.dtype not in DTYPES:
             raise UserError(f"unknown dtype '{self.dtype}'{did_you_mean(self.dtype, DTYPES)}")
-        if self.template is not None:
-            templates_of(self.template)
+        if self.template is not None and SENTENCE not in self.template:
+            raise UserError(
+                f"the template '{self.template}' lacks {SENTENCE}; write it where that stands"
+            )
 
     @property
     def for_library(self) -> bool:
         """Whether the options are among those that only sentence-transformers carries out."""
         return bool(self.prompt) or self.template is not None or self.dtype != FLOAT32
 
-    @property
-    def templates(self) -> list[str | None]:
-        """The template, or those of the set that it names."""
-        return [None] if self.template is None else [*templates_of(self.template)]
-
     def around(self, sentence: str) -> str:
-        """A sentence in the template. A set of several cannot be taken at once."""
-        if self.template in template_sets():
-            raise UserError(f"'{self.template}' is a set of templates; load with each of its texts")
+        """A sentence in the template."""
         return sentence if self.template is None else self.template.replace(SENTENCE, sentence)
 
     @property
@@ -75,22 +62,13 @@ NAMES = [field.name for field in fields(Options)]
 USUAL = asdict(Options())
 
 
-def is_prompt_name(prompt: str) -> bool:
-    """Tell the name of a prompt from a text, such as "query: ", which has a blank or a mark."""
-    return bool(re.fullmatch(r"[\w.-]+", prompt.strip()))
-
-
-def _prompt(value: str) -> str:
-    return value.strip() if is_prompt_name(value) or not value.strip() else value
-
-
-# What makes a value of the text in brackets. Spaces at the ends of a template, and of the text of a
-# prompt, are part of it.
+# What makes a value of the text in brackets. Spaces at the ends of a prompt and of a template are
+# part of it.
 _READERS: dict[str, Callable[[str], Any]] = {
     "dims": int,
     "normalize": lambda value: value.strip().lower() != "false",
+    "prompt": str,
     "template": str,
-    "prompt": _prompt,
 }
 
 

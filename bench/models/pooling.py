@@ -22,7 +22,7 @@ class Pooler:
 
     # All layers, embeddings first, and the attention mask, (n, length) -> (n, d).
     of: Callable[[States, Tensor], Tensor]
-    layers: Sequence[int] | None = None  # embeddings are 0; None: any
+    layers: Sequence[int] = ()  # embeddings are 0; none: any
     first: bool = False  # whether it reads only the first token of the last layer
     positions: int | None = None  # to which every sentence is padded or cut; padding is read, too
 

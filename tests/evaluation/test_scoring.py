@@ -14,7 +14,6 @@ from bench.datasets.tasks import STS_TASKS
 from bench.evaluation import protocols, scoring
 from bench.evaluation.classifier import MODES
 from bench.evaluation.scoring import read_tasks, score_vectors
-from bench.models.encoder import TransformerEncoder
 from bench.results.records import read_scores
 from tests.support.tiny_tasks import look_up
 
@@ -174,7 +173,7 @@ def test_an_evaluation_interrupted_between_tasks_is_resumed(
     assert capsys.readouterr().err.splitlines()[-1] == said
     assert [path.name for path in out.parent.iterdir()] == ["scores.json.part"]
     classified.clear()
-    interrupt(TransformerEncoder, "encode", 1)  # nothing is left to encode
+    interrupt(scoring, "check_vectors", 1)  # nothing is left to encode
     assert evaluate(out, *names) == 0
     assert classified == ["MR", "CR", "MPQA"][call - 1 :]
     assert capsys.readouterr().out == printed
@@ -239,14 +238,3 @@ def test_every_score_is_a_line_of_csv():
     assert list(table["model"]) == ["a"] * len(CELLS) + ["b"] * len(CELLS)
     cells = table[["task", "metric", "split", "value"]].itertuples(index=False, name=None)
     assert list(cells) == CELLS * 2
-
-
-def test_the_spread_over_a_set_of_templates():
-    points = {"a": 3.0, "b": 5.0, "c": 10.0}
-    members = {name: [SCORES[0] | {"value": value}] for name, value in points.items()}
-    shown = score_tables(members, sets={"m": ["a", "b", "c"], "partly": ["a", "d"]})
-    lines = [line.split() for line in shown.splitlines()]
-    assert lines[4:] == [
-        ["m,", "mean", "6.00"], ["m,", "std", f"{13**0.5:.2f}"], ["m,", "min", "3.00"],
-        ["m,", "max", "10.00"],
-    ]  # fmt: skip

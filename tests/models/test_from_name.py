@@ -16,6 +16,7 @@ from bench.models.library import LibraryEncoder
 from bench.models.load import Normalised, load_encoder
 from bench.models.model import Model, files
 from bench.models.options import Options
+from bench.registry.templates import template_sets
 from bench.results.records import read_scores
 from bench.utils.errors import UserError
 from methods.word_overlap import BagOfWords
@@ -307,21 +308,23 @@ def test_from_python(tiny_bert, tiny_data, evaluate, tmp_path):
 
 
 def test_options_and_names_of_files():
-    common = Options(pooler="avg", normalize=True)
+    common = {"pooler": "avg", "normalize": True}
     for word, options, file in (
         ("a/b", Options("avg", normalize=True), "a-b-pooler-avg-normalize"),
         ("./b[pooler=cls]", Options("cls", normalize=True), "b-pooler-cls-normalize"),
         ("m:f[prompt=, normalize=false]", Options("avg", ""), "m-f-pooler-avg-prompt"),
     ):
-        model = Model.read(word, common)
+        (model,) = Model.read(word, common)
         assert model == Model(word.partition("[")[0], options)
         assert list(files([model])) == [f"{file}.json"]
     query = "a/b[prompt=query,normalize]"
-    assert Model.read(query) == Model("a/b", Options(prompt="query", normalize=True))
-    assert Model.read(query).label == query
-    assert Model.read("a/b[prompt=query: ,dims=4]") == Model(
-        "a/b", Options(prompt="query: ", dims=4)
-    )
+    assert Model.read(query) == [Model("a/b", Options(prompt="query", normalize=True))]
+    assert Model.read(query)[0].label == query
+    assert Model.read("a/b[prompt=query: ,dims=4]") == [
+        Model("a/b", Options(prompt="query: ", dims=4))
+    ]
+    members = Model.read("a/b[template=prompteol]", common)
+    assert [member.options.template for member in members] == template_sets()["prompteol"]
     refused(lambda: Model.read("a[poler=avg]"), "unknown option 'poler'; did you mean 'pooler'?")
 
 
@@ -334,7 +337,7 @@ def test_a_template_in_brackets_may_have_commas_and_brackets():
     ):
         options = Options("last", template=template, dims=8, dtype="bfloat16", normalize=True)
         model = Model("a/b", options)
-        assert Model.read(model.label) == Model.stored(model.describe()) == model
+        assert Model.read(model.label) == [Model.stored(model.describe())] == [model]
     for options, words in (
         ("template=x=1, y=<sentence>", "unknown option 'y'"),
         ("template=[INST] <sentence> [/INST", "an unmatched bracket"),
@@ -353,7 +356,7 @@ def test_several_models_in_one_table(several, evaluate, tmp_path, capsys):
     assert evaluate(tmp_path / "out", *several) == 0
     table = capsys.readouterr().out.splitlines()
     assert table[0].split() == ["spearman", "test", "STS12", "STS-B"]
-    names = list(files([Model.read(word) for word in several]))
+    names = list(files([model for word in several for model in Model.read(word)]))
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(names)
     for row, word, name in zip(table[1:], several, names, strict=True):
         found = scores(tmp_path / "out" / name)

@@ -102,7 +102,7 @@ def test_another_kind_of_model_is_no_encoder_of_sentences(copy, kind):
         (None, {}, "stores no pooler; name one of cls, "),
         (None, {"pooler": "avg", "template": "none"}, "the template 'none' lacks <sentence>"),
         (None, {"pooler": "last", "template": ""}, "the template '' lacks <sentence>"),
-        (None, {"pooler": "avg", "template": "prompteol"}, "is a set of templates"),
+        (None, {"pooler": "avg", "template": "prompteol"}, "'prompteol' lacks <sentence>"),
         (
             None,
             {"pooler": "avg_first_last", "template": "<sentence>"},
@@ -174,7 +174,7 @@ def test_saved_encoders_that_do_not_fit(tiny_bert, tmp_path):
     refused(lambda: load_encoder(saved, pooler="avg_top2"), words)
     refused(lambda: load_encoder(saved, prompt="query: "), "omit prompt, template and dtype")
     change(saved / "encoder.json", template="<sentence>")
-    refused(lambda: load_encoder(saved), "of an older version, with ['template']")
+    refused(lambda: load_encoder(saved), "of an older version, with a template")
     change(saved / "encoder.json", kind="mine")
     refused(lambda: load_encoder(saved), "kind 'mine', which no installed method")
     save_encoder(affine(base, torch.ones(4, 48), torch.zeros(4)), parts)
