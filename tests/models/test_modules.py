@@ -4,23 +4,20 @@ Mutations caught: `cls` without its dense layer; the embedding layer in place of
 before that of its base; modules of a transformer whose first token has a type.
 """
 
-import shutil
-
 import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
 from bench.models.encoder import TransformerEncoder
-from bench.models.load import load_encoder, save_encoder
+from bench.models.load import save_encoder
 from bench.models.options import POSITIONS
-from bench.utils.files import sha256_folder
 from methods.base import POOLERS
 from methods.whitening import Whitened
 from methods.word_overlap import BagOfWords
 from tests.conftest import CLOSE
 from tests.methods.fixed import affine
-from tests.models.folders import change, copy_with_pooler
+from tests.models.folders import copy_with_pooler
 from tests.oracles.literal_modules import literal
 
 SENTENCES = ["", "a", "The old DOG sees two birds", " ".join(20 * ["the old dog sees"])]
@@ -59,22 +56,6 @@ def test_sentence_transformers_opens_a_saved_encoder(name, encoder, tmp_path):
     library = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
     np.testing.assert_allclose(library.encode(SENTENCES), vectors, rtol=1e-5, atol=1e-5)
     assert library.max_seq_length == 64
-
-
-@pytest.mark.parametrize("pooler", ["avg_first_last", "cls"])
-def test_an_encoder_without_modules_is_read_as_before(pooler, tiny_bert, tmp_path):
-    base = transformer(copy_with_pooler(tiny_bert, tmp_path / "pooler"), pooler)
-    encoder, folder = head(base, 32, 8, 1, False), tmp_path / "saved"
-    save_encoder(encoder, folder)
-    for place in (folder / "base", folder):
-        for path in [*place.glob("[0-9]_*")]:
-            shutil.rmtree(path)
-        (place / "modules.json").unlink()
-        (place / "sentence_bert_config.json").unlink(missing_ok=True)
-        change(place / "encoder.json", sha256=sha256_folder(place, "encoder.json"))
-    loaded = load_encoder(folder)
-    assert loaded.identity == encoder.identity
-    np.testing.assert_array_equal(loaded.encode(SENTENCES), encoder.encode(SENTENCES))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import torch
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import load_encoder, save_encoder
 from tests.methods.fixed import affine
-from tests.models.folders import change, change_weights, dense, pooling, refused, write
+from tests.models.folders import change, dense, pooling, refused, write
 
 OWN_CODE = {"AutoConfig": "evil.Config", "AutoModel": "evil.Model"}
 
@@ -29,10 +29,6 @@ def configured(**values):
     return lambda folder: change(folder / "config.json", **values)
 
 
-def other_prefix(folder):
-    change_weights(folder, lambda weights: {f"roberta.{name}": weights[name] for name in weights})
-
-
 def elsewhere(folder):
     (folder / "model.safetensors").rename(folder.parent / "x.safetensors")
     index = {"weight_map": {"a": "../x.safetensors"}}
@@ -47,7 +43,6 @@ TRANSFORMERS = {
     "half of the weights": (truncated, "cannot load the model"),
     "another width": (configured(intermediate_size=64), "cannot load the model"),
     "more layers": (configured(num_hidden_layers=5), "lack encoder.layer.4."),
-    "another prefix": (other_prefix, "lack embeddings.LayerNorm.bias, which would be random"),
     "code of its own": (configured(auto_map=OWN_CODE), "names code of the model's own (auto_map)"),
     "a tokenizer with code": (
         lambda folder: change(folder / "tokenizer_config.json", auto_map=OWN_CODE),

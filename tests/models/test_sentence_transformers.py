@@ -26,15 +26,11 @@ from tests.oracles.literal_modules import literal
 SENTENCES = ["", "a", "The old DOG sees two birds", " ".join(20 * ["two small birds"])]
 SENTENCES += ["unknownword ☃ sleeps"]
 NORMALIZE = {"kind": "Normalize"}
-MIXED = {"layer_weights": torch.tensor([0.0, 1.0, 1.0, 0.0, 1.0])}
-MIXING = {"word_embedding_dimension": 32, "layer_start": 0, "num_hidden_layers": 4}
-MIXTURE = {"kind": "WeightedLayerPooling", "config": MIXING, "tensors": MIXED}
 # Modules behind a transformer.
 STACKS = {
     "mean": [pooling()],
     "dense, normalised": [pooling(), dense(32, 8, 1), NORMALIZE],
     "normalised between": [pooling(pooling_mode="cls"), NORMALIZE, dense(32, 8, 3, bias=False)],
-    "a mean of layers": [MIXTURE, pooling()],
 }
 
 
@@ -45,7 +41,6 @@ def library(folder):
 @pytest.mark.parametrize("name", STACKS)
 def test_modules_equal_a_literal_interpreter(tiny_backbone, tmp_path, name):
     folder = write(shutil.copytree(tiny_backbone, tmp_path / "model"), *STACKS[name], longest=12)
-    change(folder / "config.json", output_hidden_states=name == "a mean of layers")
     encoder = load_encoder(folder, normalize="Normalize" in STACKS[name][-1]["kind"])
     np.testing.assert_allclose(encoder.encode(SENTENCES), literal(folder, SENTENCES), **CLOSE)
 
@@ -154,25 +149,17 @@ def test_the_identity_follows_files_that_decide_vectors_and_the_prompt(copy, tmp
 TABLE = torch.randn(5, 6, generator=torch.Generator().manual_seed(3))
 TEXTS = {"a red dog": [1, 2, 3], "dog dog a": [3, 3, 1], "": [], "what": [0]}
 TEXTS |= {"a dog sees a dog": [1, 3, 4, 1, 3]}
-MAPPING, SHARES = torch.tensor([0, 2, 2, 1, 0]), torch.tensor([1.0, 0.5, 2.0, 3.0, 0.0])
-# As model2vec maps token ids to rows, and weights them.
-MODEL2VEC = {"embeddings": TABLE[:3].clone(), "mapping": MAPPING, "weights": SHARES}
 
 
-@pytest.mark.parametrize(
-    ("tensors", "table"),
-    [({"embedding.weight": TABLE}, TABLE), (MODEL2VEC, SHARES[:, None] * TABLE[MAPPING])],
-    ids=["a table", "model2vec"],
-)
-def test_a_static_model_is_the_mean_of_its_rows(tmp_path, tensors, table):
+def test_a_static_model_is_the_mean_of_its_rows(tmp_path):
     (tmp_path / "modules.json").write_text(json.dumps([entry(0, "", "StaticEmbedding")]))
     words = {word: number for number, word in enumerate(["[UNK]", "a", "red", "dog", "sees"])}
     tokenizer = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     tokenizer.save(str(tmp_path / "tokenizer.json"))
-    save_file(tensors, tmp_path / "model.safetensors")
+    save_file({"embedding.weight": TABLE}, tmp_path / "model.safetensors")
     vectors = load_encoder(tmp_path).encode(list(TEXTS))
     assert vectors.dtype == np.float32
     for vector, rows in zip(vectors, TEXTS.values(), strict=True):
-        wanted = sum(table[row] for row in rows) / max(len(rows), 1) + torch.zeros(6)
+        wanted = sum(TABLE[row] for row in rows) / max(len(rows), 1) + torch.zeros(6)
         np.testing.assert_allclose(vector, wanted, rtol=1e-6, atol=1e-7)
