@@ -65,11 +65,11 @@ def compare(first: np.ndarray, again: np.ndarray, subject: str, remedy: str) -> 
     """Compare vectors of the same texts, encoded in other batches; refuse, or say, a difference."""
     # Zero vectors have no direction.
     apart = 1 - cosine(first, again)[cosine(first, first) > 0].min(initial=1)
-    told = f"{subject} gives a text different vectors (a cosine of 1 - {apart:.1g})"
+    message = f"{subject} gives a text different vectors (a cosine of 1 - {apart:.1g})"
     if apart > APART:
-        raise UserError(f"{told}, by the order, the padding or the size of a batch; {remedy}")
+        raise UserError(f"{message}, by the order, the padding or the size of a batch; {remedy}")
     if apart > ROUNDED:
-        warn(told)
+        warn(message)
 
 
 def _faults(folder: Path, tokenizer: Any) -> Iterator[str]:
@@ -87,35 +87,35 @@ def _faults(folder: Path, tokenizer: Any) -> Iterator[str]:
                 "PreTrainedTokenizerFast there"
             )
     settings = read_settings(folder / "tokenizer_config.json")
-    for key, holds in _settings(tokenizer).items():
-        if settings.get(key, holds) not in (holds, None):
+    for key, actual in _settings(tokenizer).items():
+        if settings.get(key, actual) not in (actual, None):
             yield (
                 f"does not carry out '{key}': {str(settings[key]).lower()} of "
                 "tokenizer_config.json; correct that, or save tokenizer.json with it"
             )
-    for word, changed in _changed_words(tokenizer):
+    for word, normal in _changed_words(tokenizer):
         yield (
-            f"changes words of its vocabulary, as '{word}' to '{changed}'; write do_lower_case and "
+            f"changes words of its vocabulary, as '{word}' to '{normal}'; write do_lower_case and "
             "strip_accents as in its training into tokenizer_config.json"
         )
 
 
 def _settings(tokenizer: Any) -> dict[str, bool]:
     """Settings of a tokenizer, and whether they hold for what it gives."""
-    ids, holds = tokenizer(PROBES[0])["input_ids"], dict[str, bool]()
+    ids, actual = tokenizer(PROBES[0])["input_ids"], dict[str, bool]()
     # [CLS] and [SEP] are added whatever the setting of a token that is the same.
     if tokenizer.bos_token_id != tokenizer.cls_token_id:
-        holds["add_bos_token"] = ids[0] == tokenizer.bos_token_id
+        actual["add_bos_token"] = ids[0] == tokenizer.bos_token_id
     if tokenizer.eos_token_id != tokenizer.sep_token_id:
-        holds["add_eos_token"] = ids[-1] == tokenizer.eos_token_id
+        actual["add_eos_token"] = ids[-1] == tokenizer.eos_token_id
     for key, texts in SAME.items():
         one, other = tokenizer(list(texts))["input_ids"]
         if tokenizer.unk_token_id not in (*one, *other):
-            holds[key] = one == other
+            actual[key] = one == other
     # Other tokenizers have a mark of words for the space.
     if not isinstance(tokenizer.backend_tokenizer.pre_tokenizer, pre_tokenizers.ByteLevel):
-        holds.pop("add_prefix_space", None)
-    return holds
+        actual.pop("add_prefix_space", None)
+    return actual
 
 
 def _changed_words(tokenizer: Any) -> Iterator[tuple[str, str]]:
@@ -128,9 +128,9 @@ def _changed_words(tokenizer: Any) -> Iterator[tuple[str, str]]:
         # Special tokens begin with a bracket. A single letter may come from text that a trainer of
         # vocabularies did not normalise.
         if len(plain) > 1 and plain[0] not in "[<":
-            changed = backend.normalizer.normalize_str(plain).strip()
-            if changed not in ("", plain):  # empty: marks without letters
-                yield word, changed
+            normal = backend.normalizer.normalize_str(plain).strip()
+            if normal not in ("", plain):  # empty: marks without letters
+                yield word, normal
 
 
 def check_types(folder: Path, tokenizer: Any) -> None:

@@ -119,15 +119,15 @@ def _check_modules(folder: Path) -> None:
     entries: list[dict[str, Any]] = read_json(folder / MODULES)
     for entry in entries:
         module = inside(folder, entry["path"])
-        needed = {"sentence_transformers.": entry["type"]}
+        names = {"sentence_transformers.": entry["type"]}
         if entry["type"].endswith(".Transformer"):
             check_folder(module)
         else:
             refuse_unread(module)
             refuse_pickled(module)
             # The library would take tanh for a Dense layer's activation that is not torch's.
-            needed["torch."] = read_settings(module / "config.json").get("activation_function", "")
-        for package, name in needed.items():
+            names["torch."] = read_settings(module / "config.json").get("activation_function", "")
+        for package, name in names.items():
             if name and not name.startswith(package):
                 raise UserError(
                     f"{folder} needs '{name}', code of the model's own, which is not run; "
@@ -137,11 +137,10 @@ def _check_modules(folder: Path) -> None:
 
 def prompt_text(folder: Path, options: Options) -> str:
     """The text before each sentence. A pooler takes the transformer alone, without its prompts."""
-    described = {} if options.pooler else read_settings(folder / SETTINGS)
-    prompts = described.get("prompts") or {}
-    prompt = options.prompt
+    settings = {} if options.pooler else read_settings(folder / SETTINGS)
+    prompts, prompt = settings.get("prompts") or {}, options.prompt
     if prompt is None:
-        prompt = described.get("default_prompt_name") or ""
+        prompt = settings.get("default_prompt_name") or ""
     if prompt in prompts:
         return prompts[prompt] or ""
     # A text, such as "query: ", has a blank or a mark.

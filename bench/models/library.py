@@ -129,8 +129,8 @@ class LibraryEncoder:
             "max_length": library.max_seq_length,
             "library": f"{self.kind} {version(self.kind)}",
         }
-        described = [encoder_sum(folder), options.pooler, self._prompt, options.template]
-        text = json.dumps([*described, options.dtype])
+        parts = [options.pooler, self._prompt, options.template, options.dtype]
+        text = json.dumps([encoder_sum(folder), *parts])
         self.identity = f"{self.kind}-{sha256_text(text)[:16]}"
 
     @torch_defaults()

@@ -73,8 +73,8 @@ class Model:
 
     @property
     def label(self) -> str:
-        listed = self.options.listed
-        return f"{self.name}[{','.join(listed)}]" if listed else self.name
+        words = self.options.words
+        return f"{self.name}[{','.join(words)}]" if words else self.name
 
     def describe(self) -> dict[str, Any]:
         """The model for files of results, as JSON; `stored` reads it back."""
@@ -93,7 +93,7 @@ class Model:
         return load_encoder(str(self.source), device=device, **asdict(self.options))
 
     def _function(self) -> Function:
-        unusable = replace(self.options, dims=None, normalize=False).listed
+        unusable = replace(self.options, dims=None, normalize=False).words
         if unusable:
             raise UserError(
                 f"'{self.name}' is a function; it takes only dims and normalize, omit {unusable[0]}"

@@ -51,7 +51,7 @@ class Options:
         return sentence if self.template is None else self.template.replace(SENTENCE, sentence)
 
     @property
-    def listed(self) -> list[str]:
+    def words(self) -> list[str]:
         """The options that are set, as the command line takes them."""
         values = {name: value for name, value in asdict(self).items() if value != USUAL[name]}
         is_normalized = values.pop("normalize", False)

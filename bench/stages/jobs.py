@@ -443,7 +443,7 @@ def evaluate(
         same = {"date": written.get("date"), "device": written["device"]}
         if written == written | described | same:
             return list(earlier["records"])
-    others = replace(model.options, pooler=None).listed
+    others = replace(model.options, pooler=None).words
     options = [getattr(encoder, "pooler", encoder.kind), *others]
     common = {
         "source": "sentbench", "method": f"encoder[{','.join(options)}]", "backbone": model.name,
