@@ -128,8 +128,9 @@ def _changed_words(tokenizer: Any) -> Iterator[tuple[str, str]]:
         # Special tokens begin with a bracket. A single letter may come from text that a trainer of
         # vocabularies did not normalise.
         if len(plain) > 1 and plain[0] not in "[<":
-            normal = backend.normalizer.normalize_str(plain).strip()
-            if normal not in ("", plain):  # empty: marks without letters
+            normal = backend.normalizer.normalize_str(plain)
+            # Case and accents. Marks of writing and spaces around Chinese change the length.
+            if normal != plain and len(normal) == len(plain):
                 yield word, normal
 
 
