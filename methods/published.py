@@ -45,7 +45,7 @@ class Published(Method):
     @classmethod
     def version_of(cls, hyper: Mapping[str, Any]) -> int:
         # Of version 1 a mean was that of the sentence's tokens, without those of the template.
-        return 2 if hyper["template"] else cls.version
+        return 2 if hyper.get("template") else cls.version
 
     def encoder(self, context: Context) -> Any:
         options = dict(self.hyper)
