@@ -14,15 +14,10 @@ def score(
     tasks: str | Sequence[str] = "sts",
     data: str = "senteval",
     *,
-    pooler: str | None = None,
-    prompt: str | None = None,
-    normalize: bool = False,
-    template: str | None = None,
-    dims: int | None = None,
-    dtype: str = "float32",
     mode: str = "test",
     probe_seeds: Sequence[int] = (),
     out: Path | None = None,
+    **options: Any,
 ) -> list[dict[str, Any]]:
     """Score an encoder as `python -m bench evaluate` does, on a free GPU where there is one.
 
@@ -35,18 +30,13 @@ def score(
             SentenceTransformer; or a hub id, or a folder.
         tasks: a name, or names, of tasks and groups: "STS-B", ["sts", "TREC"].
         data: "senteval" (the folder BENCH_DATA, else the hub), or a folder that holds downstream/.
-        pooler: of a transformer that names none.
-        prompt: of a folder of sentence-transformers, one of its prompts, "" for none; by default
-            its own.
-        normalize: whether vectors are made of length 1, which SentEval's classifiers see.
-        template: text around `<sentence>`, of a transformer (docs/encoders.md).
-        dims: how many first dimensions of the vectors are kept; by default all.
-        dtype: of weights and states, "float32" or "bfloat16".
         mode: how classifiers are trained: "test", as papers report, or "dev", fast.
         probe_seeds: further seeds of the classifiers, which score the same vectors again on the
             test split; the records have the aggregation "probe seed N".
         out: a file for the records with their provenance; with one, an interrupted evaluation can
             go on.
+        options: how the model is read: `pooler`, `prompt`, `normalize`, `template`, `dims`, `dtype`
+            (`bench.models.options.Options`, docs/encoders.md).
 
     Returns:
         A record for each score: a dict with task, split, metric, aggregation and value (points).
@@ -64,7 +54,8 @@ def score(
     from bench.datasets.metrics import check_probe_seeds
     from bench.evaluation.classifier import MODES
     from bench.evaluation.scoring import read_tasks
-    from bench.models.load import Model
+    from bench.models.model import Model
+    from bench.models.options import Options
     from bench.runs import paths
     from bench.stages.device import lease
     from bench.stages.jobs import evaluate
@@ -76,7 +67,7 @@ def score(
     probe_seeds = [*probe_seeds]
     check_probe_seeds(probe_seeds)
     folder = paths.data_folder(data)
-    known = Model(model, pooler, prompt, normalize, template, dims, dtype)
+    known = Model(model, Options(**options))
     with (
         lease() as device,
         tempfile.TemporaryDirectory(prefix="sentbench-score-") as temporary,

@@ -1,18 +1,17 @@
 """Published checkpoints, as their authors trained them (docs/methods.md#published)."""
 
-from typing import Any, Literal, Self
-
-from pydantic import model_validator
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from methods.base import (
     LABEL,
     MODEL,
-    POOLER_PATTERN,
     Context,
     Count,
     Field,
     HyperParameters,
     Method,
+    Pooler,
 )  # fmt: skip
 
 
@@ -27,32 +26,26 @@ class Published(Method):
             "princeton-nlp/unsup-simcse-bert-base-uncased", json_schema_extra=LABEL | MODEL
         )
         """what is scored, of safetensors weights"""
-        pooler: str | None = Field(
-            "cls_before_pooler", pattern=f"^({POOLER_PATTERN})$", json_schema_extra=LABEL
-        )
+        pooler: Pooler | None = Field("cls_before_pooler", json_schema_extra=LABEL)
         """none: the checkpoint's own"""
         prompt: str | None = None
-        """by name, `""` for none; none: the default"""
+        """by name or text, `""` for none; none: the default"""
         normalize: bool = False
         """scale vectors to length 1"""
         template: str | None = None
-        """text around `<sentence>`, with a pooler; none: no text"""
+        """text around `<sentence>`; none: no text"""
         dims: Count | None = None
         """first dimensions of vectors that are kept; none: all"""
         dtype: Literal["float32", "bfloat16"] = "float32"
         """of weights and states"""
 
-        @model_validator(mode="after")
-        def _check_prompt(self) -> Self:
-            if self.prompt and self.pooler:
-                raise ValueError(
-                    f"a pooler uses only the transformer of '{self.model}', without prompts; "
-                    "write pooler=none, or omit 'prompt'"
-                )
-            return self
-
     trained = False
     backbone_free = True
+
+    @classmethod
+    def version_of(cls, hyper: Mapping[str, Any]) -> int:
+        # Of version 1 a mean was that of the sentence's tokens, without those of the template.
+        return 2 if hyper.get("template") else cls.version
 
     def encoder(self, context: Context) -> Any:
         options = dict(self.hyper)

@@ -44,9 +44,9 @@ WIKI_MINI = ROOT / "results" / "wiki-mini"
 NAMES = (
     "README.md",
     "config/README.md",
-    "docs/encoders.md",
     "docs/error-rates.md",
     "docs/findings.md",
+    "docs/spread.md",
     "docs/world.md",
 )
 DOCUMENTS = [ROOT / name for name in NAMES]

@@ -19,7 +19,7 @@ from bench.datasets.metrics import REST, UNSEEN
 from bench.evaluation.scoring import Classifiers, ReadTask, read_tasks, score_encoder
 from bench.models.defaults import computing
 from bench.models.encoder import Encoder
-from bench.models.load import Model
+from bench.models.model import Model
 from bench.results.provenance import provenance
 from bench.results.records import Provenance, Record, ScoreDocument, read_scores, read_trained
 from bench.runs import paths

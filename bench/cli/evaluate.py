@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated, Any
 
 from bench.cli.parameters import (
@@ -38,24 +37,24 @@ FORMATS = {"plain": "text", "markdown": "markdown", "latex": "latex", "csv": "cs
 def score_tables(
     by_label: Mapping[str, Sequence[dict[str, Any]]],
     form: str = "plain",
-    sets: Mapping[str, Sequence[str]] = MappingProxyType({}),
     **origin: Any,
 ) -> str:
     """The leaderboards of encoders, given the records of each by label, in one of `FORMATS`: as CSV
-    a line per score, with all digits. For `sets` and `origin` see
-    `bench.judge.stage.judge_encoders`."""
+    a line per score, with all digits. For `origin` see `bench.judge.stage.judge_encoders`."""
     if form == "csv":
         import pandas as pd
 
         from bench.report.formats import csv
 
-        lines = [{"model": label, **record} for label, own in by_label.items() for record in own]
+        lines = []
+        for label, records in by_label.items():
+            lines += [{"model": label, **record} for record in records]
         columns = ["model", "task", "split", "metric", "aggregation", "value"]
         return csv(pd.DataFrame(lines)[columns]).strip()
     from bench.judge.stage import judge_encoders
     from bench.report.leaderboard import show_leaderboards
 
-    judged = judge_encoders(by_label, sets, **origin)
+    judged = judge_encoders(by_label, **origin)
     return show_leaderboards(judged, FORMATS[form], judged.systems)
 
 
@@ -96,20 +95,17 @@ def evaluate(
     from tempfile import TemporaryDirectory
 
     from bench.evaluation import scoring
-    from bench.models.load import Model
+    from bench.models.model import Model
     from bench.runs import paths
     from bench.stages import jobs
     from bench.stages.device import lease
 
     check_probe_seeds(probe_seeds)
-    common = Model("", pooler, prompt, normalize, template, dims, dtype)
-    models, sets = list[Model](), dict[str, list[str]]()
-    for word in model:
-        named = Model.read(word, common)
-        of_set = named.of_set
-        if len(of_set) > 1:
-            sets[named.label] = [member.label for member in of_set]
-        models += of_set
+    common = {
+        "pooler": pooler, "prompt": prompt, "normalize": normalize, "template": template,
+        "dims": dims, "dtype": dtype,
+    }  # fmt: skip
+    models = [member for word in model for member in Model.read(word, common)]
     for known in models:  # before data are downloaded, and before hours of encoding
         known.check()
     task_names, errors = parse_tasks(tasks), list[str]()
@@ -125,7 +121,7 @@ def evaluate(
                 models, task_names, mode, folder, out, device, probe_seeds
             )
     if by_label:
-        print(score_tables(by_label, form, sets, data=data, mode=mode, probe_seeds=probe_seeds))
+        print(score_tables(by_label, form, data=data, mode=mode, probe_seeds=probe_seeds))
     for error in errors:
         warn(f"error: {error}")
     return 2 if errors else 0

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal
 
 from bench.judge.heading import heading
@@ -43,16 +42,12 @@ def judge_plans(plans: Sequence[Plan]) -> Judged:
 
 def judge_encoders(
     by_label: Mapping[str, Iterable[Mapping[str, Any]]],
-    sets: Mapping[str, Sequence[str]] = MappingProxyType({}),
     data: str = "senteval",
     mode: Literal["test", "dev"] = "test",
     probe_seeds: Sequence[int] = (),
 ) -> Judged:
-    """The systems of encoders outside suites, given the records of each by label. `sets` has the
-    labels of one encoder with several templates, which has a row of its own once all are scored;
-    data, mode and further seeds of the classifiers are those of the scoring."""
-    names = {label: name for name, members in sets.items() for label in members
-             if {*members} <= by_label.keys()}  # fmt: skip
+    """The systems of encoders outside suites, given the records of each by label. Data, mode and
+    further seeds of the classifiers are those of the scoring."""
     provenance = Provenance(mode=mode, probe_seeds=[*probe_seeds])
     results = []
     for label, records in by_label.items():
@@ -63,10 +58,6 @@ def judge_encoders(
             tasks=tuple(dict.fromkeys(cell.task for cell in scores if cell.task != "Avg")),
         )  # fmt: skip
         results.append(RunResults(run, "finished", "", scores, provenance))
-        if label in names:
-            name = names[label]
-            row = run.model_copy(update={"method": name, "label": name, "template": label})
-            results.append(RunResults(row, "finished", "", scores, provenance))
     plan: Plan[Any] = Plan(suite="evaluation", data=data, mode=mode, runs=[])
     suite = SuiteResults(plan, results)
     boards = board_rows(suite)

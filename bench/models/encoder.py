@@ -21,33 +21,14 @@ from torch import Tensor
 
 from bench.datasets.manifest import EncodeSentences
 from bench.models.defaults import torch_defaults
-from bench.models.packed_forward import (
-    FIRST_ONLY,
-    LAST_ONLY,
-    POSITIONS,
-    Batch,
-    States,
-    forward,
-    is_packed,
-    layers_run,
-    pooler_function,
-    pooler_output,
-    token_positions,
-)
+from bench.models.packed_forward import Batch, States, is_packed
+from bench.models.pooling import BY_NAME, Pooler
 from bench.models.side_by_side import side_by_side
-from bench.models.transformer import (
-    FLOAT32,
-    load_backbone,
-    longest_input,
-    readable_by_both,
-    templated_ids,
-    token_ids,
-)
+from bench.models.transformer import load_backbone, longest_input, readable_by_both, token_ids
 from bench.utils.errors import UserError
 from bench.utils.files import intact_files, sha256_text, write_summed
 from bench.utils.progress import Progress
 from methods.base import (
-    Tokens,
     fingerprint,
     seed_torch,
     text_list,
@@ -66,9 +47,6 @@ ALONE = 1024
 # Batches that a processor encodes at once; each takes up to 0.5 GB with BERT-large.
 AT_ONCE = 16
 SENTENCES_AT_ONCE = 10_000  # sentences that are tokenized between two updates of the progress
-
-# Of each sentence, the first token that the pooler sees, and the one behind the last; None: all.
-Spans = Sequence[tuple[int, int]] | None
 
 
 class Encoder(Protocol):
@@ -155,23 +133,14 @@ class TransformerEncoder:
         tokenizer: Any,
         pooler: str,
         *,
-        template: str | None = None,
         cached_tokens: Mapping[str, list[int]] | None = None,
     ) -> None:
-        """Take a Hugging Face transformer, its fast tokenizer, a name of `POOLER_PATTERN`, the text
-        around a sentence, and token ids of sentences that are encoded repeatedly; `UserError` if
-        the pooler names a layer behind the last one."""
+        """Take a Hugging Face transformer, its fast tokenizer, the name of a pooler, and token ids
+        of sentences that are encoded repeatedly."""
         self.model, self.tokenizer, self.pooler = model, tokenizer, pooler
-        self.template = template
-        self._depth = getattr(model.config, "num_hidden_layers", 0)
-        if (layers_run(pooler) or 0) > self._depth:
-            raise UserError(
-                f"pooler '{pooler}' names a layer that the {model.config.model_type} lacks; "
-                f"name one up to last-{self._depth}"
-            )
+        self._pooler = BY_NAME[pooler]
         self._cached_tokens = {} if cached_tokens is None else cached_tokens
-        self._positions = POSITIONS.get(pooler)
-        self._limit = self._positions or longest_input(model, tokenizer)
+        self._limit = self._pooler.positions or longest_input(model, tokenizer)
         self.loaded = {"pooler": pooler, "max_length": self._limit}
 
     @property
@@ -179,46 +148,24 @@ class TransformerEncoder:
         tokenizer, config = tokenizer_identity(self.tokenizer), self.model.config.to_dict()
         for irrelevant in ("_name_or_path", "transformers_version", "dtype", "architectures"):
             config.pop(irrelevant, None)  # does not affect the vectors
-        options = filter(None, [self._options()])
-        description = [self.pooler, self._limit, json.loads(tokenizer), config, *options]
+        description = [self.pooler, self._limit, json.loads(tokenizer), config]
         described = json.dumps(description, sort_keys=True, default=str)
         return fingerprint(self.kind, described, self.model.state_dict())
 
-    def _options(self) -> dict[str, str]:
-        """Template and type, where they are not the usual ones."""
-        options = {}
-        if self.template:
-            options["template"] = self.template
-        dtype = str(self.model.dtype).removeprefix("torch.")
-        if dtype != FLOAT32:
-            options["dtype"] = dtype
-        return options
-
     def tokenize(self, sentences: Sequence[str], room: int = 0) -> list[list[int]]:
         """Token ids, special tokens included, with room for tokens that the caller adds."""
-        return self._spanned(sentences, room)[0]
+        sentences = text_list(sentences)
+        if not sentences or (not room and all(text in self._cached_tokens for text in sentences)):
+            return [self._cached_tokens[text] for text in sentences]
+        return token_ids(self.tokenizer, sentences, self._limit - room)
 
     def read_tokens(self, sentences: Sequence[str], folder: Path) -> None:
-        """Take the token ids of distinct sentences from a file in `folder`, written if missing;
-        those in a template are kept in none."""
-        if self.template:
-            return
+        """Take the token ids of distinct sentences from a file in `folder`, written if missing."""
         rows = tokenized(sentences, self.tokenizer, self._limit, folder)
         self._cached_tokens = dict(zip(sentences, rows, strict=True))
 
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
-        tokens, spans = self._spanned(sentences)
-        return self.encode_tokens(tokens, spans=spans)
-
-    def _spanned(self, sentences: Sequence[str], room: int = 0) -> tuple[list[list[int]], Spans]:
-        """Token ids, and which of them the pooler sees."""
-        sentences, longest = text_list(sentences), self._limit - room
-        if self.template:
-            tokens, spans = templated_ids(self.tokenizer, sentences, self.template, longest)
-            return tokens, None if self.pooler.startswith("last") else spans
-        if not sentences or (not room and all(text in self._cached_tokens for text in sentences)):
-            return [self._cached_tokens[text] for text in sentences], None
-        return token_ids(self.tokenizer, sentences, longest), None
+        return self.encode_tokens(self.tokenize(sentences))
 
     @torch_defaults()
     def encode_tokens(
@@ -226,41 +173,40 @@ class TransformerEncoder:
         tokens: Sequence[Sequence[int]],
         pool: Callable[[States, Tensor], Tensor] | None = None,
         width: int | None = None,
-        spans: Spans = None,
     ) -> np.ndarray:
         """Encode token ids of sentences, special tokens included: float32 (n, width), in order.
 
         Args:
             pool: replaces the pooler; maps all hidden states and the attention mask to vectors.
             width: of the vectors; by default the hidden size of the model.
-            spans: which tokens of each sentence the pooler sees.
         """
+        pooler, config = Pooler(pool) if pool else self._pooler, self.model.config
         weight = next(self.model.parameters())
         device = weight.device
-        shape = len(tokens), width or self.model.config.hidden_size
+        shape = len(tokens), width or config.hidden_size
         vectors = torch.zeros(*shape, dtype=torch.float32, device=device)
-        positions = self._positions if pool is None else None
-        lengths = [positions or len(row) for row in tokens]
+        lengths = [pooler.positions or len(row) for row in tokens]
         # Nothing says that a model's own forward pass may run in several threads.
         is_alone = device.type == "cpu" and not is_packed(self.model)
-        size = (self._depth + 1) * self.model.config.hidden_size * weight.element_size()
+        layers = getattr(config, "num_hidden_layers", 0) + 1
         budget = ALONE if is_alone else TOKEN_BUDGET[device.type]
-        batches = list(length_batches(lengths, min(budget, STATE_BYTES // size)))
+        most = STATE_BYTES // (layers * config.hidden_size * weight.element_size())
+        batches = list(length_batches(lengths, min(budget, most)))
         order = to_device(torch.tensor([row for rows in batches for row in rows]), device)
 
         @torch.inference_mode()
-        def encode(part: tuple[list[int], Tensor], _: object) -> int:
-            rows, index = part
+        def encode(batch: tuple[list[int], Tensor], _: object) -> int:
+            rows, index = batch
             sequences = [tokens[row] for row in rows]
-            within = spans and [spans[row] for row in rows]
-            vectors.index_copy_(0, index, self._pooled(sequences, pool, within).float())
+            pooled = pooler.pool(self.model, self._rows(pooler, sequences))
+            vectors.index_copy_(0, index, pooled)
             return len(rows)
 
         progress = Progress(len(tokens), "encode")
-        parts = list(zip(batches, order.split([len(rows) for rows in batches]), strict=True))
+        work = list(zip(batches, order.split([len(rows) for rows in batches]), strict=True))
         at_once = 1 if is_alone or device.type != "cpu" else AT_ONCE
         with training_mode(self.model, False):
-            side_by_side(encode, parts, at_once, progress.advance)
+            side_by_side(encode, work, at_once, progress.advance)
         return vectors.cpu().numpy()  # the only wait for a GPU
 
     @torch.inference_mode()
@@ -268,31 +214,15 @@ class TransformerEncoder:
         """Encode one batch with the dropout of training, float32 (n, d), drawn from `seed`. The
         state of torch's global generators is restored."""
         device = next(self.model.parameters()).device
-        tokens, spans = self._spanned(sentences)
+        rows = self._rows(self._pooler, self.tokenize(sentences))
         restored = torch.random.fork_rng([device] if device.type == "cuda" else [])
         with restored, training_mode(self.model, True):
             seed_torch(seed, device)
-            return self._pooled(tokens, None, spans).float().cpu().numpy()
+            return self._pooler.pool(self.model, rows).cpu().numpy()
 
-    def _pooled(
-        self, sequences: Tokens, pool: Callable[[States, Tensor], Tensor] | None, spans: Spans
-    ) -> Tensor:
-        pooler = self.pooler if pool is None else ""
-        batch = Batch.of(
-            sequences,
-            self.tokenizer.pad_token_id,
-            next(self.model.parameters()).device,
-            POSITIONS.get(pooler),
-        )
-        if pooler == "cls":
-            return pooler_output(self.model, batch)
-        first_only, last_only = pooler in FIRST_ONLY, pooler in LAST_ONLY
-        states = forward(self.model, batch, first_only=first_only, last_only=last_only)
-        mask = batch.mask
-        if spans is not None:
-            index, bounds = token_positions(mask), to_device(torch.tensor(spans), mask.device)
-            mask = ((bounds[:, :1] < index) & (index <= bounds[:, 1:])).to(mask)
-        return (pool or pooler_function(pooler))(states.float(), mask)
+    def _rows(self, pooler: Pooler, tokens: Sequence[Sequence[int]]) -> Batch:
+        device = next(self.model.parameters()).device
+        return pooler.rows(tokens, self.tokenizer.pad_token_id, device)
 
     def save(self, folder: Path) -> dict[str, Any]:
         self.model.save_pretrained(folder, safe_serialization=True)
@@ -301,18 +231,18 @@ class TransformerEncoder:
         backend.no_padding()
         self.tokenizer.save_pretrained(folder)
         readable_by_both(folder)
-        return {"pooler": self.pooler, **self._options()}
+        return {"pooler": self.pooler}
 
     @classmethod
     def load(cls, folder: Path, stored: Any, *, device: str = "cpu") -> TransformerEncoder:
         pooler = stored["pooler"]
-        model, tokenizer = load_backbone(
-            folder,
-            pooling_layer=pooler == "cls",
-            first_token=pooler in FIRST_ONLY,
-            dtype=stored.get("dtype", FLOAT32),
-        )
-        return cls(model.to(device), tokenizer, pooler, template=stored.get("template"))
+        if stored.keys() != {"pooler"} or pooler not in BY_NAME:
+            raise UserError(
+                f"{folder} holds an encoder of an older version, with a template, a layer or a "
+                "dtype, which is not read; score the model that it was made of"
+            )
+        model, tokenizer = load_backbone(folder, pooling_layer=pooler == "cls")
+        return cls(model.to(device), tokenizer, pooler)
 
 
 def innermost(encoder: Any) -> Any:

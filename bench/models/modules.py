@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from bench.models.packed_forward import LAYERS, layer_weights
+from bench.models.pooling import BY_NAME, LAST
 from bench.models.transformer import longest_input, without_pooler
 from bench.registry.backbones import MODULES
 from bench.utils.files import read_json, write_json
@@ -20,7 +20,9 @@ from bench.utils.files import read_json, write_json
 # tokens, and the model's own pooler, "cls", a dense layer behind the first token.
 MODES = {
     "avg": "mean_tokens",
-    **dict.fromkeys(LAYERS, "mean_tokens"),
+    "avg_top2": "mean_tokens",
+    "avg_first_last": "mean_tokens",
+    "avg_embedding_last": "mean_tokens",
     "cls": "cls_token",
     "cls_before_pooler": "cls_token",
     "last": "lasttoken",
@@ -54,14 +56,11 @@ def write_modules(encoder: Any, folder: Path) -> None:
 
 
 def _is_expressible(encoder: Any) -> bool:
-    """Whether the library would pool the same states of the same token ids: it has no templates,
-    pads where the tokenizer says, leaves a blank sentence without a token, and passes token
-    types."""
+    """Whether the library would pool the same states of the same token ids: it pads where the
+    tokenizer says, leaves a blank sentence without a token, and passes token types."""
     blank = encoder.tokenizer("")
     return (
         encoder.pooler in MODES
-        and not encoder.template
-        and encoder.model.dtype == torch.float32
         and encoder.tokenizer.padding_side == "right"
         and blank["input_ids"] != []
         and not any(blank.get("token_type_ids", []))
@@ -81,11 +80,14 @@ def _transformer(encoder: Any, file: Path) -> list[Module]:
         modules.append(_dense(dense.weight.detach(), dense.bias.detach(), tanh=True))
     else:
         settings["model_args"] = without_pooler(type(model))  # which the library would draw
-    if pooler in LAYERS:
+    layers = BY_NAME[pooler].layers
+    if layers != LAST:
         settings["config_args"] = {"output_hidden_states": True}
         depth = model.config.num_hidden_layers
         mixing = width | {"layer_start": 0, "num_hidden_layers": depth}
-        tensors = {"layer_weights": layer_weights(pooler, depth)}
+        weights = torch.zeros(depth + 1)
+        weights[list(layers)] = 1
+        tensors = {"layer_weights": weights}
         modules.insert(1, ("WeightedLayerPooling", mixing, tensors))
     write_json(file, settings)
     return modules

@@ -5,15 +5,13 @@ Layers of BERT and RoBERTa run on *packed* states, one row per token, with the m
 and weights. Only attention uses padded states, so its dropout is unchanged. If only
 [CLS] of the last layer is needed, that layer computes queries and feed-forward for [CLS] alone.
 Without dropout the result equals the model's own forward pass up to rounding; with dropout it has
-the same distribution. Other architectures run their own padded forward pass. Poolers make one
-vector a sentence of the hidden states (docs/methods.md#vectors).
+the same distribution. Other architectures run their own padded forward pass.
 """
 
 from __future__ import annotations
 
 import inspect
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain
@@ -24,8 +22,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from bench.utils.errors import UserError, did_you_mean
-from methods.base import POOLER_PATTERN, POOLERS, Tokens, masked_mean, to_device
+from methods.base import Tokens, to_device
 
 PACKED = ("bert", "roberta", "xlm-roberta")  # model types with the same layer structure
 
@@ -285,83 +282,3 @@ def _padding(batch: Batch) -> Tensor | None:
     aligned = length if device.type == "cpu" else _padded(length)
     padding = torch.zeros(rows, aligned, device=device)[:, :length]
     return padding.masked_fill_(batch.mask == 0, -torch.inf)[:, None, None, :]
-
-
-def pooler_output(model: Any, batch: Batch) -> Tensor:
-    """Output of a model's own pooler, (n, d)."""
-    if is_packed(model):
-        return model.pooler(forward(model, batch, first_only=True).first(-1).unsqueeze(1))
-    return model(input_ids=batch.ids, attention_mask=batch.mask).pooler_output
-
-
-def token_positions(mask: Tensor) -> Tensor:
-    """Positions of an attention mask (n, length), from 1: int64 (length,)."""
-    return torch.arange(1, mask.shape[1] + 1, device=mask.device)
-
-
-# Poolers that average two layers: indices of the hidden states, embeddings first.
-LAYERS = {"avg_top2": (-1, -2), "avg_first_last": (-1, 1), "avg_embedding_last": (-1, 0)}
-
-
-def _two_layers(first: int, second: int) -> Callable[[States, Tensor], Tensor]:
-    return lambda states, mask: masked_mean((states[first] + states[second]) / 2, mask)
-
-
-def _last_token(layer: int) -> Callable[[States, Tensor], Tensor]:
-    return lambda states, mask: masked_mean(
-        states[layer], token_positions(mask) == mask.sum(1, keepdim=True)
-    )
-
-
-# Functions of all hidden states (embeddings first) and the attention mask, (n, length) -> (n, d).
-# The pooler "cls" is not among them: it is the output of the model's own pooling layer.
-POOLER_FUNCTIONS: dict[str, Callable[[States, Tensor], Tensor]] = {
-    "cls_before_pooler": lambda states, mask: states.first(-1),
-    "avg": lambda states, mask: masked_mean(states[-1], mask),
-    **{pooler: _two_layers(*layers) for pooler, layers in LAYERS.items()},
-    "avg_first_last_64": lambda states, mask: ((states[-1] + states[1]) / 2).mean(1),
-    "last": _last_token(-1),
-    "weighted_mean": lambda states, mask: masked_mean(states[-1], mask * token_positions(mask)),
-}
-# Positions of every sentence, for poolers that average padding too: longer sentences are cut,
-# shorter ones padded. Length: shuxinyin/SimCSE-Pytorch@c5bc95a, SimCSE/train.py:116.
-POSITIONS = {"avg_first_last_64": 64}
-FIRST_ONLY = ("cls", "cls_before_pooler")  # poolers that use only the first token of the last layer
-LAST_ONLY = ("cls_before_pooler", "avg", "last", "weighted_mean")  # that use only the last layer
-
-
-# Names in other libraries.
-SYNONYMS = {
-    "mean": "avg", "mean_pooling": "avg",
-    "cls": "cls_before_pooler", "cls_token": "cls_before_pooler", "first": "cls_before_pooler",
-    "lasttoken": "last", "last_token": "last", "weightedmean": "weighted_mean",
-}  # fmt: skip
-
-
-def check_pooler(name: str) -> None:
-    if not re.fullmatch(POOLER_PATTERN, name):
-        hint = did_you_mean(SYNONYMS.get(name.lower(), name), POOLERS)
-        raise UserError(
-            f"unknown pooler '{name}'{hint}; with a number there is last-N, the last token behind "
-            "N layers"
-        )
-
-
-def layers_run(pooler: str) -> int | None:
-    """How many layers have run before `last-N`; None for another pooler."""
-    number = pooler.partition("-")[2]
-    return int(number) if number else None
-
-
-def pooler_function(pooler: str) -> Callable[[States, Tensor], Tensor]:
-    """The function of a pooler, also of `last-N`."""
-    layer = layers_run(pooler)
-    return POOLER_FUNCTIONS[pooler] if layer is None else _last_token(layer)
-
-
-def layer_weights(pooler: str, depth: int) -> Tensor:
-    """Weight of each layer's states for a pooler of `LAYERS`, float32 (depth + 1)."""
-    weights = torch.zeros(depth + 1)
-    for layer in LAYERS[pooler]:
-        weights[layer] += 1
-    return weights

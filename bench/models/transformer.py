@@ -4,7 +4,6 @@ import inspect
 import os
 import re
 from collections.abc import Sequence
-from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -14,72 +13,23 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 import torch
 import transformers
 from safetensors import safe_open
-from tokenizers import Tokenizer
 
-from bench.models.packed_forward import Batch, forward
-from bench.registry.backbones import DROPOUTS, refuse_unread, shards
-from bench.registry.templates import SENTENCE
+from bench.models.folders import check_folder, weight_files
+from bench.registry.backbones import DROPOUTS
 from bench.utils.errors import UserError, library_errors
-from bench.utils.files import read_json, read_settings, write_json
+from bench.utils.files import read_json, write_json
 
-PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")  # ends of the names of weights that can run code
-# A folder has one of these files of a tokenizer.
-VOCABULARIES = (
-    "tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model",
-)  # fmt: skip
-
-# Types of weights and states, by name.
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-FLOAT32 = "float32"
-# Letters of both cases, an accent, digits, punctuation, a tab, Chinese; and one that is longer.
-PROBES = ("A Café's 2 CATS\t(了)", "The 1,000 cats of the café aren't re-read by XÆ-12, 不了。")
 LONGEST = 2**31 - 1  # tokens; of models and tokenizers without a limit
 
 
-def _weights(folder: Path) -> list[str]:
-    """The files of weights, of which transformers prefers the single one."""
-    single, index = "model.safetensors", folder / "model.safetensors.index.json"
-    if (folder / single).is_file() or not index.is_file():
-        return [single]
-    return shards(index)
-
-
-def check_folder(folder: Path) -> None:
-    """Refuse a folder without a configuration, safetensors weights or a tokenizer."""
-    refuse_unread(folder)
-    refuse_pickled(folder)
-    for names in (["config.json"], *([name] for name in _weights(folder)), VOCABULARIES):
-        if not any((folder / name).is_file() for name in names):
-            raise UserError(
-                f"{folder} holds no {names[0]}; give a folder in Hugging Face format, with "
-                "safetensors weights and a tokenizer"
-            )
-
-
-def refuse_pickled(folder: Path) -> None:
-    """Refuse a folder whose only weights are pickled."""
-    pickled = [path.name for path in sorted(folder.glob("*")) if path.suffix in PICKLED]
-    if pickled and not any(folder.glob("*.safetensors")):
-        raise UserError(
-            f"{folder} holds only pickled weights ({pickled[0]}), which can run code; "
-            "convert them to safetensors"
-        )
-
-
 def load_backbone(
-    folder: Path,
-    *,
-    dropout: float | None = None,
-    pooling_layer: bool = False,
-    first_token: bool = False,
-    dtype: str = FLOAT32,
+    folder: Path, *, dropout: float | None = None, pooling_layer: bool = False
 ) -> tuple[Any, Any]:
-    """Load a transformer and its fast tokenizer from a local folder.
+    """Load a transformer in float32 and its fast tokenizer from a local folder.
 
     `dropout` sets hidden and attention dropout; None keeps the model's own. With `pooling_layer`,
-    the model's own pooler (dense + tanh) is loaded, too. `first_token` says that its state will be
-    a sentence's vector. `dtype`, of `DTYPES`, is that of the weights. What would give silently
-    wrong vectors is an error.
+    the model's own pooler (dense + tanh) is loaded, too. Weights that are missing are an error. A
+    folder that was not saved here has further questions to answer (`bench.models.checks`).
     """
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
@@ -93,30 +43,28 @@ def load_backbone(
         encoder = transformers.MODEL_FOR_TEXT_ENCODING_MAPPING.get(type(config), None)
         loader: Any = transformers.AutoModelForTextEncoding if encoder else transformers.AutoModel
         model_class = encoder or transformers.MODEL_MAPPING.get(type(config), None)
-        options: dict[str, Any] = {}
-        if not pooling_layer:
-            options |= without_pooler(model_class)
-        # `_check_fit` rejects other sizes by name.
-        model, loading = _pretrained(
-            loader, folder, config, ignore_mismatched_sizes=True, **options
-        )
+        options = {} if pooling_layer else without_pooler(model_class)
+        model, loading = _pretrained(loader, folder, config, **options)
         tokenizer = load_tokenizer(folder)
     if pooling_layer and not (stored_pooler(folder) and getattr(model, "pooler", None)):
         raise UserError(
             f"{folder} stores no pooler weights, and pooler 'cls' would be random; "
             "choose cls_before_pooler or avg"
         )
-    _check_fit(folder, model, tokenizer, loading)
-    _probe(folder, model, tokenizer, first_token)
+    refuse_missing(folder, loading["missing_keys"])
     for weights in (*model.parameters(), *model.buffers()):
         # A memory-mapped file's alignment would affect the last bits of products.
         weights.data = weights.data.clone()
-    # As transformers loads them: buffers, such as the frequencies of rotations, stay in float32.
-    exact = model._keep_in_fp32_modules_strict or ()
-    for name, weight in model.named_parameters():
-        if not any(part in name for part in exact):
-            weight.data = weight.data.to(DTYPES[dtype])
     return model, tokenizer
+
+
+def refuse_missing(folder: Path, names: set[str]) -> None:
+    """Refuse weights that the files lack: transformers draws them at random, with a remark."""
+    if names:
+        raise UserError(
+            f"the weights in {folder} lack {min(names)}, which would be random; correct "
+            "config.json, or save or download them again"
+        )
 
 
 def _set_dropout(config: Any, rate: float, folder: Path) -> None:
@@ -149,9 +97,20 @@ def load_tokenizer(folder: Path) -> Any:
     tokenizer = transformers.AutoTokenizer.from_pretrained(
         folder, local_files_only=True, trust_remote_code=False
     )
-    if tokenizer.pad_token is None:  # as of many decoders; nothing sees which one it is
-        tokenizer.pad_token = tokenizer.eos_token
+    set_padding(folder, tokenizer)
     return tokenizer
+
+
+def set_padding(folder: Path, tokenizer: Any) -> None:
+    """Let a tokenizer without a token for padding, as of many decoders, pad with the end of text.
+    No vector depends on which one it is."""
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    if tokenizer.pad_token is None:
+        raise UserError(
+            f"tokenizer_config.json in {folder} names no pad_token and no eos_token, one of which "
+            "pads; name one"
+        )
 
 
 def readable_by_both(folder: Path) -> None:
@@ -186,99 +145,11 @@ def without_pooler(model_class: Any) -> dict[str, bool]:
     return {}
 
 
-def _check_fit(folder: Path, model: Any, tokenizer: Any, loading: dict[str, Any]) -> None:
-    """Reject weights, configuration and tokenizer that do not fit together."""
-    problems = [
-        f"{name} has shape {list(stored)} in the weights and {list(expected)} by config.json"
-        for name, stored, expected in sorted(loading["mismatched_keys"])
-    ]
-    # Weights of layers that the model does not have. Heads and poolers may be unused. Layers of
-    # GPT-2 (h) have further tensors, which are not weights.
-    depth = getattr(model.config, "num_hidden_layers", float("inf"))
-    for name in sorted(loading["unexpected_keys"]):
-        layer = re.search(r"\b(layers?|h)\.(\d+)", name)
-        if layer and (layer[1] != "h" or int(layer[2]) >= depth):
-            problems.append(f"config.json has no place for the weights {name}")
-    missing = sorted(loading["missing_keys"])
-    problems += [f"the weights lack {name}, which would be random" for name in missing]
-    if tokenizer.model_max_length < 3:
-        problems.append("model_max_length in tokenizer_config.json has no room for a token")
-    if tokenizer.pad_token is None:
-        problems.append(
-            "tokenizer_config.json names no pad_token and no eos_token, one of which pads"
-        )
-    rows, largest = len(model.get_input_embeddings().weight), max(tokenizer.get_vocab().values())
-    if largest >= rows:
-        problems.append(
-            f"the tokenizer gives token ids up to {largest}, but the weights embed only {rows}"
-        )
-    if 2 * largest < rows:  # transformers makes such a tokenizer where it finds no vocabulary
-        problems.append(f"the tokenizer has {largest + 1} tokens, and the weights embed {rows}")
-    if problems:
-        raise UserError(
-            f"the files in {folder} do not fit together: {problems[0]}; correct that, or save or "
-            "download them again"
-        )
-
-
-@torch.no_grad()
-def _probe(folder: Path, model: Any, tokenizer: Any, first_token: bool) -> None:
-    """Refuse a model whose token ids are not tokenizer.json's, whose states depend on the rest of a
-    batch, or whose first token, where it is the vector, is not [CLS] or sees no other token."""
-    subject = f"the {model.config.model_type} in {folder}"
-    short, long = tokenizer(list(PROBES))["input_ids"]
-    file = folder / "tokenizer.json"
-    if file.is_file():
-        plain = Tokenizer.from_file(str(file))
-        plain.no_truncation()
-        plain.no_padding()
-        if [plain.encode(text).ids for text in PROBES] != [short, long]:
-            raise UserError(
-                f"{folder} has a tokenizer.json with other token ids than those of the class that "
-                "tokenizer_config.json names; to take the file as it is, name tokenizer_class "
-                "PreTrainedTokenizerFast there, or else score a Python function"
-            )
-    elif _is_guessed(folder, tokenizer):
-        raise UserError(
-            f"{folder} has words with capitals, which its tokenizer makes small by default; write "
-            '"do_lower_case": false, or true, in its tokenizer_config.json'
-        )
-    other_end = [*short[:-1], short[0]]
-    # It may not support these lengths, or be no encoder of text.
-    with library_errors(f"{subject} cannot be run", "choose another model"):
-        alone, padded, changed = (
-            forward(model, Batch.of(rows, tokenizer.pad_token_id))[-1][0, : len(short)]
-            for rows in ([short], [short, long], [other_end])
-        )
-    moved = [(alone - states).abs().amax(1) / alone.abs().max() for states in (padded, changed)]
-    if moved[0].max() > 1e-3:  # rounding moves them by 1e-6
-        raise UserError(
-            f"{subject} has vectors that depend on padding, and so on the other sentences of a "
-            "batch; choose another model"
-        )
-    if first_token and (short[0] != tokenizer.cls_token_id or moved[1][0] < 1e-5):
-        raise UserError(
-            f"the first token of {subject} sees no other token, or is not [CLS]; choose pooler "
-            "avg, last or weighted_mean"
-        )
-
-
-def _is_guessed(folder: Path, tokenizer: Any) -> bool:
-    """Whether a vocabulary has capitals, and its tokenizer lower-cases though no file says so."""
-    normalizer = tokenizer.backend_tokenizer.normalizer
-    is_said = "do_lower_case" in read_settings(folder / "tokenizer_config.json")
-    if is_said or normalizer is None or normalizer.normalize_str("A") == "A":
-        return False
-    special = "|".join([r"\[unused\d+\]", *map(re.escape, tokenizer.all_special_tokens)])
-    words = (word for word in tokenizer.get_vocab() if not re.fullmatch(special, word))
-    return any(word != word.lower() for word in words)
-
-
 def stored_pooler(folder: Path) -> dict[str, torch.Tensor]:
     """Return `weight` (d, d) and `bias` (d) of the dense layer of a checkpoint's own pooler; empty
     if it stores none."""
     tensors: dict[str, torch.Tensor] = {}
-    for file in _weights(folder):
+    for file in weight_files(folder):
         with safe_open(folder / file, framework="pt") as weights:
             for name in weights.keys():  # noqa: SIM118 (not a dict)
                 # ALBERT's has no module in between.
@@ -300,46 +171,6 @@ def token_ids(tokenizer: Any, sentences: Sequence[str], longest: int) -> list[li
         encoded = tokenizer(list(sentences), truncation=True, max_length=longest, padding=False)
     blank = [tokenizer.convert_tokens_to_ids(blank_token(tokenizer))]
     return [row or blank for row in encoded["input_ids"]]
-
-
-def templated_ids(
-    tokenizer: Any, sentences: Sequence[str], template: str, longest: int
-) -> tuple[list[list[int]], list[tuple[int, int]]]:
-    """Token ids of sentences in a template, special tokens included, and where in them the last
-    occurrence of each sentence begins and ends.
-
-    A token with any letter of the sentence belongs to it. A sentence is cut on the right until
-    there are at most `longest` tokens; the template stays whole. A blank sentence spans all tokens.
-
-    Raises:
-        UserError: the template alone is longer.
-    """
-    rows, spans = [], []
-    before = template.rpartition(SENTENCE)[0]
-    for sentence in sentences:
-        while True:
-            start = len(before.replace(SENTENCE, sentence))
-            encoded = tokenizer(template.replace(SENTENCE, sentence), return_offsets_mapping=True)
-            ids, letters = encoded["input_ids"], encoded["offset_mapping"]
-            inside = [
-                index
-                for index, (first, last) in enumerate(letters)
-                if max(first, start) < min(last, start + len(sentence))
-            ]
-            excess = len(ids) - longest
-            if excess <= 0:
-                break
-            if not sentence:
-                raise UserError(
-                    f"the template '{template}' alone has {len(ids)} tokens, and the model takes "
-                    f"{longest}; shorten it"
-                )
-            kept = inside[: -ceil(excess / template.count(SENTENCE))]
-            cut = letters[kept[-1]][1] - start if kept else 0
-            sentence = sentence[: min(cut, len(sentence) - 1)]
-        rows.append(ids)
-        spans.append((inside[0], inside[-1] + 1) if inside else (0, len(ids)))
-    return rows, spans
 
 
 def longest_input(model: Any, tokenizer: Any) -> int:

@@ -62,12 +62,13 @@ class EncoderEntry(StrictModel):
     pooler: str | None = None
     """as `bench evaluate` takes it; by default the one that the model names"""
     prompt: str | None = None
-    """a prompt of a sentence-transformers folder, `""` for none; by default the folder's default"""
+    """a prompt of a sentence-transformers folder by name, or a text before each sentence, such as
+    `"query: "`, `""` for none; by default the folder's default"""
     normalize: bool = False
     """`true` scales vectors to length 1, which changes what classifiers see"""
     template: Annotated[list[str], BeforeValidator(_as_list), AfterValidator(_distinct)] = []
-    """text around `<sentence>`, with a pooler; a list of texts, or the name of a set, is one row
-    with a score for each (docs/encoders.md)"""
+    """text around `<sentence>`; a list of texts, or the name of a set, is one row with a score for
+    each (docs/encoders.md)"""
     dims: PositiveInt | None = None
     """first dimensions of vectors that are kept; by default all"""
     dtype: Literal["float32", "bfloat16"] = "float32"
@@ -78,7 +79,8 @@ def encoder_runs(encoders: Sequence[EncoderEntry], data: str) -> Iterator[Run]:
     """The runs of a configuration's `encoders`, in order, labelled as outside encoders; `UserError`
     if a model or its pooler is missing, or a label is given twice or is the name of a method."""
     if encoders:
-        from bench.models.load import check_model  # imports torch's models
+        from bench.models.load import check_planned  # imports torch's models
+        from bench.models.options import Options
 
     # Tables and comparisons name an encoder by its label, beside methods.
     taken = {text.lower() for cls in method_classes().values() for text in (cls.name, cls.title)}
@@ -96,11 +98,11 @@ def encoder_runs(encoders: Sequence[EncoderEntry], data: str) -> Iterator[Run]:
             for text_or_set in entry.template:
                 templates += templates_of(text_or_set)
             for template in templates or [None]:
-                check_model(entry.model, entry.pooler, entry.prompt, template, entry.dtype)
-                keys = entry.model_dump(exclude={"label"}) | {"template": template}
+                options = entry.model_dump(exclude={"model", "label"}) | {"template": template}
+                check_planned(entry.model, Options(**options))
                 run = resolve(
                     "published@paper", backbone_name="none", corpus="", data=data, seed=None,
-                    keys=keys,
+                    keys={"model": entry.model, **options},
                 )  # fmt: skip
                 fields: dict[str, Any] = {"label": label, "outside": True}
                 if len(templates) > 1:  # they are one row, named after its label

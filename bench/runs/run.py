@@ -23,7 +23,7 @@ from pydantic import (
 from bench.datasets.metrics import FURTHER_SEEDS
 from bench.datasets.tasks import PAIRS, TASKS, expand_tasks, is_task, task_of
 from bench.download.sums import file_sum
-from bench.models.packed_forward import POSITIONS
+from bench.models.options import POSITIONS
 from bench.registry.backbones import (
     BACKBONE,
     BUILT_IN,
@@ -317,7 +317,7 @@ def identity_of(run: Run) -> dict[str, Any]:
         for key in cls.Hyper.marked("model"):
             if key in hyper:
                 values[key] = run.models.get(hyper[key], hyper[key])
-        part = [name, cls.version, _identified(name, values, cls.Hyper())]
+        part = [name, cls.version_of(hyper), _identified(name, values, cls.Hyper())]
         # The author of a plugin may forget to raise its version.
         parts.append([*part, origin.sha256] if origin else part)
     identity: dict[str, Any] = {"parts": parts, "data": run.data}

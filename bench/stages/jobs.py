@@ -6,6 +6,7 @@ import time
 import traceback
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from bench.evaluation.scoring import (
 )
 from bench.models.defaults import torch_defaults
 from bench.models.encoder import Encoder, adaptation
-from bench.models.load import Model, files
+from bench.models.model import Model, files
 from bench.registry.methods import FAILURES, describe_error, method_origin
 from bench.results.provenance import provenance, timing
 from bench.results.records import (
@@ -454,7 +455,8 @@ def evaluate(
         same = {"date": written.get("date"), "device": written["device"]}
         if written == written | described | same:
             return list(earlier["records"])
-    options = [getattr(encoder, "pooler", encoder.kind), *model.options[model.pooler is not None :]]
+    others = replace(model.options, pooler=None).words
+    options = [getattr(encoder, "pooler", encoder.kind), *others]
     common = {
         "source": "sentbench", "method": f"encoder[{','.join(options)}]", "backbone": model.name,
         "setting": None, "seed": None,

@@ -14,18 +14,13 @@ from torch import Tensor, nn
 from bench.datasets import corpora
 from bench.datasets.word_vectors import load_words
 from bench.evaluation.scoring import vectors_of
+from bench.models.checks import check_model, check_types
 from bench.models.encoder import Encoder, TransformerEncoder, tokenized
 from bench.models.float32 import ELSEWHERE, TRAINING, float32_products
 from bench.models.fused_forward import FusedLayers, is_fused
 from bench.models.load import find_model, load_encoder
-from bench.models.packed_forward import (
-    FIRST_ONLY,
-    POOLER_FUNCTIONS,
-    POSITIONS,
-    Batch,
-    States,
-    forward,
-)
+from bench.models.packed_forward import Batch, States, forward
+from bench.models.pooling import BY_NAME
 from bench.models.transformer import (
     load_backbone,
     load_language_head,
@@ -165,12 +160,11 @@ class RunContext:
             return None, None
         if backbone.kind == "words":
             return load_words(backbone.table(), backbone.name, backbone.shape.width), None
-        model, tokenizer = load_backbone(
-            backbone.folder(),
-            dropout=recipe.dropout,
-            first_token=self.run.evaluation_pooler in FIRST_ONLY,
-        )
+        folder, pooler = backbone.folder(), self.run.evaluation_pooler
+        model, tokenizer = load_backbone(folder, dropout=recipe.dropout)
         model = model.to(self.device)
+        check_types(folder, tokenizer)
+        check_model(folder, tokenizer, TransformerEncoder(model, tokenizer, pooler))
         return first_layers(model, recipe.layers) if recipe.layers else model, tokenizer
 
     @property
@@ -303,14 +297,16 @@ class RunContext:
         rows = [*views, *chain.from_iterable(named.values())]
         # Interleaved: s1, s1, s2, s2, ... (docs/methods.md#batches)
         tokens = [row[i] for i in range(len(rows[0])) for row in rows]
-        pooler, chosen = self.run.evaluation_pooler, model or self.backbone
-        first_only, positions = pooler in FIRST_ONLY and not whole, POSITIONS.get(pooler)
+        pooler, chosen = BY_NAME[self.run.evaluation_pooler], model or self.backbone
+        first_only = pooler.first and not whole
         with contextlib.nullcontext() if dropout else training_mode(chosen, False):
-            states, mask = self.states(tokens, chosen, positions=positions, first_only=first_only)
+            states, mask = self.states(
+                tokens, chosen, positions=pooler.positions, first_only=first_only
+            )
 
         def at_layer(layer: int) -> list[Tensor]:
             with self.autocast():
-                pooled = POOLER_FUNCTIONS[pooler](states[: layer + 1], mask)
+                pooled = pooler.of(states[: layer + 1], mask)
             vectors = self.head(pooled)
             return [vectors[row :: len(rows)] for row in range(len(rows))]
 

@@ -193,6 +193,11 @@ class Method(nn.Module):
     backbone_free: ClassVar[bool] = False  # whether it needs no backbone
     backbone_kind: ClassVar[str] = "transformer"  # or "words", a table of word vectors
 
+    @classmethod
+    def version_of(cls, hyper: Mapping[str, Any]) -> int:
+        """The version with these hyper-parameters, where the numbers of some alone have changed."""
+        return cls.version
+
     def __init__(self, hyper: Any, shape: Shape) -> None:
         super().__init__()
         self.hyper = hyper

@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 __all__ = [
-    "BASE_DEPTH", "HOST", "LABEL", "LANGUAGE_MODEL", "MODEL", "POOLERS", "POOLER_PATTERN",
+    "BASE_DEPTH", "HOST", "LABEL", "LANGUAGE_MODEL", "MODEL", "POOLERS",
     "SHARED_RECIPE", "ComputedPooler", "Count", "Field", "HyperParameters", "NonNegativeFloat",
     "NonNegativeInt", "Pooler", "PositiveFloat", "Share", "Table", "ValidationInfo",
     "field_validator", "model_validator", "overlay", "transformer_with",
@@ -62,16 +62,13 @@ Count = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 # Poolings of a backbone's hidden states (docs/methods.md#vectors, #untrained);
-# `bench.models.encoder` implements them.
+# `bench.models.pooling` implements them.
 ComputedPooler = Literal[
     "cls_before_pooler", "avg", "avg_top2", "avg_first_last", "avg_first_last_64",
     "avg_embedding_last", "last", "weighted_mean",
 ]  # fmt: skip
 Pooler = Literal["cls", ComputedPooler]  # "cls": the checkpoint's own, stored pooler
 POOLERS: tuple[str, ...] = get_args(Pooler)
-# The names that `encoders` may have: `last-N` is the last token behind N layers.
-POOLER_PATTERN = "|".join([*POOLERS, r"last-\d+"])
-
 
 # What a hyper-parameter is beside its value, as `Field(..., json_schema_extra=HOST)`: named in a
 # run's label (False: never); set by the method written first only; the name of another encoder,

@@ -10,7 +10,7 @@ import pytest
 
 from bench.__main__ import main
 from bench.checks import method_contract as contract
-from bench.models.load import FunctionEncoder
+from bench.models.functions import FunctionEncoder
 from bench.registry import methods as registered
 from bench.runs import config
 from bench.stages.jobs import train_run

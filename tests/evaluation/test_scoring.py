@@ -13,8 +13,6 @@ from bench.cli.evaluate import score_tables
 from bench.datasets.tasks import STS_TASKS
 from bench.evaluation import protocols, scoring
 from bench.evaluation.scoring import Classifiers, Scorer, read_tasks
-from bench.judge.stage import judge_encoders
-from bench.models.encoder import TransformerEncoder
 from bench.results.records import read_scores
 from tests.support.tiny_tasks import look_up
 
@@ -153,7 +151,7 @@ def test_an_evaluation_interrupted_between_tasks_is_resumed(
     assert capsys.readouterr().err.splitlines()[-1] == said
     assert [path.name for path in out.parent.iterdir()] == ["scores.json.part"]
     classified.clear()
-    interrupt(TransformerEncoder, "encode", 1)  # nothing is left to encode
+    interrupt(scoring, "check_vectors", 1)  # nothing is left to encode
     assert evaluate(out, *names) == 0
     assert classified == ["MR", "CR", "MPQA"][call - 1 :]
     assert capsys.readouterr().out == printed
@@ -209,14 +207,3 @@ def test_every_score_is_a_line_of_csv():
     assert list(table["model"]) == ["a"] * len(CELLS) + ["b"] * len(CELLS)
     cells = table[["task", "metric", "split", "value"]].itertuples(index=False, name=None)
     assert list(cells) == CELLS * 2
-
-
-def test_a_set_of_templates_is_a_row_once_all_are_scored():
-    points = {"a": 3.0, "b": 5.0, "c": 10.0}
-    members = {name: [SCORES[0] | {"value": value}] for name, value in points.items()}
-    sets = {"m": ["a", "b", "c"], "partly": ["a", "d"]}
-    rows = {row.label: row for row in judge_encoders(members, sets).systems}
-    assert rows.keys() == {"a", "b", "c", "m"}
-    score = rows["m"].score("STS-B")
-    assert (score.n, score.mean, score.sd) == (3, 6.0, pytest.approx(13**0.5))
-    assert rows["m"].remark == "over 3 templates, STS-B 3.00 to 10.00"

@@ -18,7 +18,7 @@ from transformers import BertConfig, BertModel
 from bench.cli import main
 from bench.cli.program import commands
 from bench.download.hub import pin
-from bench.models.load import Model
+from bench.models.model import Model
 from bench.runs import config as configurations
 from bench.runs.plan import plan_command
 from bench.utils.files import sha256_file
@@ -154,7 +154,7 @@ def parsed(words):
         check_snakemake(parameters["options"] or [])
     if words[0] == "evaluate":
         for model in parameters["model"]:
-            Model.read(model, Model(""))
+            Model.read(model)
     return parameters
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from bench.evaluation.classifier import MODES
 from bench.judge.world import judge_world
-from bench.models.packed_forward import POOLER_FUNCTIONS
+from bench.models.pooling import BY_NAME
 from bench.results.suite_results import read_results
 from bench.runs import config
 from bench.stages.jobs import run_plan
@@ -69,8 +69,8 @@ MISTAKES: dict[str, Mutation] = {
             "torch.where(weights.bool(), states, states[:, :1]).mean(1)"),
     }),
     "layer_before_the_last": entry(
-        "pooled", POOLER_FUNCTIONS, "avg",
-        lambda plain: lambda states, mask: plain(states[:-1], mask),
+        "pooled", BY_NAME, "avg",
+        lambda plain: replace(plain, of=lambda states, mask: plain.of(states[:-1], mask)),
     ),
     **edits("bench.datasets.sts:_correlation", {
         "gold_of_the_next_pair": (

@@ -1,8 +1,8 @@
 """Decoders: tiny random ones with a byte-level tokenizer, as plain transformers code computes them
 for each sentence alone.
 
-Mutations caught: a last token that is padding; weights of positions from 0; a mean over the
-template; a template that is cut; rotations rounded to bfloat16; a layer off by one.
+Mutations caught: a last token that is padding; weights of positions from 0; padding on the left of
+positions that are counted; a text in a template of chats; a template that is cut.
 """
 
 import shutil
@@ -14,27 +14,30 @@ import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
-from bench.models import encoder as encoders
 from bench.models.encoder import TransformerEncoder
-from bench.models.load import Model, ModularEncoder, load_encoder, save_encoder
+from bench.models.library import LibraryEncoder
+from bench.models.load import load_encoder, save_encoder
 from bench.utils.files import read_json
-from tests.support.model_folders import change, pooling, refused, write
+from tests.support.model_folders import change, change_weights, pooling, prompts, refused, write
 from tests.support.tiny_backbones import make_sentences
 
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "vocab_size": 320, "initializer_range": 0.15}
 SIZES |= {"bos_token_id": 0, "eos_token_id": 1}
 HEADS = {"num_attention_heads": 4, "intermediate_size": 48, "max_position_embeddings": 160}
+# States of width 32 between layers, vectors of width 16, as OPT-350M has them.
+NARROW = {"num_attention_heads": 4, "ffn_dim": 48, "word_embed_proj_dim": 16}
+NARROW |= {"do_layer_norm_before": False, "max_position_embeddings": 160, "init_std": 0.15}
 # Kind -> its configuration, and how its tokenizer surrounds a text.
 KINDS = {
     "qwen3": ("Qwen3Config", HEADS | {"num_key_value_heads": 2, "head_dim": 8}, "$A </s>"),
     "llama": ("LlamaConfig", HEADS | {"num_key_value_heads": 2}, "<s> $A"),
     "gpt2": ("GPT2Config", {"n_head": 4, "n_positions": 160}, "$A"),
     "mamba": ("MambaConfig", {"state_size": 8}, "$A"),
+    "opt": ("OPTConfig", NARROW, "$A"),
 }
-POOLERS = ("last", "last-0", "last-1", "last-2", "weighted_mean", "avg")
+POOLERS = ("last", "weighted_mean", "avg")
 SENTENCES = [*make_sentences(6, seed=4), 'Ein Café, naïve – 不了 "2" cats', "x", "a, b"]
 PROMPT = 'This sentence : "<sentence>" means in one word:"'  # PromptEOL
-ECHO = "Rewrite, please: <sentence>\nrewritten: <sentence> ."
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +59,9 @@ def folders(tmp_path_factory):
             torch.manual_seed(3)
             transformers.AutoModel.from_config(config).save_pretrained(root / kind)
         words.post_processor = processors.TemplateProcessing(single=single, special_tokens=special)
-        given = {"bos_token": "<s>", "eos_token": "</s>"}
-        given |= {"pad_token": "</s>"} if kind == "qwen3" else {}
-        tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=words, **given)
+        tokens = {"bos_token": "<s>", "eos_token": "</s>"}
+        tokens |= {"pad_token": "</s>"} if kind == "qwen3" else {}
+        tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=words, **tokens)
         tokenizer.save_pretrained(root / kind)
         return root / kind
 
@@ -71,32 +74,22 @@ def plain(folder, dtype=torch.float32):
     return model, transformers.AutoTokenizer.from_pretrained(folder)
 
 
-def expected(folder, pooler, text, part, dtype=torch.float32):
-    """The vector of a text alone; a mean is of tokens with a letter of `part`, if it has any."""
+def expected(folder, pooler, text, dtype=torch.float32):
+    """The vector of a text alone."""
     model, tokenizer = plain(folder, dtype)
-    encoded = tokenizer(text, return_offsets_mapping=True)
-    ids, places = encoded["input_ids"] or [tokenizer.eos_token_id], encoded["offset_mapping"]
+    ids = tokenizer(text)["input_ids"] or [tokenizer.eos_token_id]
     with torch.no_grad():
-        layers = model(torch.tensor([ids]), output_hidden_states=True).hidden_states
-    if pooler.startswith("last"):
-        return layers[int(pooler.removeprefix("last-")) if "-" in pooler else -1][0, -1].double()
-    states = layers[-1][0].double().numpy()
-    letters, is_whole = {*range(*part)}, part == (0, len(text)) or part[0] == part[1]
-    seen = [i for i in range(len(ids)) if is_whole or letters & {*range(*places[i])}]
-    weights = [i + 1 if pooler == "weighted_mean" else 1 for i in seen]
-    return sum(w * states[i] for w, i in zip(weights, seen, strict=True)) / sum(weights)
+        states = model(torch.tensor([ids])).last_hidden_state[0].double()
+    if pooler == "last":
+        return states[-1].numpy()
+    weights = torch.arange(1, len(ids) + 1.0) if pooler == "weighted_mean" else torch.ones(len(ids))
+    return ((weights[:, None] * states).sum(0) / weights.sum()).numpy()
 
 
-def check(found, wanted, close=1e-5):  # of the largest value: ten times the rounding of float32
+def check(vectors, wanted, close=1e-5):  # of the largest value: ten times the rounding of float32
     wanted = np.stack(wanted)
-    assert found.dtype == np.float32
-    assert np.abs(found - wanted).max() <= close * np.abs(wanted).max()
-
-
-def around(template, sentence):
-    """The text, and where the last sentence begins and ends in it."""
-    start = len(template.rpartition("<sentence>")[0].replace("<sentence>", sentence))
-    return template.replace("<sentence>", sentence), (start, start + len(sentence))
+    assert vectors.dtype == np.float32
+    assert np.abs(vectors - wanted).max() <= close * np.abs(wanted).max()
 
 
 def test_what_is_saved_can_be_read_by_transformers_4(folders, tmp_path):
@@ -105,7 +98,7 @@ def test_what_is_saved_can_be_read_by_transformers_4(folders, tmp_path):
     rotations = {"rope_type": "linear", "factor": 2.0, "rope_theta": 5e5}
     change(made / "config.json", rope_parameters=rotations)
     change(made / "tokenizer_config.json", extra_special_tokens=["<s>"])
-    encoder = load_encoder(made, pooler="avg")
+    encoder = TransformerEncoder.load(made, {"pooler": "avg"})
     save_encoder(encoder, saved)
     assert load_encoder(saved).identity == encoder.identity
     tokenizer = read_json(saved / "tokenizer_config.json")
@@ -117,62 +110,42 @@ def test_what_is_saved_can_be_read_by_transformers_4(folders, tmp_path):
 
 
 @pytest.mark.parametrize("pooler", POOLERS)
-@pytest.mark.parametrize("template", [None, PROMPT, ECHO])
 @pytest.mark.parametrize("kind", KINDS)
-def test_vectors_are_those_of_each_sentence_alone(kind, template, pooler, folders, monkeypatch):
-    """In several batches; of PromptEOL, and of echo, whose mean sees the second sentence alone."""
-    monkeypatch.setattr(encoders, "ALONE", 200)
-    found = load_encoder(folders(kind), pooler=pooler, template=template).encode([*SENTENCES, ""])
-    texts = [around(template or "<sentence>", text) for text in [*SENTENCES, ""]]
-    check(found, [expected(folders(kind), pooler, text, part) for text, part in texts])
-
-
-@pytest.mark.parametrize("sentence", [60 * "the old dog sees ", 80 * "不了", 400 * "q"])
-def test_a_long_sentence_is_cut_and_its_template_stays_whole(sentence, folders):
-    encoder = load_encoder(folders("qwen3"), pooler="avg", template=ECHO)
-    tokens = encoder.tokenize([sentence])[0]
-    text = encoder.tokenizer.decode(tokens)
-    cut = text.removeprefix("Rewrite, please: ").partition("\n")[0]
-    assert sentence.startswith(cut)
-    assert text == ECHO.replace("<sentence>", cut) + "</s>"
-    assert 150 < len(tokens) <= 160
-    long = load_encoder(folders("qwen3"), pooler="avg", template=200 * "q " + "<sentence>")
-    refused(lambda: long.encode(["a"]), "alone has", "the model takes 160; shorten it")
-
-
-def test_template_and_type_are_part_of_the_identity_and_kept(folders, tmp_path):
-    options, seen = [{}, {"template": PROMPT}, {"template": ECHO}, {"dtype": "bfloat16"}], set()
-    for index, chosen in enumerate(options):
-        encoder = load_encoder(folders("llama"), pooler="last", **chosen)
-        save_encoder(encoder, tmp_path / str(index))
-        again = load_encoder(tmp_path / str(index))
-        again.read_tokens(SENTENCES, tmp_path)  # of this tokenizer with another template
-        assert again.identity == encoder.identity
-        np.testing.assert_array_equal(again.encode(SENTENCES), encoder.encode(SENTENCES))
-        seen.add(encoder.identity)
-    assert len(seen) == len(options)
-    refused(lambda: load_encoder(tmp_path / "0", dtype="bfloat16"), "omit template and dtype")
-
-
-def test_a_template_in_brackets_may_have_commas_and_brackets():
-    assert Model.read(f"a[template={PROMPT},pooler=last]") == Model("a", "last", template=PROMPT)
-    for template in (
-        ECHO,
-        "Well, then, <sentence>",
-        "[INST] Hi, you: <sentence> [/INST]",
-        " <sentence>, in short, it is ",
+def test_vectors_are_those_of_each_sentence_alone(kind, pooler, folders):
+    """Of blank sentences, too; the text of a prompt and a template stand around a sentence."""
+    texts = [*SENTENCES, ""]
+    for options, around in (
+        ({}, "<sentence>"),
+        ({"template": PROMPT}, PROMPT),
+        ({"prompt": "query: "}, "query: <sentence>"),
     ):
-        model = Model("a/b", "last", template=template, dims=8, dtype="bfloat16", normalize=True)
-        assert Model.read(model.label) == Model.stored(model.describe()) == model
-    model = Model("a/b", "last-27", template=f"{PROMPT}\n{ECHO}")
-    assert Model.read(model.label) == model
-    for options, words in (
-        ("template=x=1, y=<sentence>", "unknown option 'y'"),
-        ("template=[INST] <sentence> [/INST", "an unmatched bracket"),
-        ("dims=few", "dims 'few'"),
-        ("dims=4,dims=5", "'dims' is given twice"),
-    ):
-        refused(lambda options=options: Model.read(f"a[{options}]"), words)
+        encoder = load_encoder(folders(kind), pooler=pooler, **options)
+        assert isinstance(encoder, LibraryEncoder)
+        wanted = [
+            expected(folders(kind), pooler, around.replace("<sentence>", text))
+            for text in texts
+            if text or options.get("prompt") is None
+        ]
+        check(encoder.encode(texts[: len(wanted)]), wanted)
+
+
+def test_a_template_of_chats_is_left_out(folders, tmp_path):
+    folder = shutil.copytree(folders("qwen3"), tmp_path / "chats")
+    chats = "{% for m in messages %}<s>{{ m['role'] }} {{ m['content'] }}{% endfor %}"
+    change(folder / "tokenizer_config.json", chat_template=chats, padding_side="left")
+    vectors = load_encoder(folder, pooler="last").encode(SENTENCES)
+    check(vectors, [expected(folders("qwen3"), "last", text) for text in SENTENCES])
+
+
+def test_a_template_whose_end_would_be_cut_is_refused(folders):
+    encoder = load_encoder(folders("qwen3"), pooler="last", template=PROMPT)
+    refused(lambda: encoder.encode([400 * "q"]), "the model takes 160", "end of the template")
+
+
+def test_options_are_part_of_the_identity(folders):
+    options = [{}, {"template": PROMPT}, {"prompt": "query: "}, {"dtype": "bfloat16"}]
+    made = [load_encoder(folders("llama"), pooler="last", **chosen) for chosen in options]
+    assert len({encoder.identity for encoder in made}) == 4
 
 
 def test_the_first_dimensions_come_before_the_length(folders):
@@ -189,45 +162,35 @@ def test_bfloat16_is_that_of_transformers(kind, folders):
     model, _ = plain(folders(kind), torch.bfloat16)
     ours, theirs = (dict(m.named_buffers()) | m.state_dict() for m in (encoder.model, model))
     torch.testing.assert_close(ours, theirs, rtol=0, atol=0)
-    given = folders(kind), "weighted_mean"
-    wanted = [expected(*given, text, (0, 0), torch.bfloat16) for text in SENTENCES]
+    options = folders(kind), "weighted_mean"
+    wanted = [expected(*options, text, torch.bfloat16) for text in SENTENCES]
     check(encoder.encode(SENTENCES), wanted, close=0.02)
 
 
-@pytest.mark.parametrize("mode", ["lasttoken", "weightedmean"])
-def test_modules_are_those_of_the_library(mode, folders, tmp_path):
-    """As Qwen3-Embedding and e5-mistral have them; padded on the left by the library."""
-    from sentence_transformers import SentenceTransformer
-
-    folder, texts = shutil.copytree(folders("qwen3"), tmp_path / "modules"), [*SENTENCES, ""]
+@pytest.mark.parametrize(("mode", "pooler"), [("lasttoken", "last"), ("mean", "avg")])
+def test_a_folder_of_modules_is_read_by_them(mode, pooler, folders, tmp_path):
+    """As Qwen3-Embedding has them: padded on the left, normalised, with a prompt by name."""
+    folder = shutil.copytree(folders("qwen3"), tmp_path / "modules")
     change(folder / "tokenizer_config.json", padding_side="left")
-    write(folder, pooling(pooling_mode=mode), {"kind": "Normalize"})
-    for name, kind, close in (
-        ("float32", TransformerEncoder, 1e-5), ("bfloat16", ModularEncoder, 0.02),
-    ):  # fmt: skip
-        encoder = load_encoder(folder, normalize=True, dtype=name)
-        assert isinstance(encoder.base, kind)
-        options = {"model_kwargs": {"dtype": getattr(torch, name)}, "device": "cpu"}
-        check(
-            encoder.encode(texts), SentenceTransformer(str(folder), **options).encode(texts), close
-        )
+    prompts(write(folder, pooling(pooling_mode=mode), {"kind": "Normalize"}), query="query: ")
+    wanted = [expected(folders("qwen3"), pooler, f"query: {text}") for text in SENTENCES]
+    check(load_encoder(folder, prompt="query").encode(SENTENCES), wanted)
+    lengths = np.linalg.norm(wanted, axis=1, keepdims=True)
+    normal = load_encoder(folder, prompt="query: ", normalize=True)
+    check(normal.encode(SENTENCES), np.stack(wanted) / lengths)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_last_of_all_layers_is_the_pooler_last(kind, folders):
-    for template in (None, PROMPT):
-        ours, usual = (
-            load_encoder(folders(kind), pooler=name, template=template).encode(SENTENCES)
-            for name in ("last-2", "last")
-        )
-        np.testing.assert_array_equal(ours, usual)
+@pytest.mark.parametrize("pooler", ["avg_top2", "avg_first_last_64", "cls"])
+def test_a_pooler_that_the_library_lacks_is_refused(pooler, folders):
+    words = f"pooler '{pooler}' is there for BERT and RoBERTa", "which has avg, cls_before_pooler"
+    refused(lambda: load_encoder(folders("gpt2"), pooler=pooler), *words)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_layer_that_a_model_lacks_is_refused(kind, folders):
-    refused(lambda: load_encoder(folders(kind), pooler="last-3"), "lacks; name one up to last-2")
+def test_the_first_token_of_a_decoder_is_refused(folders):
+    refused(lambda: load_encoder(folders("gpt2"), pooler="cls_before_pooler"), "is not [CLS]")
 
 
-@pytest.mark.parametrize("pooler", ["last-", "last--1", "avg-1", "contrast-0-0.5-1"])
-def test_only_last_takes_a_number(pooler):
-    refused(lambda: load_encoder("a", pooler=pooler), f"unknown pooler '{pooler}'", "last-N")
+def test_weights_that_the_library_would_draw_are_refused(folders, tmp_path):
+    folder, name = shutil.copytree(folders("gpt2"), tmp_path / "model"), "h.1.ln_1.weight"
+    change_weights(folder, lambda weights: {key: weights[key] for key in weights if key != name})
+    refused(lambda: load_encoder(folder, pooler="avg"), f"lack {name}, which would be random")

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,7 +18,7 @@ from bench.models.encoder import (
     tokenizer_identity,
 )
 from bench.models.load import load_encoder, save_encoder
-from bench.models.packed_forward import POSITIONS
+from bench.models.pooling import BY_NAME
 from bench.models.transformer import load_backbone, longest_input
 from methods.base import POOLERS
 from methods.whitening import Whitened
@@ -62,7 +63,8 @@ def test_the_stored_pooler_is_a_dense_layer_with_tanh(with_pooler):
 
 
 def test_a_mean_over_fixed_positions_cuts_longer_sentences(tiny_bert, monkeypatch):
-    monkeypatch.setitem(POSITIONS, "avg_first_last_64", 8)
+    short = replace(BY_NAME["avg_first_last_64"], positions=8)
+    monkeypatch.setitem(BY_NAME, "avg_first_last_64", short)
     own, masked = (encoder(tiny_bert, f"avg_first_last{end}") for end in ("_64", ""))
     cut = masked.tokenizer([LONG], truncation=True, max_length=8)["input_ids"]
     np.testing.assert_allclose(own.encode([LONG]), masked.encode_tokens(cut), **CLOSE)

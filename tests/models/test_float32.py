@@ -6,9 +6,9 @@ import torch
 import bench.training.context
 import bench.training.loop
 from bench.evaluation.scoring import Classifiers, read_tasks, score_encoder
-from bench.models.encoder import TransformerEncoder
 from bench.models.float32 import float32_products
 from bench.models.load import load_encoder
+from bench.models.pooling import Pooler
 from bench.training.loop import train
 from methods.is_bert import LocalFeatures
 from methods.simcse import SimCSE
@@ -77,10 +77,11 @@ def test_a_training(precision, models, trained, note):
     note(SimCSE, "loss")
     note(torch.Tensor, "backward")
     note(bench.training.context, "forward")
-    note(TransformerEncoder, "_pooled")
+    note(Pooler, "pool")
     seen = note(bench.training.loop, "uniformity")
     trained("simcse", precision)
-    expected = {"loss": IEEE, "backward": models, "forward": models, "_pooled": TF}
+    expected = {"loss": IEEE, "backward": models, "forward": models}
+    expected["pool"] = IEEE | TF  # the checks of a backbone, and selection
     assert seen == expected | {"uniformity": IEEE}
 
 

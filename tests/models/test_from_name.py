@@ -11,14 +11,12 @@ import torch
 
 import bench
 from bench.__main__ import main
-from bench.models.load import (
-    FunctionEncoder,
-    Model,
-    ModularEncoder,
-    Normalised,
-    files,
-    load_encoder,
-)
+from bench.models.functions import FunctionEncoder
+from bench.models.library import LibraryEncoder
+from bench.models.load import Normalised, load_encoder
+from bench.models.model import Model, files
+from bench.models.options import Options
+from bench.registry.templates import template_sets
 from bench.results.records import read_scores
 from bench.utils.errors import UserError
 from methods.word_overlap import BagOfWords
@@ -115,8 +113,10 @@ def test_a_function_has_no_pooler_and_no_prompt(mine):
         Model(42).load("cpu")
     for options in ({"pooler": "avg"}, {"prompt": "query"}):
         with pytest.raises(UserError, match="takes only dims and normalize, omit p"):
-            Model(f"{mine}:letters", **options).load("cpu")
-    vectors = Model(f"{mine}:letters", normalize=True).load("cpu").encode(["a sea", "bread"])
+            Model(f"{mine}:letters", Options(**options)).load("cpu")
+    vectors = (
+        Model(f"{mine}:letters", Options(normalize=True)).load("cpu").encode(["a sea", "bread"])
+    )
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-6)
 
 
@@ -164,10 +164,7 @@ def drawn(size):
     [
         (torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Dropout(0.1)), "call model.eval"),
         (drawn(0.05), "a cosine of 1 - 0.00"),
-        (
-            lambda texts: np.eye(len(texts), 9),
-            "a cosine of 1 - 1); call",
-        ),
+        (lambda texts: np.eye(len(texts), 9), "a cosine of 1 - 1), by the order"),
         (lambda texts: np.ones((len(texts), 2)) - np.eye(1, 2) * len(texts), "size of a batch"),
     ],
     ids=["dropout", "random", "order", "batch"],
@@ -239,12 +236,12 @@ def encoders(tiny_bert):
     """A transformer, run by us and by the library, and a function."""
 
     class Library(list):
-        max_seq_length = 9
+        max_seq_length, tokenizer, device = 9, None, torch.device("cpu")
         encode = staticmethod(lambda texts, **_: plain(texts))
 
     return [
         load_encoder(tiny_bert, pooler="avg"),
-        ModularEncoder(tiny_bert, "", Library(), "", "float32"),
+        LibraryEncoder(tiny_bert, Library(), None, Options()),
         FunctionEncoder(plain, "m:f"),
         BagOfWords(8),
     ]
@@ -311,19 +308,43 @@ def test_from_python(tiny_bert, tiny_data, evaluate, tmp_path):
 
 
 def test_options_and_names_of_files():
-    common = Model("", pooler="avg", normalize=True)
-    for word, model, file in (
-        ("a/b", Model("a/b", pooler="avg", normalize=True), "a-b-pooler-avg-normalize"),
-        ("./b[pooler=cls]", Model("./b", pooler="cls", normalize=True), "b-pooler-cls-normalize"),
-        ("m:f[prompt=, normalize=false]", Model("m:f", pooler="avg", prompt=""),
-         "m-f-pooler-avg-prompt"),
-    ):  # fmt: skip
-        assert Model.read(word, common) == model
+    common = {"pooler": "avg", "normalize": True}
+    for word, options, file in (
+        ("a/b", Options("avg", normalize=True), "a-b-pooler-avg-normalize"),
+        ("./b[pooler=cls]", Options("cls", normalize=True), "b-pooler-cls-normalize"),
+        ("m:f[prompt=, normalize=false]", Options("avg", ""), "m-f-pooler-avg-prompt"),
+    ):
+        (model,) = Model.read(word, common)
+        assert model == Model(word.partition("[")[0], options)
         assert list(files([model])) == [f"{file}.json"]
     query = "a/b[prompt=query,normalize]"
-    assert Model.read(query) == Model("a/b", prompt="query", normalize=True)
-    assert Model.read(query).label == query
+    assert Model.read(query) == [Model("a/b", Options(prompt="query", normalize=True))]
+    assert Model.read(query)[0].label == query
+    assert Model.read("a/b[prompt=query: ,dims=4]") == [
+        Model("a/b", Options(prompt="query: ", dims=4))
+    ]
+    members = Model.read("a/b[template=prompteol]", common)
+    assert [member.options.template for member in members] == template_sets()["prompteol"]
     refused(lambda: Model.read("a[poler=avg]"), "unknown option 'poler'; did you mean 'pooler'?")
+
+
+def test_a_template_in_brackets_may_have_commas_and_brackets():
+    for template in (
+        'This sentence : "<sentence>" means in one word:"',
+        "Well, then, <sentence>",
+        "[INST] Hi, you: <sentence> [/INST]",
+        " <sentence>, in short, it is ",
+    ):
+        options = Options("last", template=template, dims=8, dtype="bfloat16", normalize=True)
+        model = Model("a/b", options)
+        assert Model.read(model.label) == [Model.stored(model.describe())] == [model]
+    for options, words in (
+        ("template=x=1, y=<sentence>", "unknown option 'y'"),
+        ("template=[INST] <sentence> [/INST", "an unmatched bracket"),
+        ("dims=few", "dims 'few'"),
+        ("dims=4,dims=5", "'dims' is given twice"),
+    ):
+        refused(lambda options=options: Model.read(f"a[{options}]"), words)
 
 
 @pytest.fixture
@@ -335,7 +356,7 @@ def test_several_models_in_one_table(several, evaluate, tmp_path, capsys):
     assert evaluate(tmp_path / "out", *several) == 0
     table = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["Method", "n", "STS12", "STS-B"] in table
-    names = list(files([Model.read(word) for word in several]))
+    names = list(files([model for word in several for model in Model.read(word)]))
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(names)
     for word, name in zip(several, names, strict=True):
         found = scores(tmp_path / "out" / name)
@@ -364,7 +385,7 @@ def test_a_failing_model_does_not_stop_the_others(several, evaluate, tmp_path, m
     [
         ("/nowhere/model", "does not exist"),
         ("{bert}", "stores no pooler"),
-        ("{bert}[pooler=avg,prompt=query]", "has no prompts"),
+        ("{bert}[pooler=avg,prompt=query]", "has no prompt 'query'"),
         ("{mine}:letters[pooler=avg]", "is a function"),
     ],
 )

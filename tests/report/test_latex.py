@@ -111,8 +111,7 @@ def in_paper(tmp_path_factory):
         for task, value in points.items()
     ]
     members = [f"models/qwen[pooler=last,template={text}]" for text in templates_of("in-one-word")]
-    scores = dict.fromkeys(members, records)
-    texts.append(score_tables(scores, "latex", {"models/qwen[template=in-one-word]": members}))
+    texts.append(score_tables(dict.fromkeys(members, records), "latex"))
     labels = [{"Method": text} for text in LABELS.values()]
     texts.append(latex(text_table(labels), LABELS["latex"], "labels", LABELS["command"]))
     folder = tmp_path_factory.mktemp("compared")

@@ -102,15 +102,6 @@ def test_a_template_is_written_in_the_text_of_the_run(content, model):
         planned(content({"model": "owner/none", "pooler": "last", "template": "<name>"}))
 
 
-def test_a_pooler_with_a_number_is_written_in_the_text_of_the_run(content, model):
-    entry = {"model": str(model), "pooler": "last-27"}
-    run = planned(content(entry))[1]
-    assert run.parts[0][2].items() >= entry.items()
-    assert run_of(run.text, "none", "", run.data, None).id == run.id
-    with pytest.raises(UserError, match="'pooler' should match pattern"):
-        published(model, pooler="last-")
-
-
 def test_changed_files_are_another_run(model):
     """Fails if the folder's name identifies it, or if a file's time does."""
     before = published(model).id
@@ -159,7 +150,7 @@ def test_the_folder_of_a_run_is_that_of_its_encoder(model, tmp_path):
         ([{"model": "{model}", "pooler": "avg", "label": "SimCSE"}],
          "'SimCSE' has the name of a method; give it another 'label'"),
         ([{"model": "{model}", "prompt": "quary"}],
-         "has no prompt 'quary'; did you mean 'query'? (known: query); an empty one uses"),
+         "has no prompt 'quary'; did you mean 'query'? (known: query); write its text,"),
     ],
 )  # fmt: skip
 def test_mistakes_are_one_sentence(content, model, encoders, message):

@@ -1,0 +1,143 @@
+"""What no library checks of a model that was not trained here, each a source of wrong scores.
+
+A vector is a function of its text alone. Token ids are what the files of the tokenizer ask for:
+transformers builds some tokenizers anew from a class and settings, and leaves out of others the
+settings that its version 4 carried out.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tokenizers import Tokenizer, models, pre_tokenizers
+
+from bench.datasets.sts import cosine
+from bench.utils.errors import UserError, library_errors, warn
+from bench.utils.files import read_settings
+
+# Letters of both cases, an accent, digits, punctuation, a tab, Chinese; and one that is longer.
+PROBES = ("A Café's 2 CATS\t(了)", "The 1,000 cats of the café aren't re-read by XÆ-12, 不了。")
+# Two ends of one word, short since a folder may cut texts; a tokenizer knows one of their words.
+ENDS = "It a dog 7 了", "It the house 24 不"
+# Settings of a tokenizer, and two texts that have the same ids where it is true, others where not.
+SAME = {
+    "do_lower_case": ("CATS", "cats"),
+    "strip_accents": ("café", "cafe"),
+    "tokenize_chinese_chars": ("了不", "了 不"),
+    "add_prefix_space": ("cats", " cats"),
+}
+FIRST = ("cls", "cls_before_pooler")  # poolers of the first token
+APART, ROUNDED = 1e-3, 1e-9  # of cosines: of another vector, and more than float32 rounds
+
+Encode = Callable[[Sequence[str]], np.ndarray]
+
+
+def check_model(folder: Path, tokenizer: Any, encoder: Any) -> None:
+    """Check the tokenizer of a folder, and its encoder, which has the name of a `pooler`."""
+    for fault in _faults(folder, tokenizer):
+        raise UserError(f"the tokenizer in {folder} {fault}, or else score a Python function")
+    if encoder.pooler in FIRST and tokenizer(ENDS[0])["input_ids"][0] != tokenizer.cls_token_id:
+        raise UserError(
+            f"the first token of {folder} is not [CLS]; choose pooler avg, last or weighted_mean"
+        )
+    check_text(folder, encoder.encode)
+
+
+def check_text(folder: Path, encode: Encode) -> None:
+    """Check that vectors depend on the whole text, and on nothing else."""
+    # It may not support these lengths, or be no encoder of text.
+    with library_errors(f"the model in {folder} cannot be run", "choose another model"):
+        texts = [*PROBES, "", PROBES[0]]
+        together = encode(texts)
+        alone = np.concatenate([encode([text]) for text in texts])
+        ends = encode(ENDS)
+    compare(together, alone, f"the model in {folder}", "choose another model")
+    if np.ptp(ends, axis=0).max() <= 1e-6 * np.abs(ends).max():
+        raise UserError(
+            f"the vector of {folder} does not depend on the end of a text: its first token sees no "
+            "other token, as of a decoder, or its tokenizer knows no word; choose pooler avg, last "
+            "or weighted_mean, or correct the tokenizer"
+        )
+
+
+def compare(first: np.ndarray, again: np.ndarray, subject: str, remedy: str) -> None:
+    """Compare vectors of the same texts, encoded in other batches; refuse, or say, a difference."""
+    # Zero vectors have no direction.
+    apart = 1 - cosine(first, again)[cosine(first, first) > 0].min(initial=1)
+    message = f"{subject} gives a text different vectors (a cosine of 1 - {apart:.1g})"
+    if apart > APART:
+        raise UserError(f"{message}, by the order, the padding or the size of a batch; {remedy}")
+    if apart > ROUNDED:
+        warn(message)
+
+
+def _faults(folder: Path, tokenizer: Any) -> Iterator[str]:
+    """What is wrong, and what corrects it."""
+    ids = tokenizer(list(PROBES))["input_ids"]
+    file = folder / "tokenizer.json"
+    if file.is_file():
+        plain = Tokenizer.from_file(str(file))
+        plain.no_truncation()
+        plain.no_padding()
+        if [plain.encode(text).ids for text in PROBES] != ids:
+            yield (
+                "gives other token ids than tokenizer.json, by the class that "
+                "tokenizer_config.json names; to take the file as it is, name tokenizer_class "
+                "PreTrainedTokenizerFast there"
+            )
+    settings = read_settings(folder / "tokenizer_config.json")
+    for key, actual in _settings(tokenizer).items():
+        if settings.get(key, actual) not in (actual, None):
+            yield (
+                f"does not carry out '{key}': {str(settings[key]).lower()} of "
+                "tokenizer_config.json; correct that, or save tokenizer.json with it"
+            )
+    for word, normal in _changed_words(tokenizer):
+        yield (
+            f"changes words of its vocabulary, as '{word}' to '{normal}'; write do_lower_case and "
+            "strip_accents as in its training into tokenizer_config.json"
+        )
+
+
+def _settings(tokenizer: Any) -> dict[str, bool]:
+    """Settings of a tokenizer, and whether they hold for what it gives."""
+    ids, actual = tokenizer(PROBES[0])["input_ids"], dict[str, bool]()
+    # [CLS] and [SEP] are added whatever the setting of a token that is the same.
+    if tokenizer.bos_token_id != tokenizer.cls_token_id:
+        actual["add_bos_token"] = ids[0] == tokenizer.bos_token_id
+    if tokenizer.eos_token_id != tokenizer.sep_token_id:
+        actual["add_eos_token"] = ids[-1] == tokenizer.eos_token_id
+    for key, texts in SAME.items():
+        one, other = tokenizer(list(texts))["input_ids"]
+        if tokenizer.unk_token_id not in (*one, *other):
+            actual[key] = one == other
+    # Other tokenizers have a mark of words for the space.
+    if not isinstance(tokenizer.backend_tokenizer.pre_tokenizer, pre_tokenizers.ByteLevel):
+        actual.pop("add_prefix_space", None)
+    return actual
+
+
+def _changed_words(tokenizer: Any) -> Iterator[tuple[str, str]]:
+    """Words of a vocabulary that no text can have, since the tokenizer changes them first."""
+    backend = tokenizer.backend_tokenizer
+    if backend.normalizer is None or not isinstance(backend.model, models.WordPiece):
+        return
+    for word in tokenizer.get_vocab():
+        plain = word.removeprefix("##")
+        # Special tokens begin with a bracket. A single letter may come from text that a trainer of
+        # vocabularies did not normalise.
+        if len(plain) > 1 and plain[0] not in "[<":
+            normal = backend.normalizer.normalize_str(plain)
+            # Case and accents. Marks of writing and spaces around Chinese change the length.
+            if normal != plain and len(normal) == len(plain):
+                yield word, normal
+
+
+def check_types(folder: Path, tokenizer: Any) -> None:
+    """Refuse types of tokens other than 0, which our forward pass leaves out."""
+    if any(tokenizer(PROBES[0]).get("token_type_ids", [])):
+        raise UserError(
+            f"the tokenizer in {folder} gives tokens of a text a type other than 0, which is not "
+            "passed on; save the model with sentence-transformers, or score a Python function"
+        )

@@ -1,0 +1,151 @@
+"""Models that sentence-transformers loads and runs: all that were not trained here, except plain
+transformers of the BERT and RoBERTa families.
+
+A folder of modules is taken as it is, but for Normalize as the last one. A transformer with one of
+our poolers is its modules Transformer and Pooling.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+
+from bench.models.checks import check_model, check_text
+from bench.models.defaults import torch_defaults
+from bench.models.folders import MODES, prompt_text
+from bench.models.options import Options
+from bench.models.transformer import (
+    blank_token,
+    load_tokenizer,
+    longest_input,
+    refuse_missing,
+    set_padding,
+)
+from bench.registry.backbones import MODULES, encoder_sum
+from bench.utils.errors import UserError
+from bench.utils.files import read_json, sha256_text
+from methods.base import text_list
+
+# What the library does with text. By default it would put the text of a model with a template of
+# chats into that.
+PLAIN_TEXT = {
+    "modality_config": {"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
+    "module_output_name": "token_embeddings",
+}
+
+
+def load_library(folder: Path, kind: str, options: Options, device: str) -> LibraryEncoder:
+    """Load a folder of modules, or a transformer with the pooler of the options."""
+    # Here, because importing it takes seconds.
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
+
+    logging.getLogger("sentence_transformers").setLevel(logging.ERROR)
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    local = {"local_files_only": True, "trust_remote_code": False}
+    # A folder may name code of the hub for its attention, and a shorter type.
+    loading = {"dtype": getattr(torch, options.dtype), "use_safetensors": True}
+    loading |= {"attn_implementation": None}
+    if kind == MODULES:
+        library = SentenceTransformer(
+            str(folder), device="cpu", model_kwargs=loading,
+            local_files_only=True, trust_remote_code=False,
+        )  # fmt: skip
+    else:
+        first = Transformer(
+            str(folder),
+            model_kwargs=loading | local,
+            processor_kwargs=dict(local),
+            config_kwargs=dict(local),
+            **PLAIN_TEXT,
+        )
+        # Where states are padded on the left, positions that are counted from there are others.
+        first.tokenizer.padding_side = "right"
+        pooling = Pooling(first.get_embedding_dimension(), MODES[str(options.pooler)])
+        library = SentenceTransformer(modules=[first, pooling], device="cpu")
+    # It changes no cosine, and SentEval's classifiers get vectors that are not normalised.
+    while isinstance(library[-1], Normalize):
+        library.pop(-1)
+    model = library[0].model if isinstance(library[0], Transformer) else None
+    encoder = LibraryEncoder(folder, library.to(device), model, options)
+    if model is None:
+        check_text(folder, encoder.encode)
+        return encoder
+    if hasattr(model, "encoder") and hasattr(model, "decoder"):  # as BART; of T5 the encoder is run
+        raise UserError(f"the states of {folder} would be its decoder's; choose an encoder")
+    place = folder / read_json(folder / MODULES)[0]["path"] if kind == MODULES else folder
+    refuse_missing(place, _drawn_weights(model))
+    # As it is in the files: the library may add a step that makes letters small.
+    check_model(place, load_tokenizer(place), encoder)
+    return encoder
+
+
+def _drawn_weights(model: Any) -> set[str]:
+    """The weights of a model that its files lack, which transformers has drawn at random."""
+    # The mark of transformers on what it has read from files. The public list of missing names is
+    # given only where a model is loaded by hand: twice the time and the memory.
+    unread = {
+        name
+        for name, weight in model.named_parameters()
+        if not getattr(weight, "_is_hf_initialized", False)
+    }
+    # Of a model's own pooler nothing is read.
+    return {name for name in unread if not name.startswith("pooler.")}
+
+
+class LibraryEncoder:
+    """The modules of sentence-transformers, with a prompt and a template around each sentence."""
+
+    kind = "sentence-transformers"
+
+    def __init__(self, folder: Path, library: Any, model: Any, options: Options) -> None:
+        """Take the modules of a folder; `model` is their transformer, if they have one."""
+        self._library, self._options = library, options
+        self._prompt, self._blank = prompt_text(folder, options), ""
+        self.pooler = options.pooler or self.kind
+        self.model, self.tokenizer = model, library.tokenizer
+        if model is not None:
+            set_padding(folder, self.tokenizer)
+            if not self.tokenizer("")["input_ids"]:
+                self._blank = blank_token(self.tokenizer)
+            # The library does not know that RoBERTa's first positions are taken.
+            longest = longest_input(model, self.tokenizer)
+            library.max_seq_length = min(longest, library.max_seq_length or longest)
+        modes = [str(module.pooling_mode) for module in library if hasattr(module, "pooling_mode")]
+        self.loaded = {
+            "pooler": ", ".join(modes),
+            "max_length": library.max_seq_length,
+            "library": f"{self.kind} {version(self.kind)}",
+        }
+        parts = [options.pooler, self._prompt, options.template, options.dtype]
+        text = json.dumps([encoder_sum(folder), *parts])
+        self.identity = f"{self.kind}-{sha256_text(text)[:16]}"
+
+    @torch_defaults()
+    def encode(self, sentences: Sequence[str]) -> np.ndarray:
+        texts = [self._options.around(text) or self._blank for text in text_list(sentences)]
+        if self._options.template and self.model is not None:
+            self._refuse_cut(texts)
+        options = {"prompt": self._prompt, "show_progress_bar": False}
+        return np.asarray(self._library.encode(texts, **options), dtype=np.float32)
+
+    def _refuse_cut(self, texts: Sequence[str]) -> None:
+        """Refuse a text whose template would lose its end, which `last` takes for the vector."""
+        prompted = [self._prompt + text for text in texts]
+        count = max(map(len, self.tokenizer(prompted, verbose=False)["input_ids"]), default=0)
+        longest = self._library.max_seq_length
+        if count > longest:
+            raise UserError(
+                f"a sentence in the template has {count} tokens, and the model takes {longest}: "
+                "the end of the template would be cut; omit the template, or choose a model for "
+                "longer texts"
+            )
