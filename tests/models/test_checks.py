@@ -18,7 +18,7 @@ from bench.models.load import load_encoder
 from bench.models.model import Model
 from bench.models.options import Options
 from bench.registry.backbones import backbone
-from tests.methods.outside import run_of
+from tests.support.method_runs import run_of
 from tests.support.model_folders import change, pooling, refused, write
 from tests.support.tiny_backbones import CLOSE
 
