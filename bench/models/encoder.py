@@ -199,7 +199,7 @@ class TransformerEncoder:
             rows, index = batch
             sequences = [tokens[row] for row in rows]
             pooled = pooler.pool(self.model, self._rows(pooler, sequences))
-            vectors.index_copy_(0, index, pooled)
+            vectors.index_copy_(0, index, pooled.float())  # a `pool` may give float64
             return len(rows)
 
         progress = Progress(len(tokens), "encode")
