@@ -15,6 +15,12 @@ from methods.base import POOLERS
 # shorter ones padded. Length: shuxinyin/SimCSE-Pytorch@c5bc95a, SimCSE/train.py:116.
 POSITIONS = {"avg_first_last_64": 64}
 FLOAT32, DTYPES = "float32", ("float32", "bfloat16")
+# Names of poolers in other libraries.
+SYNONYMS = {
+    "mean": "avg", "mean_pooling": "avg", "lasttoken": "last", "last_token": "last",
+    "cls_token": "cls_before_pooler", "first": "cls_before_pooler",
+    "weightedmean": "weighted_mean",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -33,7 +39,8 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.pooler is not None and self.pooler not in POOLERS:
-            raise UserError(f"unknown pooler '{self.pooler}'{did_you_mean(self.pooler, POOLERS)}")
+            name = SYNONYMS.get(self.pooler.lower(), self.pooler)
+            raise UserError(f"unknown pooler '{self.pooler}'{did_you_mean(name, POOLERS)}")
         if self.dtype not in DTYPES:
             raise UserError(f"unknown dtype '{self.dtype}'{did_you_mean(self.dtype, DTYPES)}")
         if self.template is not None and SENTENCE not in self.template:
