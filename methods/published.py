@@ -1,7 +1,10 @@
 """Published checkpoints, as their authors trained them (docs/methods.md#published)."""
 
+import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Self
+
+from pydantic import model_validator
 
 from methods.base import (
     LABEL,
@@ -38,6 +41,16 @@ class Published(Method):
         """first dimensions of vectors that are kept; none: all"""
         dtype: Literal["float32", "bfloat16"] = "float32"
         """of weights and states"""
+
+        @model_validator(mode="after")
+        def _check_prompt(self) -> Self:
+            # A text, such as "query: ", has a blank or a mark; a name has not.
+            if self.pooler and re.fullmatch(r"[\w.-]+", self.prompt or ""):
+                raise ValueError(
+                    f"a pooler uses only the transformer of '{self.model}', without prompts by "
+                    "name; write pooler=none, or the text of the prompt"
+                )
+            return self
 
     trained = False
     backbone_free = True
