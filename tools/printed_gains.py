@@ -13,7 +13,6 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from bench.datasets.tasks import STS_TASKS
-from bench.judge.statistics import expected_best
 from bench.report.figures import style
 from bench.report.figures.compared import BAND, Mark, Strip, figure_of_rows
 from bench.reported import FOLDER, public_sd
@@ -49,6 +48,11 @@ def best_of(k: int, values: Sequence[float], by: Sequence[float]) -> float:
     ordered = np.asarray(values)[np.argsort(by, kind="stable")]
     total = sum(value * comb(place, k - 1) for place, value in enumerate(ordered))
     return float(total / comb(len(ordered), k))
+
+
+def expected_best(k: int, values: Sequence[float]) -> float:
+    """The mean, over all draws of k different runs, of the highest value."""
+    return best_of(k, values, values)
 
 
 def ranging(k: int, values: Sequence[float], least: float) -> float:
@@ -221,7 +225,7 @@ def sweeps_table() -> pd.DataFrame:
         values = [row.value for row in rows if row.task == task and row.variant != without]
         backbone, count, width = rows[0].backbone, len(values), np.ptp(values)
         runs = public(backbone, task, split)
-        of_seeds = expected_best(runs, count) + expected_best(-runs, count)
+        of_seeds = expected_best(count, runs) + expected_best(count, -runs)
         row = {"sweep": name, "backbone": backbone, "settings": count, "range": f"{width:.2f}"}
         row |= {"of seeds": f"{of_seeds:.2f}", "share": percent(ranging(count, runs, width))}
         table.append(row)

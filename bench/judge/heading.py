@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from bench.judge.systems import shown_name
-from bench.judged.rows import BoardRow, Heading, OrderRow
+from bench.judged.rows import BoardRow, Heading
 from bench.results.suite_results import SuiteResults
 from bench.results.system import FAILED, System
 from bench.runs import SUITES
@@ -36,7 +36,6 @@ def heading(
     tables: Iterable[BoardRow] = (),
     baseline: Sequence[System] = (),
     uncompared: str = "",
-    orders: Iterable[OrderRow] = (),
 ) -> Heading:
     """The heading of a suite with its tables, its baseline on each backbone, and why there are no
     pairs."""
@@ -56,5 +55,4 @@ def heading(
         partial=_partial(suite),
         claims=plan.claims_in_short,
         families=max((claim.family for claim in plan.claims), default=0),
-        orders=tuple(orders),
     )

@@ -2,7 +2,6 @@
 
 from bench.judge.heading import heading
 from bench.judge.numbers import judge_numbers, number_rows, quoted_rows, setting_rows
-from bench.judge.orders import orders
 from bench.judge.pairs import against
 from bench.judge.series import figures
 from bench.judge.systems import board_rows, shown_name, system_rows
@@ -31,7 +30,6 @@ def judge(suite: SuiteResults) -> Judged:
             pairs = against(suite, boards, suite.baseline)
         except UserError as error:
             uncompared = str(error)
-    numbers = number_rows(judge_numbers(suite, boards, pairs))
     systems: list[SystemRow] = []
     for board in boards:
         systems += system_rows(suite, board, pairs, baseline if pairs else ())
@@ -39,8 +37,8 @@ def judge(suite: SuiteResults) -> Judged:
     if all(row.verdict.kind == "not comparable" for row in world):
         world = []  # a suite of its own recipe
     return Judged(
-        suite=heading(suite, boards, baseline, uncompared, orders(numbers, boards)),
-        numbers=tuple(numbers),
+        suite=heading(suite, boards, baseline, uncompared),
+        numbers=tuple(number_rows(judge_numbers(suite, boards, pairs))),
         settings=tuple(setting_rows()),
         quoted=tuple(quoted_rows(suite, boards)),
         world=tuple(world),

@@ -11,7 +11,6 @@ from typing import Any
 
 from bench.datasets.metrics import METRICS, SHARE, Cell, Tolerance
 from bench.judge.sample import Sample, differences_of, sample_of
-from bench.judge.statistics import coefficient_of_variation, expected_best
 from bench.judge.systems import task_scores
 from bench.judge.verdict import TOLERANCES, VerdictInput, tolerance, verdicts_of
 from bench.judged.rows import (
@@ -269,17 +268,12 @@ def _other_setting(run: str) -> str:
 def number_rows(all_sides: Iterable[Sides]) -> list[NumberRow]:
     """A row for each number of `judge_numbers`."""
     places = {number: place for place, number in enumerate(numbers())}
-    tasks: dict[tuple[str, ...], set[str]] = defaultdict(set)
-    for number in places:
-        if number.is_score:
-            tasks[number.ranked_with].add(number.task)
     lines = sweep_lines()
     rows = []
     for sides in all_sides:
         ours = sides["ours"]
         number = ours.number
         label = row_name(number.method, number.variant)
-        is_only = len(tasks[number.ranked_with]) == 1
         # Beside print stand our scores as far as they can be compared with it.
         scores = ours.scores if ours.verdict.is_comparable else ()
         side_rows = {name: side.row() for name, side in sides.items()}
@@ -310,16 +304,12 @@ def number_rows(all_sides: Iterable[Sides]) -> list[NumberRow]:
                 minus=number.minus,
                 our_split=number.our_split,
                 command=reproduce_command(number) if number.run else "",
-                ranks=number.is_score and (number.task == "Avg" or is_only),
                 planned=all(system.is_planned(number.cell) for system in ours.operands),
                 ours=side_rows["ours"],
                 other=side_rows.get("other"),
                 published=number.checkpoint,
                 checkpoint=side_rows.get("checkpoint"),
                 difference=fmean(scores) - number.value if scores else None,
-                rank=1 + sum(x > number.value for x in scores) if len(scores) > 1 else None,
-                best_of_five=expected_best(scores, 5),
-                cv=None if number.minus else coefficient_of_variation([number.value, *scores]),
                 runs=tuple(_run_scores(sides.values())),
             )
         )

@@ -143,16 +143,12 @@ class NumberRow(OfMetric, StrictModel):
     minus: str  # the run whose scores are subtracted
     our_split: str
     command: str  # runs the row; empty without a run
-    ranks: bool  # whether it ranks the rows of its table: the average, else the only task
     planned: bool  # whether every side is scored by a planned run
     ours: SideRow
     other: SideRow | None = None  # of the method's other setting
     published: str = ""  # the run of the checkpoint that print quotes
     checkpoint: SideRow | None = None  # its scores
     difference: Known  # our mean - print
-    rank: int | None  # of print among our scores, 1 if none is higher
-    best_of_five: Known  # the expected best of five of our scores
-    cv: Known  # CV* of print and our scores in percent
     runs: tuple[RunScores, ...] = ()
 
     @property
@@ -175,21 +171,6 @@ class SettingRow(StrictModel):
     label: str  # method and variant
     backbone: str
     reason: str  # why there is no run
-
-
-class OrderRow(StrictModel):
-    """Whether the order of the rows of a printed table holds, or of all papers on a board."""
-
-    title: str  # of the table, such as "IS-CSE, Table 1", or of the board
-    source: str  # empty for a board, as is the table
-    table: str
-    board: str
-    backbone: str
-    split: str
-    metric: str
-    rows: int  # how many are ranked
-    tau: Known
-    seeds: int | None  # the fewest of a trained row
 
 
 class Score(ScoreColumns):
@@ -437,7 +418,6 @@ class Heading(StrictModel):
     partial: str  # how many runs have been made; empty if all
     claims: str  # how many, with how many seeds
     families: int  # of claims
-    orders: tuple[OrderRow, ...]
 
     @property
     def is_compared(self) -> bool:

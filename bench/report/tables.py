@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.judged.rows import Judged, NumberRow, OrderRow, QuotedRow, WorldRow, grouped
-from bench.judged.words import VERDICT_MEANINGS, WORLD_WORDS
+from bench.judged.rows import Judged, NumberRow, QuotedRow, WorldRow, grouped
+from bench.judged.words import WORLD_WORDS
 from bench.report.formats import (
     Frame,
     TextTable,
@@ -60,7 +60,7 @@ _PLACES = {
     "ours_split": "our_split", "printed": "value", "run": "run", "minus": "minus",
     "ours": "ours.scores", "n": "ours.n", "measured_on": "ours.measured_on",
     "deterministic": "ours.deterministic", "mean": "ours.mean", "sd": "ours.sd",
-    "difference": "difference", "rank": "rank", "best_of_five": "best_of_five", "cv": "cv",
+    "difference": "difference",
     "other_setting": "other.setting", "other": "other.scores", "other_n": "other.n",
     "other_mean": "other.mean", "other_sd": "other.sd", "checkpoint": "published",
     "checkpoint_mean": "checkpoint.mean", "tolerance": "ours.verdict.tolerance",
@@ -94,7 +94,7 @@ def _row(number: NumberRow) -> dict[str, Any]:
 
 def number_frame(numbers: Iterable[NumberRow]) -> Frame:
     """The rows of cells.csv."""
-    return data_frame([_row(number) for number in numbers], whole=("next_look", "rank"))
+    return data_frame([_row(number) for number in numbers], whole=["next_look"])
 
 
 # --- Tables over all printed tables ---
@@ -110,17 +110,6 @@ class Summary(NamedTuple):
     table: TextTable
 
 
-ORDER_CAPTION = (
-    "Kendall's tau-b of printed and measured averages: 1 if the order of the rows is that of "
-    "print, -1 if it is reversed; rows that differ by less than their seeds change places by "
-    "chance; n: the fewest seeds of a trained row"
-)
-AVERAGES_CAPTION = (
-    "printed averages with ours (mean ± standard deviation over n seeds): rank of print among "
-    "print and our seeds, 1 if no seed is higher; expected best of five seeds; CV* of print and "
-    f"our seeds in percent. ? open: {VERDICT_MEANINGS['open']}; ≈ consistent: "
-    f"{VERDICT_MEANINGS['consistent']}"
-)
 QUOTED_CAPTION = (
     "scores of methods of other papers, as printed in the place that is named, and ours below "
     "(mean ± standard deviation over n seeds). These papers are not among those that are "
@@ -131,41 +120,6 @@ WORLD_CAPTION = (
     "computes what it did, and nothing about a method. Furthest: the distance in points of the "
     "score that is the furthest away in tolerances"
 )
-
-
-def shown_orders(orders: Iterable[OrderRow]) -> TextTable:
-    rows = [
-        {
-            "Table": order.title,
-            "Backbone": order.backbone + (", dev" if order.split == "dev" else ""),
-            "Rows": str(order.rows),
-            "n": score_text(order.seeds, digits=0),
-            "tau": score_text(order.tau),
-        }
-        for order in orders
-    ]
-    return text_table(rows, ("Rows", "n", "tau"))
-
-
-def shown_averages(numbers: Iterable[NumberRow]) -> TextTable:
-    rows = []
-    for number in numbers:
-        ours = number.ours
-        rows.append({
-            "Table": f"{number.paper}, {number.table}",
-            "Backbone": number.backbone,
-            "Method": number.method,
-            "Variant": number.variant,
-            "Score": f"{number.task} {number.split}".strip(),
-            "Print": score_text(number.value),
-            "Ours": score_text(ours.mean, ours.sd),
-            "n": str(ours.n),
-            "Rank": f"{number.rank} of {ours.n + 1}" if number.rank else "–",
-            "Best of 5": score_text(number.best_of_five),
-            "CV*": score_text(number.cv),
-            "Verdict": f"{ours.verdict.mark} {ours.verdict.kind}",
-        })  # fmt: skip
-    return text_table(rows, ("Print", "Ours", "n", "Best of 5", "CV*"))
 
 
 def shown_quoted(rows: Sequence[QuotedRow]) -> TextTable:
@@ -183,21 +137,8 @@ def shown_quoted(rows: Sequence[QuotedRow]) -> TextTable:
 
 
 def summaries(judged: Judged) -> list[Summary]:
-    """The tables `order` and `averages`, and quoted scores; without those that have nothing of ours
-    which can be compared with print."""
-    orders, tables = judged.suite.orders, []
-    averages = [
-        number
-        for number in judged.numbers
-        if number.ranks and number.ours.n and number.ours.verdict.is_comparable
-    ]
-    if orders:
-        rows = [order.model_dump(exclude={"title"}) for order in orders]
-        table, frame = shown_orders(orders), data_frame(rows, whole=["seeds"])
-        tables.append(Summary("order", "Order of rows", ORDER_CAPTION, frame, table))
-    if averages:
-        table, frame = shown_averages(averages), number_frame(averages)
-        tables.append(Summary("averages", "Averages", AVERAGES_CAPTION, frame, table))
+    """Quoted scores, a table for each board on which any of ours can be compared with them."""
+    tables = []
     for quoted in grouped(judged.quoted, lambda row: row.board):
         if any(row.n for row in quoted):
             board, table = judged.suite.board(quoted[0].board), shown_quoted(quoted)

@@ -119,11 +119,6 @@ class Number(OfMetric):
         return self.metric in PRINTED
 
     @property
-    def ranked_with(self) -> tuple[str, ...]:
-        """The table, backbone, split and metric that ranked rows have in common."""
-        return self.source, self.table, self.backbone, self.split, self.metric
-
-    @property
     def label(self) -> tuple[str, ...]:
         """The printed row, as in `bench.reported.ROW_COLUMNS`."""
         return self.source, self.table, self.method, self.backbone, self.variant
