@@ -1,4 +1,4 @@
-"""A suite as a whole: its boards, its baseline, and how it differs from the papers."""
+"""The heading of a suite: its boards, its baseline, and how it differs from the papers."""
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
@@ -21,11 +21,11 @@ def differs(suite: SuiteResults) -> list[str]:
 
 def _partial(suite: SuiteResults) -> str:
     """How many runs have been made, and how many failed; empty if all have been made."""
-    missing = [result for result in suite.runs if result.status == "missing"]
-    if not missing:
+    reasons = [result.reason for result in suite.runs if result.status == "missing"]
+    if not reasons:
         return ""
-    text = f"Partial: {len(suite.runs) - len(missing)} of {len(suite.runs)} runs have been made"
-    failed = sum(result.reason == FAILED for result in missing)
+    text = f"Partial: {len(suite.runs) - len(reasons)} of {len(suite.runs)} runs have been made"
+    failed = reasons.count(FAILED)
     if failed:
         text += f", {failed} failed"
     return f"{text}."
@@ -33,11 +33,11 @@ def _partial(suite: SuiteResults) -> str:
 
 def heading(
     suite: SuiteResults,
-    tables: Iterable[BoardRow] = (),
+    boards: Iterable[BoardRow] = (),
     baseline: Sequence[System] = (),
     uncompared: str = "",
 ) -> Heading:
-    """The heading of a suite with its tables, its baseline on each backbone, and why there are no
+    """The heading of a suite, given its boards, its baseline on each backbone, and why there are no
     pairs."""
     plan = suite.plan
     is_of_project = (SUITES / f"{plan.suite}.yaml").is_file()
@@ -49,7 +49,7 @@ def heading(
         baseline_name=shown_name([*chain(*(x.runs for x in baseline))]) if baseline else "",
         baseline_has_seeds=any(system.has_seeds for system in baseline),
         uncompared=uncompared,
-        boards=tuple(tables),
+        boards=tuple(boards),
         stand_ins=tuple(plan.stand_ins.values()),
         differs=tuple(differs(suite)),
         partial=_partial(suite),

@@ -19,8 +19,7 @@ ROUNDING = 1e-9  # slack for binary fractions: |77.63 - 77.65| must not exceed 0
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean in points with its standard error, of which `df` degrees of freedom estimate the
-    spread."""
+    """A mean in points with its standard error, which has `df` degrees of freedom."""
 
     mean: float
     error: float
@@ -47,7 +46,8 @@ class Estimate:
 
     @property
     def further(self) -> "Estimate":
-        """The prediction of one further score: as certain as the mean and one score together."""
+        """The prediction of one further score: its variance is that of the mean plus that of one
+        score, (1 / n + 1) sd² = (n + 1) error²."""
         return Estimate(self.mean, self.error * sqrt(self.n + 1), self.df, self.n)
 
 
@@ -59,11 +59,11 @@ def estimate(values: Sequence[float]) -> Estimate:
 
 def welch(a: Sequence[float], b: Sequence[float]) -> Estimate:
     """The difference of two means whose scores are not paired (Welch 1947)."""
-    first, second = estimate(a), estimate(b)
-    parts = first.error**2, second.error**2
-    shares = parts[0] ** 2 / first.df + parts[1] ** 2 / second.df
-    df = sum(parts) ** 2 / shares if shares else first.df
-    return Estimate(first.mean - second.mean, sqrt(sum(parts)), df, first.n)
+    of_a, of_b = estimate(a), estimate(b)
+    parts = of_a.error**2, of_b.error**2
+    shares = parts[0] ** 2 / of_a.df + parts[1] ** 2 / of_b.df
+    df = sum(parts) ** 2 / shares if shares else of_a.df  # equal scores on both sides have no df
+    return Estimate(of_a.mean - of_b.mean, sqrt(sum(parts)), df, of_a.n)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

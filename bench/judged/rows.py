@@ -115,21 +115,14 @@ class RunScores(StrictModel):
     scores: tuple[float | None, ...]
 
 
-class NumberRow(OfMetric, StrictModel):
-    """A printed number that measures something, with our scores."""
+class PrintedNumber(OfMetric, StrictModel):
+    """The fields that a row has from its `bench.reported.number.Number`."""
 
-    place: int  # in the order of print
-    address: str
-    paper: str  # short name
-    paper_title: str  # with its arXiv number
     source: FileName
     table: str
-    row: str  # its name as printed
-    label: str  # method and variant
     method: str
     backbone: str
     variant: str
-    line: str  # of a sweep, the line that the row belongs to; empty in other tables
     task: str
     split: str
     metric: str  # as printed
@@ -142,6 +135,18 @@ class NumberRow(OfMetric, StrictModel):
     run: str  # that it is compared with
     minus: str  # the run whose scores are subtracted
     our_split: str
+
+
+class NumberRow(PrintedNumber):
+    """A printed number that measures something, with our scores."""
+
+    place: int  # in the order of print
+    address: str
+    paper: str  # short name
+    paper_title: str  # with its arXiv number
+    row: str  # its name as printed
+    label: str  # method and variant
+    line: str  # of a sweep, the line that the row belongs to; empty in other tables
     command: str  # runs the row; empty without a run
     planned: bool  # whether every side is scored by a planned run
     ours: SideRow

@@ -45,7 +45,7 @@ def sample_of(row, planned, look):
     return Sample(
         {seed: value for seed, value in made.items() if np.isfinite(value)},
         planned=range(len(row)),
-        first=planned,
+        first_size=planned,
         left_out=[seed for seed, value in made.items() if np.isnan(value)],
         diverged=[seed for seed, value in made.items() if value == -np.inf],
     )

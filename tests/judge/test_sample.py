@@ -122,7 +122,7 @@ def test_seeds_are_in_the_order_in_which_they_were_planned():
     ]
     found = sample_of(System(runs).scores(STS))
     assert [*found.planned] == [1, 2, 3, 7, 9]
-    assert (found.first, found.look, found.scores) == (3, 3, (71, 72, 73))
+    assert (found.first_size, found.look, found.scores) == (3, 3, (71, 72, 73))
 
 
 def test_a_pair_was_added_when_its_later_side_was():
@@ -130,7 +130,7 @@ def test_a_pair_was_added_when_its_later_side_was():
     a.append(scored("sscl", 5, 75.0, added={"all": 2}))
     b = [*seeded("simcse", (1, 2, 3, 4)), scored("simcse", 5, 75.0, added={"all": 1})]
     found = differences_of(System(a).scores(STS), System(b).scores(STS))
-    assert ([*found.planned], found.first) == ([1, 2, 3, 5, 4], 3)
+    assert ([*found.planned], found.first_size) == ([1, 2, 3, 5, 4], 3)
 
 
 def test_the_tasks_of_an_addition_count_alone():
