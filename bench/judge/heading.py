@@ -16,7 +16,7 @@ def differs(suite: SuiteResults) -> list[str]:
     if suite.plan.data == "senteval":
         return deviations([result.run for result in suite.runs])
     data = suite.plan.data
-    return [f"scored on {'the embedded world' if data == 'world' else f'the data set {data}'}"]
+    return [f"scored on {'the toy data' if data == 'world' else f'the data set {data}'}"]
 
 
 def _partial(suite: SuiteResults) -> str:

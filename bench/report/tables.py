@@ -1,5 +1,5 @@
-"""The tables of a suite beside print: every printed table with our scores, and tables over all of
-them."""
+"""The tables of a suite beside the papers: every printed table with our scores, quoted scores, and
+the numbers of the toy data."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -39,8 +39,8 @@ def in_short(numbers: Sequence[NumberRow]) -> str:
 
 
 def world_in_short(world: Sequence[WorldRow]) -> str:
-    """How many scores have each verdict beside the world's own numbers, in a line."""
-    return f"{len(world)} scores of the embedded world: {_world_counts(world)}"
+    """How many scores of the toy data have each verdict, in a line."""
+    return f"{len(world)} scores of the toy data: {_world_counts(world)}"
 
 
 def _world_counts(world: Sequence[WorldRow]) -> str:
@@ -54,7 +54,7 @@ _COPIED = (
     "source", "table", "method", "backbone", "variant", "task", "split", "metric", "quoted_from",
     "note", "aggregation",
 )  # fmt: skip
-# Column of cells.csv -> its place in a row. Columns are read by programs of users: their names and
+# Column of cells.csv -> its place in a row. Programs of users read the columns, so their names and
 # their order stay.
 _PLACES = {
     "ours_split": "our_split", "printed": "value", "run": "run", "minus": "minus",
@@ -72,7 +72,7 @@ _PLACES = {
     "other_reason": "other.verdict.reason", "checkpoint_verdict": "checkpoint.verdict.kind",
     "checkpoint_mark": "checkpoint.verdict.mark", "checkpoint_reason": "checkpoint.verdict.reason",
 }  # fmt: skip
-# Values without the other setting or the checkpoint; in other columns an empty text.
+# Values of a row without the other setting or the checkpoint; in other columns an empty text.
 _WITHOUT = {
     "other": (),
     "other_n": 0,
@@ -94,14 +94,14 @@ def _row(number: NumberRow) -> dict[str, Any]:
 
 def number_frame(numbers: Iterable[NumberRow]) -> Frame:
     """The rows of cells.csv."""
-    return data_frame([_row(number) for number in numbers], whole=["next_look"])
+    return data_frame([_row(number) for number in numbers], integers=["next_look"])
 
 
-# --- Tables over all printed tables ---
+# --- Quoted scores, and the toy data ---
 
 
 class Summary(NamedTuple):
-    """A table over all printed tables."""
+    """A table that is no printed table."""
 
     stem: str  # of its file names
     title: str
@@ -112,25 +112,26 @@ class Summary(NamedTuple):
 
 QUOTED_CAPTION = (
     "scores of methods of other papers, as printed in the place that is named, and ours below "
-    "(mean ± standard deviation over n seeds). These papers are not among those that are "
-    "reproduced here, so there are no verdicts"
+    "(mean ± standard deviation over n seeds). These papers are not reproduced here, so there are "
+    "no verdicts"
 )
 WORLD_CAPTION = (
-    "scores beside those of the reference machine (docs/portability.md): they say whether the code "
-    "computes what it did, and nothing about a method. Furthest: the distance in points of the "
-    "score that is the furthest away in tolerances"
+    "scores beside the scores of the reference machine (docs/portability.md): they say whether the "
+    "code computes the same as before, and nothing about a method. Furthest: the distance in "
+    "points of the score that is the furthest away in tolerances"
 )
 
 
 def shown_quoted(rows: Sequence[QuotedRow]) -> TextTable:
-    """The quoted scores of a board: a line per quoted row, followed by ours, if there are any."""
+    """The quoted scores of a board: a line per quoted row, followed by a line of ours, if there are
+    any."""
     lines: list[dict[str, str]] = []
     for row in rows:
         line = {"Backbone": row.backbone, "Method": row.name}
         lines.append(line | row.printed | {"Line": "quoted", "Quoted from": row.quoted_from})
         if row.n:
-            ours = {score.task: score_text(score.mean, score.sd) for score in row.ours}
-            lines.append(line | ours | {"Line": f"ours, {row.setting}, n = {row.n}"})
+            texts = {score.task: score_text(score.mean, score.sd) for score in row.ours}
+            lines.append(line | texts | {"Line": f"ours, {row.setting}, n = {row.n}"})
     columns = {"Backbone": False, "Method": False, "Line": False}
     columns |= dict.fromkeys(rows[0].printed, True)
     return TextTable(columns | {"Quoted from": False}, lines)
@@ -149,7 +150,7 @@ def summaries(judged: Judged) -> list[Summary]:
 
 
 def world_table(world: Sequence[WorldRow]) -> Summary:
-    """The world's own numbers: a line for each run."""
+    """The numbers of the toy data: a line for each run."""
     numbers = []
     for row in world:
         verdict = {"verdict": WORLD_WORDS[row.verdict.kind], "reason": row.verdict.reason}
@@ -170,8 +171,8 @@ def world_table(world: Sequence[WorldRow]) -> Summary:
             "Furthest": where,
         })  # fmt: skip
     table = text_table(lines, ("Seed", "Scores"))
-    frame = data_frame(numbers, whole=["seed"])
-    return Summary("world", "The embedded world's own numbers", WORLD_CAPTION, frame, table)
+    frame = data_frame(numbers, integers=["seed"])
+    return Summary("world", "The numbers of the toy data", WORLD_CAPTION, frame, table)
 
 
 def _distance(row: WorldRow) -> float:
@@ -180,8 +181,9 @@ def _distance(row: WorldRow) -> float:
 
 
 def write_tables(judged: Judged, out: Path) -> None:
-    """Write the printed tables that have a number of ours which can be compared with print, and
-    tables over all of them, in three formats, and `cells.csv`, which has every printed number."""
+    """Write `cells.csv`, which has every printed number, and in three formats the printed tables
+    with a comparable number of ours, the quoted scores and the numbers of the toy data. Most
+    printed tables of a small suite would hold printed values alone."""
     write_text(out / "cells.csv", csv(number_frame(judged.numbers)))
     name, partial = judged.suite.suite, judged.suite.partial
     tables = summaries(judged)

@@ -125,7 +125,7 @@ OTHER_SEED = seeds("is-cse", [78.0])[0] | {"seed": 50}
         ([FLOW], ("is-cse", "Table 1", "BERT-flow"), "not comparable",
          "does not state the rate and the steps"),
         (IS_BERT, ("is-cse", "Table 8", "IS-BERT"), "not comparable",
-         "print may be of IS-BERT trained on each task's own text"),
+         "the printed IS-BERT may be trained on the text of each task"),
         (IS_BERT, ("is-cse", "Table 1", "IS-BERT"), "reproduced", "mean 66.58"),
         # A difference is no better than its worse side.
         ([*IS_CSE, *SIMCSE, DIVERGED], DELTA, "diverged", "1 of 7 seeds diverged"),

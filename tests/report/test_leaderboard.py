@@ -139,7 +139,7 @@ def test_only_planned_tasks_are_columns():
     ("suite", "row", "words"),
     [
         (heading(mode="dev"), SIMCSE, "over n seeds, classifiers of mode dev."),
-        (heading(), system("glove", [70.0], corpus=""), "without seeds over those of the class"),
+        (heading(), system("glove", [70.0], corpus=""), "without seeds, over seeds of the class"),
     ],
 )
 def test_a_caption_of_accuracies_says_how_they_were_classified(suite, row, words):

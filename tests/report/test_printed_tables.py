@@ -271,4 +271,4 @@ def test_a_run_of_the_world_is_a_line_with_its_furthest_score():
         "as on the reference machine",
         "not run",
     ]
-    assert world_in_short(rows) == f"4 scores of the embedded world: {counts}, 1 not run"
+    assert world_in_short(rows) == f"4 scores of the toy data: {counts}, 1 not run"
