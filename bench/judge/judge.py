@@ -12,7 +12,6 @@ from bench.results.suite_results import SuiteResults
 from bench.results.system import RunResults, System
 from bench.utils.errors import UserError
 
-_ORIGIN = ("code", "data", "corpora", "device", "arithmetic", "versions")
 # The fields that a row has from its run and from the outcome of its training.
 _OF_RUN = ("id", "text", "backbone", "setting", "seed", "trained")
 _OF_TRAINING = ("steps", "best_step", "best_dev", "seconds")
@@ -56,7 +55,7 @@ def judge(suite: SuiteResults) -> Judged:
 def _run_row(result: RunResults) -> RunRow:
     """How a training went, and what the scores of its run come from."""
     run, provenance = result.run, result.provenance
-    outcome, written = provenance.outcome, provenance.as_written()
+    outcome = provenance.outcome
     title = f"{shown_name([result])}, {run.backbone}"
     if run.seed is not None:
         title += f", seed {run.seed}"
@@ -81,7 +80,7 @@ def _run_row(result: RunResults) -> RunRow:
         reason=result.reason,
         date=provenance.date,
         scoring_seconds=provenance.seconds,
-        origin={name: written[name] for name in _ORIGIN if written.get(name)},
+        origin=provenance.as_written(),
         curve=curve,
         analyses=tuple(analyses),
     )

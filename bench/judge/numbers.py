@@ -101,6 +101,17 @@ class Side:
         return number.value, number.cell, sign, problem, self.backbone, len(self.operands), *ids
 
     @cached_property
+    def deviations(self) -> list[str]:
+        """How our experiment differs from the printed one, as clauses of the mapping and of the
+        first run that differs; empty if they can be compared."""
+        number = self.number
+        of_runs = (
+            deviations_from_print(result, self.backbone, number.cell.metric)
+            for result in self.results
+        )
+        return [*filter(None, [number.deviation, *next(filter(None, of_runs), [])])]
+
+    @cached_property
     def verdict_without_test(self) -> Verdict | None:
         """The verdict if no statistics are needed, else None. The order of the checks is the order
         of what a reader must know first: no score, then a score that cannot be compared."""
@@ -112,13 +123,9 @@ class Side:
                 reasons = (result.reason for result in runs if result.reason)
                 return Verdict(kind="not run", reason=number.reason or next(reasons, default))
         ended_badly = diverged(self.results)
-        deviating = (
-            deviations_from_print(result, self.backbone, cell.metric) for result in self.results
-        )
-        clauses = next(filter(None, deviating), [])
-        if clauses or number.deviation:
-            clauses = [number.deviation, *clauses, ended_badly]
-            return Verdict(kind="not comparable", reason="; ".join(filter(None, clauses)))
+        if self.deviations:
+            clauses = filter(None, [*self.deviations, ended_badly])
+            return Verdict(kind="not comparable", reason="; ".join(clauses))
         # The mean over the seeds that did not diverge would be biased upwards.
         if ended_badly:
             return Verdict(kind="diverged", reason=ended_badly)
@@ -134,13 +141,9 @@ class Side:
         if not self.verdict_without_test:
             return False
         draws = {draw for result in self.results for draw in draws_of(result.run, [number.cell])}
-        if number.reason or number.deviation or draws <= {None}:
+        if number.reason or self.deviations or draws <= {None}:
             return False
-        if not all(system.is_planned(number.cell) for system in self.operands):
-            return False
-        metric = number.cell.metric
-        clauses = (deviations_from_print(x, self.backbone, metric) for x in self.results)
-        return not any(clauses)
+        return all(system.is_planned(number.cell) for system in self.operands)
 
     def row(self) -> SideRow:
         return SideRow(
@@ -283,7 +286,7 @@ def number_rows(all_sides: Iterable[Sides]) -> list[NumberRow]:
         label = row_name(number.method, number.variant)
         # A difference from print only where our scores can be compared with it.
         scores = side.scores if side.verdict.is_comparable else ()
-        side_rows = {name: side.row() for name, side in sides.items()}
+        side_rows: dict[str, Any] = {name: side.row() for name, side in sides.items()}
         rows.append(
             NumberRow(
                 **{name: getattr(number, name) for name in PrintedNumber.model_fields},
@@ -296,10 +299,8 @@ def number_rows(all_sides: Iterable[Sides]) -> list[NumberRow]:
                 line=lines.get(number, ""),
                 command=reproduce_command(number) if number.run else "",
                 planned=all(system.is_planned(number.cell) for system in side.operands),
-                ours=side_rows["ours"],
-                other=side_rows.get("other"),
+                **side_rows,
                 published=number.checkpoint,
-                checkpoint=side_rows.get("checkpoint"),
                 difference=fmean(scores) - number.value if scores else None,
                 runs=tuple(_run_scores(sides.values())),
             )

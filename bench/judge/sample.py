@@ -124,9 +124,11 @@ def differences_of(a: Scores, b: Scores) -> Sample:
         }
         return _sample(values, additions, left_out=b.diverged, diverged=a.diverged)
     if not (a.has_seeds or b.has_seeds):
-        if not (a.values and b.values):
-            return Sample({}, [], 0)
-        return Sample({None: fmean(a.values.values()) - fmean(b.values.values())}, [], 0)
+        # Several classifier seeds are averaged: they are no draws of a training.
+        values = {}
+        if a.values and b.values:
+            values = {None: fmean(a.values.values()) - fmean(b.values.values())}
+        return Sample(values, [], 0)
     if not a.has_seeds:
         reverse = differences_of(b, a).times(-1)
         return replace(reverse, left_out=reverse.diverged, diverged=())

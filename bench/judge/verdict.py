@@ -138,21 +138,21 @@ def verdicts_of(family: Sequence[VerdictInput], pending: Sequence[bool] = ()) ->
     adjusted: dict[int, float] = {}
     families: dict[bool, str] = {}
     for average, correct in ((True, holm), (False, benjamini_hochberg)):
-        of_kind = [
-            index
-            for index, basis in enumerate(family)
+        places = [
+            place
+            for place, basis in enumerate(family)
             if basis.average is average and not basis.deterministic
         ]
-        p_values = [1.0] * (len(of_kind) + pending.count(average))
-        for place, index in enumerate(of_kind):
-            estimate = family[index].sample.tested
-            if estimate:
-                p_values[place] = family[index].p_value(estimate)
-        corrected = correct(p_values)[: len(of_kind)]
-        adjusted |= zip(of_kind, corrected, strict=True)
+        p_values = []
+        for place in places:
+            estimate = family[place].sample.tested
+            p_values.append(family[place].p_value(estimate) if estimate else 1.0)
+        p_values += [1.0] * pending.count(average)
+        # The corrected p values of the pending numbers, which are last, belong to no verdict yet.
+        adjusted |= zip(places, correct(p_values), strict=False)
         name, noun = ("Holm", "average") if average else ("Benjamini and Hochberg", "task")
         families[average] = f"{name} over the {counted(len(p_values), noun)} of the paper"
     return [
-        _judge(basis, adjusted.get(index, 1.0), families[basis.average])
-        for index, basis in enumerate(family)
+        _judge(basis, adjusted.get(place, 1.0), families[basis.average])
+        for place, basis in enumerate(family)
     ]

@@ -375,7 +375,7 @@ class RunRow(StrictModel):
     best_dev: float | None
     seconds: float | None  # of its training
     scoring_seconds: float | None
-    origin: dict[str, Any]  # code, data, corpora, device, arithmetic and versions of its scores
+    origin: dict[str, Any]  # the provenance of its scores, as their file has it
     curve: dict[str, list[Any]]  # by name of a column, a value per selection; `step` is one
     analyses: tuple[Analysis, ...]
 

@@ -94,13 +94,13 @@ def shown_leaderboard(
             group += ", trained with labels"
         line = {"Backbone": group, "Method": name, "n": str(row.n), "Remark": row.remark}
         in_dev = f"{row.in_dev:.1f} % ({score_text(row.on_rest)})" if row.in_dev else ""
-        lines.append(line | {title: _difference(row, medium != "latex"), IN_DEV: in_dev})
-    for task in board.columns:
-        has_sd = task == "Avg" or not short or "Avg" not in board.columns
-        for row, line in zip(rows, lines, strict=True):
+        line |= {title: _difference(row, medium != "latex"), IN_DEV: in_dev}
+        for task in board.columns:
             score = row.score(task)
+            has_sd = task == "Avg" or not short or "Avg" not in board.columns
             text = score_text(score.mean, score.sd if has_sd else None)
             line[task] = text + seeds_text(score.n, row.n)
+        lines.append(line)
     columns = {"Backbone": False, "Method": False, "n": True} | dict.fromkeys(board.columns, True)
     if suite.is_compared:
         columns[title] = True

@@ -151,10 +151,10 @@ def summaries(judged: Judged) -> list[Summary]:
 
 def world_table(world: Sequence[WorldRow]) -> Summary:
     """The numbers of the toy data: a line for each run."""
-    numbers = []
-    for row in world:
-        verdict = {"verdict": WORLD_WORDS[row.verdict.kind], "reason": row.verdict.reason}
-        numbers.append(dict(row) | verdict)
+    numbers = [
+        dict(row) | {"verdict": WORLD_WORDS[row.verdict.kind], "reason": row.verdict.reason}
+        for row in world
+    ]
     lines = []
     for rows in grouped(world, lambda row: (row.run, row.backbone, row.seed)):
         furthest = max(rows, key=_distance)
