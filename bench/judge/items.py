@@ -79,10 +79,10 @@ def bootstrap_error(tasks: Sequence[tuple[np.ndarray, np.ndarray]]) -> float:
     return float(differences.std(ddof=1))
 
 
-def _components(left: np.ndarray, right: np.ndarray) -> tuple[int, np.ndarray]:
+def _components(keys: np.ndarray, other_keys: np.ndarray) -> tuple[int, np.ndarray]:
     """The number of sets of items that share no sentence, and the set of each item, given the keys
     of its two texts."""
-    texts, places = np.unique([left, right], return_inverse=True)
+    texts, places = np.unique([keys, other_keys], return_inverse=True)
     starts, ends = places.reshape(2, -1)
     edges = coo_array((np.ones(len(starts)), (starts, ends)), shape=(len(texts), len(texts)))
     size, of_text = connected_components(edges, directed=False)

@@ -156,6 +156,8 @@ def _comparisons(
             if not a or any(run.template for run in runs) or backbone not in places:
                 continue
             claim = current.get((text, backbone))
+            # A claim is of the corpus and recipe with which it was planned: a changed training is
+            # another comparison, which nobody has claimed.
             if claim and not (claim.is_on(board.name) and claim.is_of(a.first)):
                 claim = None
             for task in tasks:

@@ -56,6 +56,7 @@ def _cosines(figure: PaperFigure, run: RunResults) -> Iterator[Point]:
     """The share of the pairs at each cosine, by range of gold scores."""
     pairs = run.analyses["cosines"]
     ranges, cosines = np.searchsorted(BOUNDS, pairs["gold"]), np.clip(pairs["cosine"], 0, 1)
+    # Five ranges of gold scores, and 20 bins of cosines. The few negative cosines are in the first.
     counts, *_ = np.histogram2d(ranges, cosines, (5, 20), ((0, 5), (0, 1)))
     for (low, place), count in np.ndenumerate(counts):
         total = counts[low].sum()
@@ -105,6 +106,7 @@ POINTS_OF: Mapping[str, Callable[[PaperFigure, RunResults], Iterator[Point]]] = 
 def _of_run(figure: PaperFigure, run: RunResults) -> list[Point]:
     """The points of a run; none if its analysis is missing, or gave a reason instead of a
     result."""
+    # Analyses have the names of what a figure shows (`POINTS_OF`).
     measured = {"scores": run.scores, "training": run.provenance.outcome.curve, **run.analyses}
     result = measured.get(figure.shows)
     if not result or "reason" in result:

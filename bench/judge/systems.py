@@ -70,6 +70,7 @@ def system_rows(
     places = [*dict.fromkeys(row.backbone for row in rows if row.backbone != NO_BACKBONE)]
     places.append(NO_BACKBONE)
 
+    # Systems on different backbones, or with labels, do not compete: they are ranked apart.
     def order(row: SystemRow) -> tuple[bool, int, float]:
         return row.labelled, places.index(row.backbone), -fmean(row.averages or [-inf])
 
@@ -98,6 +99,7 @@ def _system_row(
     unfinished = Counter(result.fate for result in results if result.status != "finished")
     scored = first_scored(results)
     planned = board.planned
+    # A run without a seed has a draw for each seed of its classifiers, and counts as often in n.
     draws = [tuple(result.draws(planned.cells("Avg")).values()) for result in results]
     return SystemRow(
         board=board.name,

@@ -59,6 +59,7 @@ def _shown(pairs: Sequence[PairRow]) -> TextTable:
         texts = [_printed(gains) for gains in same] or [{}]
         texts[0] = line_of(pair) | texts[0]
         lines += texts
+    # The caption names what all rows share.
     unused = {"Method", "Task"}.difference(names_of(pairs))
     if not any(pair.verdict for pair in pairs):
         unused |= {"p", "p, margin", "Verdict"}

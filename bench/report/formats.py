@@ -155,8 +155,8 @@ _MARKUP = re.compile(r"([\\|`$]|[*~](?=\S)|(?<![^\W_])_(?=\S)|\](?=[(\[:]))")
 
 
 def markdown_text(text: object) -> str:
-    """Text for a line or a cell of Markdown: one line without markup, links or HTML. Addresses of
-    the web become links on GitHub."""
+    """Text for a line or a cell of Markdown: one line without markup, links or HTML. Web addresses
+    stay links on GitHub."""
     written = _MARKUP.sub(r"\\\1", printable(str(text)))
     written = written.replace("&", "&amp;").replace("<", "&lt;")
     return f"**{written}**" if isinstance(text, Bold) else written

@@ -217,6 +217,8 @@ def _our_lines(table: ShownTable, row: ShownRow, printed: dict[str, str]) -> lis
 
 def _line(row: ShownRow, whose: Literal["ours", "other"], *, in_sweep: bool) -> dict[str, str]:
     """A line of ours below a printed row: scores with the marks of their verdicts."""
+    # Columns of a row may have different settings and numbers of seeds: the line names all
+    # settings, and the seeds of the number that decides.
     sides, settings, n = {}, {}, 0
     for column, cell in row.cells.items():
         side = sides[column] = getattr(cell.number, whose)

@@ -117,25 +117,25 @@ def _copies(rows: PrintedRows) -> Iterator[Finding]:
             yield finding("copy", equal)
     groups.sort(key=lambda equal: (len(equal), _is_quoted(equal[0])))
     for lefts, rights in combinations(groups, 2):
-        left, right = lefts[0], rights[0]
-        if (left.metric, left.split, left.tasks) == (right.metric, right.split, right.tasks):
+        keys = [(rows[0].metric, rows[0].split, rows[0].tasks) for rows in (lefts, rights)]
+        if keys[0] == keys[1]:
             yield from _alike(lefts, rights)
 
 
 def _alike(lefts: PrintedRows, rights: PrintedRows) -> Iterator[Finding]:
     """`shift`, `partial`: figures that differ by a constant from the figures of other rows, or are
     partly equal. All `lefts` have the same figures, and all `rights`."""
-    left, right = lefts[0], rights[0]
+    row, other_row = lefts[0], rights[0]
     gaps, changed = set(), []
-    for task in left.tasks:
-        value, other_value = left.cells[task], right.cells[task]
+    for task in row.tasks:
+        value, other_value = row.cells[task], other_row.cells[task]
         gaps.add(value - other_value)
         if value != other_value:
             changed.append(f"{task} ({points(value)}, there {points(other_value)})")
-    equal = len(left.tasks) - len(changed)
+    equal = len(row.tasks) - len(changed)
     facts = {"lefts": lefts, "rights": rights}
     # `_labels` reports rows of one label.
-    share_label = {row.label for row in lefts} & {row.label for row in rights}
+    share_label = {x.label for x in lefts} & {x.label for x in rights}
     if len(gaps) == 1:
         yield finding("shift", [*lefts, *rights], gap=gaps.pop(), **facts)
     elif equal >= FEWEST and equal > len(changed) and not share_label:

@@ -66,7 +66,7 @@ def figure_of_rows(strips: Sequence[Strip], title: str, notes: Sequence[str], sc
     lines = max([name.count("\n") + 1 for name in names.values()], default=1)
     height = len(strips) * (ROW + NAME * lines) + len(parts) * PANEL + AXIS
     figure = Figure((style.WIDTH, height), layout="constrained")
-    if parts:  # the suite has data
+    if parts:  # matplotlib refuses a figure without panels; a suite without scores has none
         figure.subplots(len(parts), sharex=True, height_ratios=[*map(len, parts)])
     for panel, part in zip(figure.axes, parts, strict=True):
         panel.set_title(backbone_text(part[0].panel))
@@ -80,6 +80,7 @@ def figure_of_rows(strips: Sequence[Strip], title: str, notes: Sequence[str], sc
             text = panel.text(
                 1.02, y, strip.text, transform=panel.get_yaxis_transform(), va="center"
             )
+            # Colour alone would be lost in print and for colour-blind readers.
             if strip.stands_out:
                 text.set(color=style.ORANGE, weight="bold")
     style.add_texts(figure, title, notes)

@@ -94,6 +94,7 @@ def _draw(picture: Figure, figure: FigureRow, table: pd.DataFrame, series: Looks
             for _, of_seed in rows.groupby("seed", dropna=False):
                 kept = of_seed["kept"].eq(True).to_list()
                 panel.plot(of_seed["x"], of_seed["value"], **look | SEED, markevery=kept)
+            # Only the mean has a number at its end; one per seed would cover the lines.
             mean = means(rows)
             panel.plot(mean["x"], mean["value"], **look | MEAN)
             *place, score = mean[["x", "value", "score"]].iloc[-1]
