@@ -127,7 +127,7 @@ def verdicts_line() -> str:
     lines = []
     for title, board in BOARDS.items():
         systems = wiki_mini().board_systems(board)
-        counts = Counter(system.word for system in systems if system.word)
+        counts = Counter(system.verdict for system in systems if system.verdict)
         texts = [f"{count} {verdict}" for verdict, count in counts.most_common()]
         lines.append(f"Of {counts.total()} claims on {title}: {', '.join(texts)}.")
     return " ".join(lines)

@@ -24,7 +24,7 @@ class Decision:
     """The verdict on a claim, or on a comparison over test items. The p values are corrected by
     Holm's method, and NaN without a test."""
 
-    answer: Word | None = None
+    verdict: Word | None = None
     p: float = nan  # that the gain is 0
     p_below: float = nan  # that it is the margin or more
 
@@ -50,17 +50,17 @@ def _decision(sample: Sample, p: float, p_below: float) -> Decision:
     estimate = sample.tested
     if not estimate:
         return Decision("open")
-    answer: Word = "open"
+    verdict: Word = "open"
     # A diverged training of the method leaves the pairs. The mean of the remaining ones may be
     # lucky, so that they can show a loss and not a gain.
     is_better = p < LEVEL and estimate.mean > 0 and not sample.missing
     if p < LEVEL and estimate.mean < 0:
-        answer = "worse"
+        verdict = "worse"
     elif p_below < LEVEL:
-        answer = "better, gain below the margin" if is_better else "gain below the margin"
+        verdict = "better, gain below the margin" if is_better else "gain below the margin"
     elif is_better:
-        answer = "better"
-    return Decision(answer, p, p_below)
+        verdict = "better"
+    return Decision(verdict, p, p_below)
 
 
 def explained(sample: Sample, tests: Sequence[str], family: str, noun: str = "seed") -> str:

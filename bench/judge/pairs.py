@@ -121,7 +121,7 @@ class _Comparison:
             progress=self.progress,
             p_adjusted=self.decision.p,
             p_below=self.decision.p_below,
-            verdict=self.decision.answer,
+            verdict=self.decision.verdict,
             reason=self.reason,
             printed=tuple(printed),
         )
@@ -222,7 +222,7 @@ def _progress(sample: Sample, family: int, decision: Decision) -> str:
     if family > 1:
         clauses.append("claimed after a score")
     # A claim that is decided says it only once its next look has begun.
-    if size and (decision.answer == "open" or sample.made(size) > sample.look):
+    if size and (decision.verdict == "open" or sample.made(size) > sample.look):
         clauses.append(f"{sample.made(size)} of {size} seeds")
     return ", ".join(clauses)
 
@@ -233,10 +233,10 @@ def _decide_over_items(of_board: Iterable[_Comparison]) -> None:
     tested = [(comparison, comparison.items) for comparison in of_board if comparison.items]
     p_values = holm([items.p_value for _, items in tested])
     for (comparison, items), p in zip(tested, p_values, strict=True):
-        answer: Word = "open"
+        verdict: Word = "open"
         if p < ITEMS_LEVEL:
-            answer = "higher" if items.difference > 0 else "lower"
-        comparison.decision = Decision(answer, p)
+            verdict = "higher" if items.difference > 0 else "lower"
+        comparison.decision = Decision(verdict, p)
         comparison.reason = (
             f"{items.n:,} test items; difference {items.difference:.2f}, "
             f"{100 * (1 - ITEMS_LEVEL):.0f} % interval ±{items.half_width():.2f}; p = {p:.2g}, "

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import chain
 from math import inf
 from statistics import fmean
+from typing import Any
 
 from bench.datasets.metrics import REST, UNSEEN
 from bench.datasets.tasks import Board, boards_of, expand_tasks
@@ -77,7 +78,8 @@ def system_rows(
     return sorted(rows, key=order)
 
 
-# The fields that a row has from the runs of its system.
+# The fields that a row has from its comparison with the baseline, and from the runs of its system.
+_OF_PAIR = ("difference", "half_width", "margin", "verdict", "progress", "reason")
 _OF_RUN = ("backbone", "label", "method", "setting", "corpus", "labelled", "outside")
 
 
@@ -91,11 +93,10 @@ def _system_row(
     # A system without a backbone is compared on each, and no single difference would be its own.
     place = board.name, board.overall
     of_system = [x for x in pairs if first_run.id in x.runs and (x.board, x.task) == place]
-    comparison = {}
+    comparison: dict[str, Any] = {}
     if len(of_system) == 1:
         (pair,) = of_system
-        comparison = pair.model_dump(include={"difference", "half_width", "margin", "progress"})
-        comparison |= {"word": pair.verdict, "why": pair.reason}
+        comparison = {name: getattr(pair, name) for name in _OF_PAIR}
     unfinished = Counter(result.fate for result in results if result.status != "finished")
     scored = first_scored(results)
     planned = board.planned

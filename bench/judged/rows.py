@@ -244,9 +244,9 @@ class SystemRow(StrictModel):
     difference: float | None = None
     half_width: float | None = None  # of its interval
     margin: float | None = None  # of its claim
-    word: Word | None = None
+    verdict: Word | None = None
     progress: str = ""  # whether it is a late claim; of an open one, how many seeds are there
-    why: str = ""  # the reason of the word
+    reason: str = ""  # the basis of the verdict as a sentence
 
     @property
     def plain_label(self) -> str:

@@ -67,10 +67,12 @@ def _difference(row: SystemRow, has_words: bool) -> str:
     if row.is_baseline:
         return "baseline"
     text = difference_text(row.difference, row.half_width)
-    if not row.word:
+    if not row.verdict:
         return text
-    text += f" {word_text(row.word, row.progress) if has_words else COMPARISON_SYMBOLS[row.word]}"
-    return Bold(text) if row.word.startswith("better") else text
+    text += (
+        f" {word_text(row.verdict, row.progress) if has_words else COMPARISON_SYMBOLS[row.verdict]}"
+    )
+    return Bold(text) if row.verdict.startswith("better") else text
 
 
 def shown_leaderboard(
@@ -161,8 +163,8 @@ def frame(judged: Judged, name: str = "sts", rows: Sequence[SystemRow] | None = 
         columns += ["difference", "half_width", "verdict", "reason"]
     lines = []
     for row in judged.board_systems(name) if rows is None else rows:
-        verdict = "baseline" if row.is_baseline else row.word or ""
-        line = dict(row, label=row.plain_label, verdict=verdict, reason=row.why)
+        verdict = "baseline" if row.is_baseline else row.verdict or ""
+        line = dict(row, label=row.plain_label, verdict=verdict)
         for score in row.scores:
             task = score.task
             line |= {task: score.mean, f"{task} sd": score.sd, f"{task} n": score.n}

@@ -171,7 +171,7 @@ def _board(judged: Judged, board: BoardRow) -> BoardSection:
 def _system_entry(line: BoardLine, places: Mapping[str, int]) -> Json:
     row = line.row
     runs = RunScores(name="Runs", runs=row.runs, scores=row.run_averages)
-    facts = [("Run", f"{row.method}@{row.setting}"), *line.scores.items(), ("Verdict", row.why)]
+    facts = [("Run", f"{row.method}@{row.setting}"), *line.scores.items(), ("Verdict", row.reason)]
     return _entry(f"{row.name}, {row.backbone}", facts, [runs], places)
 
 

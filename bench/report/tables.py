@@ -30,9 +30,9 @@ def in_short(numbers: Sequence[NumberRow]) -> str:
     papers = len({number.source for number in numbers})
     start = f"{len(numbers)} numbers of {papers} papers"
     verdicts = [number.ours.verdict for number in numbers]
-    why = Counter(verdict.reason for verdict in verdicts if verdict.kind == "not comparable")
-    if why and not any(number.is_comparable for number in numbers):
-        ((reason, _),) = why.most_common(1)
+    causes = Counter(verdict.reason for verdict in verdicts if verdict.kind == "not comparable")
+    if causes and not any(number.is_comparable for number in numbers):
+        ((reason, _),) = causes.most_common(1)
         return f"{start}, none of which is comparable ({reason.partition(';')[0]})"
     counts = [f"{count} {kind}" for kind, count in verdict_counts(numbers).items()]
     return f"{start}: {'; '.join(counts)}"

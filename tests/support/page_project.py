@@ -85,8 +85,8 @@ def _systems() -> list[SystemRow]:
     return [
         system("is-cse", [77.0, 78.0], run_averages=(77.0, 78.0, None), diverged=True,
                runs=["is-cse-0", "is-cse-1", "is-cse-7"], remark=f"1 diverged: {NASTY}",
-               difference=2.25, half_width=0.125, word="better",
-               why=f"look {NASTY}"),
+               difference=2.25, half_width=0.125, verdict="better",
+               reason=f"look {NASTY}"),
         system("simcse", ROWS, label=f"SimCSE {NASTY}", is_baseline=True),
         system("simcse", [70.0, 71.0], setting="paper", runs=["simcse-paper-0", "simcse-paper-1"]),
         system("sscl", n=0, run_averages=(None,), runs=["sscl-0"], remark="1 missing"),
