@@ -69,9 +69,8 @@ def _difference(row: SystemRow, has_words: bool) -> str:
     text = difference_text(row.difference, row.half_width)
     if not row.verdict:
         return text
-    text += (
-        f" {word_text(row.verdict, row.progress) if has_words else COMPARISON_SYMBOLS[row.verdict]}"
-    )
+    mark = word_text(row.verdict, row.progress) if has_words else COMPARISON_SYMBOLS[row.verdict]
+    text = f"{text} {mark}"
     return Bold(text) if row.verdict.startswith("better") else text
 
 
