@@ -25,10 +25,10 @@ _HERE = Path(__file__).parent
 if Path(sys.argv[0]).name == "sentbench":  # the command, a process of its own
     sys.path.insert(0, str(_HERE))
 for _name in ("bench", "methods"):
-    _found = find_spec(_name)
-    if _found and _found.origin != str(_HERE / _name / "__init__.py"):
+    _spec = find_spec(_name)
+    if _spec and _spec.origin != str(_HERE / _name / "__init__.py"):
         raise ImportError(
-            f"{_found.origin or 'a folder'} hides the package '{_name}' of sentbench; rename it, "
+            f"{_spec.origin or 'a folder'} hides the package '{_name}' of sentbench; rename it, "
             "or take its folder off Python's path (the working folder and PYTHONPATH are on it)"
         )
     importlib.import_module(_name)  # before the path changes
@@ -73,8 +73,8 @@ def _judged(suite: Any) -> Any:
 
 
 def printed() -> Any:
-    """Return every printed number of the papers with its place in print and the run that it is
-    compared with.
+    """Return every printed number of the papers with its place and the run that it is compared
+    with.
 
     >>> sentbench.printed().query("task == 'Avg'")  # doctest: +SKIP
 

@@ -66,19 +66,11 @@ PAIRS, FRONT, EXAMPLES = _CONTENT.values()
 
 
 def answers_figure() -> Figure:
-    """Five gains with their intervals, and the word that each claim gets."""
-    strips = []
-    for word, (mean, half_width) in EXAMPLES.items():
+    """Five gains with their intervals, and the verdict on each claim."""
+    panel, strips = "98 % intervals of five claims", []
+    for verdict, (mean, half_width) in EXAMPLES.items():
         interval = [mean - half_width, mean, mean + half_width]
-        strips.append(
-            Strip(
-                "98 % intervals of five claims",
-                "",
-                word,
-                [(interval, 0, DIFFERENCES)],
-                word != "open",
-            )
-        )
+        strips.append(Strip(panel, "", verdict, [(interval, 0, DIFFERENCES)], verdict != "open"))
     note = "Solid: no gain. Dotted: the margin, one point."
     figure = figure_of_rows(strips, "The words of a claim", [note], "gain in points")
     for value, line in enumerate(("-", ":")):
@@ -99,8 +91,8 @@ def wiki_mini() -> Judged:
 
 
 def board_table(suite: str, board: str, columns: Sequence[str] = ()) -> pd.DataFrame:
-    """The systems of a board that have scores on all planned tasks, as its leaderboard shows them;
-    `columns` beside the name, n and what sums it up."""
+    """The systems of a board that have scores on all planned tasks, as its leaderboard shows them:
+    name, n, and `columns`, by default the column that sums up the board."""
     judged = stored(suite)
     row = judged.suite.board(board)
     systems = [system for system in judged.board_systems(board) if system.averages]
@@ -135,7 +127,7 @@ def verdicts_line() -> str:
     lines = []
     for title, board in BOARDS.items():
         systems = wiki_mini().board_systems(board)
-        counts = Counter(system.word for system in systems if system.word)
+        counts = Counter(system.verdict for system in systems if system.verdict)
         texts = [f"{count} {verdict}" for verdict, count in counts.most_common()]
         lines.append(f"Of {counts.total()} claims on {title}: {', '.join(texts)}.")
     return " ".join(lines)
@@ -160,17 +152,17 @@ def classifiers_table() -> pd.DataFrame:
     scores = pd.read_csv(ROOT / "docs" / "classifier-seeds.csv")
     wide = scores.pivot_table("value", ["mode", "task", "aggregation"], "model", sort=False)
     wide["the second minus the first"] = wide.iloc[:, 1] - wide.iloc[:, 0]
-    spreads = wide.groupby(["mode", "task"], sort=False).std().stack().unstack("task")
+    deviations = wide.groupby(["mode", "task"], sort=False).std().stack().unstack("task")
     trained = {
         system.label: {score.task: score.sd for score in system.scores}
         for system in wiki_mini().board_systems("transfer")
         if system.corpus and system.n > 3
     }
     training = pd.DataFrame.from_dict(trained, "index")
-    spreads.loc[("test", "seeds of the training, SimCSE"), :] = training.loc["SimCSE"]
-    spreads.loc[("test", f"median of {len(trained)} methods"), :] = training.median()
+    deviations.loc[("test", "seeds of the training, SimCSE"), :] = training.loc["SimCSE"]
+    deviations.loc[("test", f"median of {len(trained)} methods"), :] = training.median()
     columns = [*TRANSFER_TASKS, "Avg"]
-    return spreads[columns].map("{:.2f}".format).reset_index(names=["mode", "vectors"])
+    return deviations[columns].map("{:.2f}".format).reset_index(names=["mode", "vectors"])
 
 
 def dev_table() -> pd.DataFrame:
@@ -195,7 +187,8 @@ def dev_table() -> pd.DataFrame:
 
 
 def world_table() -> pd.DataFrame:
-    """The world's numbers: averages of the runs with both, best first on each backbone."""
+    """The numbers of the toy data: averages of the runs that have both, best first on each
+    backbone."""
     places = ["none", "toy-glove", "toy-bert", "toy-roberta", "toy-chinese"]
     averages = pd.read_csv(SCORES).query("task == 'Avg'")
     rows = []

@@ -13,7 +13,6 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from bench.datasets.tasks import STS_TASKS
-from bench.judge.statistics import expected_best
 from bench.report.figures import style
 from bench.report.figures.compared import BAND, Mark, Strip, figure_of_rows
 from bench.reported import FOLDER, public_sd
@@ -51,6 +50,11 @@ def best_of(k: int, values: Sequence[float], by: Sequence[float]) -> float:
     return float(total / comb(len(ordered), k))
 
 
+def expected_best(k: int, values: Sequence[float]) -> float:
+    """The mean, over all draws of k different runs, of the highest value."""
+    return best_of(k, values, values)
+
+
 def ranging(k: int, values: Sequence[float], least: float) -> float:
     """The share of all draws of k different runs whose values span at least `least`."""
     ordered = np.sort(values)
@@ -71,8 +75,8 @@ def together(gains: Sequence["Gain"], in_points: bool = False, draws: int = 100_
     total, printed = np.zeros(draws), 0.0
     for gain in gains:
         unit = 1.0 if in_points else gain.s0
-        own = rng.choice(public(gain.backbone), (gain.runs, draws)).mean(0)
-        total += (own - compared[gain.backbone]) / unit
+        means = rng.choice(public(gain.backbone), (gain.runs, draws)).mean(0)
+        total += (means - compared[gain.backbone]) / unit
         printed += gain.points / unit
     return float((total >= printed).mean())
 
@@ -111,15 +115,15 @@ class Gain:
 
 def gains(name: str, source: str, table: str, *pair: str) -> list[Gain]:
     """The gains of the first row of a pair over the second, on each backbone of both."""
-    own, compared = (
+    values, compared = (
         {number.backbone: number.value for number in find_rows(source, table, row)
          if number.task == "Avg"}
         for row in pair
     )  # fmt: skip
     return [
-        Gain(name, backbone, round(own[backbone] - compared[backbone], 2))
+        Gain(name, backbone, round(values[backbone] - compared[backbone], 2))
         for backbone in BACKBONES
-        if backbone in own and backbone in compared
+        if backbone in values and backbone in compared
     ]
 
 
@@ -137,16 +141,16 @@ def control_of(backbone: str) -> tuple[str, list[str]]:
     official = partial(
         resolve, backbone_name=backbone, corpus="wiki1m", data="senteval", seed=42, recipe={}
     )
-    own, usual = official("gs-infonce@official").recipe, official("simcse@official").recipe
+    recipe, usual = official("gs-infonce@official").recipe, official("simcse@official").recipe
     # The text of a run leaves out keys that change nothing.
-    control = official("simcse@official", keys=own.model_dump(exclude_none=True)).method
+    control = official("simcse@official", keys=recipe.model_dump(exclude_none=True)).method
     differences = []
-    for key, value in own:
+    for key, value in recipe:
         before = getattr(usual, key)
         if value != before:
-            before = 0.1 if before is None else before  # dropout is the backbone's own
+            before = 0.1 if before is None else before  # None: dropout is the backbone's
             differences.append(f"{key.replace('_', ' ')} {value:g}, not {before:g}")
-    steps = [ceil(CORPUS_ROWS / recipe.batch_size) for recipe in (own, usual)]
+    steps = [ceil(CORPUS_ROWS / size) for size in (recipe.batch_size, usual.batch_size)]
     if steps[0] != steps[1]:
         differences.append("{:,} steps, not {:,}".format(*steps))
     return control, differences
@@ -185,10 +189,10 @@ def gains_table() -> pd.DataFrame:
 def together_line() -> str:
     """How probable the printed gains are by seeds alone, counted in three ways."""
     gains = average_gains()
-    others = [gain for gain in gains if gain.backbone != "roberta-base"]
+    besides = [gain for gain in gains if gain.backbone != "roberta-base"]
     return (
         f"Seeds alone give gains that are as large in all with a probability of "
-        f"{together(gains):.1g}, each counted in s0; of {together(others):.1g} without "
+        f"{together(gains):.1g}, each counted in s0; of {together(besides):.1g} without "
         f"roberta-base; of {together(gains, in_points=True):.1g} in points."
     )
 
@@ -221,7 +225,7 @@ def sweeps_table() -> pd.DataFrame:
         values = [row.value for row in rows if row.task == task and row.variant != without]
         backbone, count, width = rows[0].backbone, len(values), np.ptp(values)
         runs = public(backbone, task, split)
-        of_seeds = expected_best(runs, count) + expected_best(-runs, count)
+        of_seeds = expected_best(count, runs) + expected_best(count, -runs)
         row = {"sweep": name, "backbone": backbone, "settings": count, "range": f"{width:.2f}"}
         row |= {"of seeds": f"{of_seeds:.2f}", "share": percent(ranging(count, runs, width))}
         table.append(row)

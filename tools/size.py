@@ -43,14 +43,14 @@ def package_of(path: Path) -> str:
 
 def sizes() -> Counter[str]:
     """The nodes of each package, of the templates, and of the whole product."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for pattern in FILES:
         for path in Path().glob(pattern):
-            found[package_of(path)] += python_nodes(ast.parse(path.read_text(encoding="utf-8")))
-    found["product"] = found.total() - found["tools"] - found["tests"]
+            counts[package_of(path)] += python_nodes(ast.parse(path.read_text(encoding="utf-8")))
+    counts["product"] = counts.total() - counts["tools"] - counts["tests"]
     for path in Path("bench/report/templates").iterdir():
-        found["templates"] += template_nodes(path.read_text(encoding="utf-8"))
-    return found
+        counts["templates"] += template_nodes(path.read_text(encoding="utf-8"))
+    return counts
 
 
 def main() -> None:

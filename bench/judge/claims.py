@@ -1,5 +1,5 @@
-"""The answers to claims of a gain (docs/statistics.md#answers), and the sentence that explains an
-answer of any kind."""
+"""The verdicts on claims of a gain (docs/statistics.md#answers), and the sentence that explains a
+verdict of any kind."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,17 +21,21 @@ class Claimed:
 
 @dataclass(frozen=True)
 class Decision:
-    """The answer to a claim, or to a comparison over test items; p values are by Holm's method, NaN
-    without a test."""
+    """The verdict on a claim, or on a comparison over test items. The p values are corrected by
+    Holm's method, and NaN without a test."""
 
-    answer: Word | None = None
+    verdict: Word | None = None
     p: float = nan  # that the gain is 0
     p_below: float = nan  # that it is the margin or more
 
 
 def decide(family: Sequence[Claimed], size: int) -> list[Decision]:
-    """The answers to those claims of a family on a board that have scores. The two questions are
-    corrected by themselves, for all `size` claims: a claim without a test has p = 1."""
+    """The verdicts on the claims of a family on a board that have scores.
+
+    Both questions (is the gain 0, is it the margin or more) are corrected separately, each for all
+    `size` claims of the family. A claim without a test counts with p = 1, so that the correction
+    does not grow while seeds arrive.
+    """
     differs, below = [1.0] * size, [1.0] * size
     for place, claimed in enumerate(family):
         estimate = claimed.sample.tested
@@ -46,24 +50,26 @@ def _decision(sample: Sample, p: float, p_below: float) -> Decision:
     estimate = sample.tested
     if not estimate:
         return Decision("open")
-    answer: Word = "open"
+    verdict: Word = "open"
+    # A diverged training of the method leaves the pairs. The mean of the remaining ones may be
+    # lucky, so that they can show a loss and not a gain.
     is_better = p < LEVEL and estimate.mean > 0 and not sample.missing
     if p < LEVEL and estimate.mean < 0:
-        answer = "worse"
+        verdict = "worse"
     elif p_below < LEVEL:
-        answer = "better, gain below the margin" if is_better else "gain below the margin"
+        verdict = "better, gain below the margin" if is_better else "gain below the margin"
     elif is_better:
-        answer = "better"
-    return Decision(answer, p, p_below)
+        verdict = "better"
+    return Decision(verdict, p, p_below)
 
 
 def explained(sample: Sample, tests: Sequence[str], family: str, noun: str = "seed") -> str:
-    """What an answer rests on, as a sentence: seeds, look, mean, interval, tests, level, family,
-    and the next look."""
-    first, following = sample.sizes[0], sample.next_look
+    """The basis of a verdict as a sentence: seeds, look, mean, interval, tests, level, family, and
+    the next look."""
+    next_look = sample.next_look
     parts = []
     if sample.look:
-        parts.append(f"look at {counted(sample.look, noun)} (N = {first})")
+        parts.append(f"look at {counted(sample.look, noun)} (N = {sample.sizes[0]})")
     estimate = sample.estimate
     if estimate:
         low, high = (estimate.mean + sign * estimate.half_width() for sign in (-1, 1))
@@ -71,13 +77,13 @@ def explained(sample: Sample, tests: Sequence[str], family: str, noun: str = "se
         parts.append(f"mean {estimate.mean:.2f} of n = {estimate.n}, {interval}")
     if sample.tested:
         parts += [*tests, f"level {100 * LEVEL:.0f} %, {family}"]
-    gone = {*sample.planned[: sample.look or None]} & {*sample.left_out, *sample.diverged}
-    if gone:
-        fate = ", so that the method cannot be better" if sample.missing else ""
-        parts.append(f"{counted(len(gone), noun)} diverged and left the pairs{fate}")
-    if following:
+    diverged = {*sample.planned[: sample.look or None]} & {*sample.left_out, *sample.diverged}
+    if diverged:
+        consequence = ", so that the method cannot be better" if sample.missing else ""
+        parts.append(f"{counted(len(diverged), noun)} diverged and left the pairs{consequence}")
+    if next_look:
         title = "next look" if sample.look else "first look"
-        parts.append(f"{title} at {counted(following, noun)}, {sample.made(following)} made")
+        parts.append(f"{title} at {counted(next_look, noun)}, {sample.made(next_look)} made")
     elif not sample.beside:
         parts.append("no further look")
     return "; ".join(parts)

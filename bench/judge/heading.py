@@ -1,10 +1,10 @@
-"""A suite as a whole: its boards, its baseline, and how it differs from the papers."""
+"""The heading of a suite: its boards, its baseline, and how it differs from the papers."""
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from bench.judge.systems import shown_name
-from bench.judged.rows import BoardRow, Heading, OrderRow
+from bench.judged.rows import BoardRow, Heading
 from bench.results.suite_results import SuiteResults
 from bench.results.system import FAILED, System
 from bench.runs import SUITES
@@ -16,16 +16,16 @@ def differs(suite: SuiteResults) -> list[str]:
     if suite.plan.data == "senteval":
         return deviations([result.run for result in suite.runs])
     data = suite.plan.data
-    return [f"scored on {'the embedded world' if data == 'world' else f'the data set {data}'}"]
+    return [f"scored on {'the toy data' if data == 'world' else f'the data set {data}'}"]
 
 
 def _partial(suite: SuiteResults) -> str:
     """How many runs have been made, and how many failed; empty if all have been made."""
-    missing = [result for result in suite.runs if result.status == "missing"]
-    if not missing:
+    reasons = [result.reason for result in suite.runs if result.status == "missing"]
+    if not reasons:
         return ""
-    text = f"Partial: {len(suite.runs) - len(missing)} of {len(suite.runs)} runs have been made"
-    failed = sum(result.reason == FAILED for result in missing)
+    text = f"Partial: {len(suite.runs) - len(reasons)} of {len(suite.runs)} runs have been made"
+    failed = reasons.count(FAILED)
     if failed:
         text += f", {failed} failed"
     return f"{text}."
@@ -33,12 +33,11 @@ def _partial(suite: SuiteResults) -> str:
 
 def heading(
     suite: SuiteResults,
-    tables: Iterable[BoardRow] = (),
+    boards: Iterable[BoardRow] = (),
     baseline: Sequence[System] = (),
     uncompared: str = "",
-    orders: Iterable[OrderRow] = (),
 ) -> Heading:
-    """The heading of a suite with its tables, its baseline on each backbone, and why there are no
+    """The heading of a suite, given its boards, its baseline on each backbone, and why there are no
     pairs."""
     plan = suite.plan
     is_of_project = (SUITES / f"{plan.suite}.yaml").is_file()
@@ -50,11 +49,10 @@ def heading(
         baseline_name=shown_name([*chain(*(x.runs for x in baseline))]) if baseline else "",
         baseline_has_seeds=any(system.has_seeds for system in baseline),
         uncompared=uncompared,
-        boards=tuple(tables),
+        boards=tuple(boards),
         stand_ins=tuple(plan.stand_ins.values()),
         differs=tuple(differs(suite)),
         partial=_partial(suite),
         claims=plan.claims_in_short,
         families=max((claim.family for claim in plan.claims), default=0),
-        orders=tuple(orders),
     )

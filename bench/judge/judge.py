@@ -1,8 +1,8 @@
-"""From the results of a suite to its rows (`bench.judged.rows`)."""
+"""From the results of a suite to its rows (`bench.judged.rows`). The order matters: printed values
+take the verdicts of claims, and rows of systems the differences, so pairs are judged first."""
 
 from bench.judge.heading import heading
 from bench.judge.numbers import judge_numbers, number_rows, quoted_rows, setting_rows
-from bench.judge.orders import orders
 from bench.judge.pairs import against
 from bench.judge.series import figures
 from bench.judge.systems import board_rows, shown_name, system_rows
@@ -12,7 +12,9 @@ from bench.results.suite_results import SuiteResults
 from bench.results.system import RunResults, System
 from bench.utils.errors import UserError
 
-_ORIGIN = ("code", "data", "corpora", "device", "arithmetic", "versions")
+# The fields that a row has from its run and from the outcome of its training.
+_OF_RUN = ("id", "text", "backbone", "setting", "seed", "trained")
+_OF_TRAINING = ("steps", "best_step", "best_dev", "seconds")
 _CURVE = ("step", "dev", "loss", "alignment", "uniformity")
 
 
@@ -31,16 +33,15 @@ def judge(suite: SuiteResults) -> Judged:
             pairs = against(suite, boards, suite.baseline)
         except UserError as error:
             uncompared = str(error)
-    numbers = number_rows(judge_numbers(suite, boards, pairs))
     systems: list[SystemRow] = []
     for board in boards:
         systems += system_rows(suite, board, pairs, baseline if pairs else ())
     world = judge_world(suite)
     if all(row.verdict.kind == "not comparable" for row in world):
-        world = []  # a suite of its own recipe
+        world = []  # the suite has a recipe of its own
     return Judged(
-        suite=heading(suite, boards, baseline, uncompared, orders(numbers, boards)),
-        numbers=tuple(numbers),
+        suite=heading(suite, boards, baseline, uncompared),
+        numbers=tuple(number_rows(judge_numbers(suite, boards, pairs))),
         settings=tuple(setting_rows()),
         quoted=tuple(quoted_rows(suite, boards)),
         world=tuple(world),
@@ -53,13 +54,13 @@ def judge(suite: SuiteResults) -> Judged:
 
 def _run_row(result: RunResults) -> RunRow:
     """How a training went, and what the scores of its run come from."""
-    planned, provenance = result.run, result.provenance
-    outcome, written = provenance.outcome, provenance.as_written()
-    title = f"{shown_name([result])}, {planned.backbone}"
-    if planned.seed is not None:
-        title += f", seed {planned.seed}"
-    if planned.template:
-        title += f", template {planned.template}"
+    run, provenance = result.run, result.provenance
+    outcome = provenance.outcome
+    title = f"{shown_name([result])}, {run.backbone}"
+    if run.seed is not None:
+        title += f", seed {run.seed}"
+    if run.template:
+        title += f", template {run.template}"
     curve = {}
     for name in _CURVE:
         values = [getattr(point, name) for point in outcome.curve or []]
@@ -72,22 +73,14 @@ def _run_row(result: RunResults) -> RunRow:
         elif name == "alignment":  # figures show the others
             analyses.append(Analysis(name=name, result=values))
     return RunRow(
-        id=planned.id,
+        **{name: getattr(run, name) for name in _OF_RUN},
+        **{name: getattr(outcome, name) for name in _OF_TRAINING},
         title=title,
-        text=planned.text,
-        backbone=planned.backbone,
-        setting=planned.setting,
-        seed=planned.seed,
-        trained=planned.trained,
         status=result.status,
         reason=result.reason,
         date=provenance.date,
-        steps=outcome.steps,
-        best_step=outcome.best_step,
-        best_dev=outcome.best_dev,
-        seconds=outcome.seconds,
         scoring_seconds=provenance.seconds,
-        origin={name: written[name] for name in _ORIGIN if written.get(name)},
+        origin=provenance.as_written(),
         curve=curve,
         analyses=tuple(analyses),
     )

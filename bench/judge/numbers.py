@@ -1,5 +1,5 @@
-"""Printed numbers joined with a suite's own. `judge_numbers` is the only path from scores to their
-verdicts."""
+"""Printed numbers beside the scores of a suite. `judge_numbers` is the only path from scores to
+verdicts on printed numbers."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,7 +11,6 @@ from typing import Any
 
 from bench.datasets.metrics import METRICS, SHARE, Cell, Tolerance
 from bench.judge.sample import Sample, differences_of, sample_of
-from bench.judge.statistics import coefficient_of_variation, expected_best
 from bench.judge.systems import task_scores
 from bench.judge.verdict import TOLERANCES, VerdictInput, tolerance, verdicts_of
 from bench.judged.rows import (
@@ -19,6 +18,7 @@ from bench.judged.rows import (
     BoardRow,
     NumberRow,
     PairRow,
+    PrintedNumber,
     QuotedRow,
     RunScores,
     SettingRow,
@@ -29,13 +29,7 @@ from bench.reported import SOURCES, paper_name, public_sd, quoted
 from bench.reported.address import address, printed_names, reproduce_command, row_name
 from bench.reported.number import Number, numbers, sweep_lines
 from bench.results.suite_results import SuiteResults
-from bench.results.system import (
-    NOT_SCORED,
-    RunResults,
-    System,
-    diverged,
-    draws_of,
-)
+from bench.results.system import NOT_SCORED, RunResults, System, diverged, draws_of
 from bench.runs.plan import deviations
 
 
@@ -46,8 +40,8 @@ def select(suite: SuiteResults, run: str, backbone: str) -> System:
 
 
 def deviations_from_print(result: RunResults, backbone: str, metric: str = "") -> list[str]:
-    """How a run's experiment differs from a printed one on `backbone`, as clauses; with a metric,
-    also how the scoring differs."""
+    """How the experiment of a run differs from the printed one on `backbone`, as clauses. With a
+    metric, the scoring counts, too."""
     clauses = []
     if result.run.backbone != backbone:
         clauses.append(f"{result.run.backbone} stands in for {backbone}, with its own settings")
@@ -61,8 +55,8 @@ def deviations_from_print(result: RunResults, backbone: str, metric: str = "") -
 
 @dataclass(eq=False)
 class Side:
-    """Our side of a printed number: the runs that it is compared with, their scores in points, and
-    the verdict on them."""
+    """Our side of a printed number: the runs that the number is compared with, their scores in
+    points, and the verdict."""
 
     number: Number
     run: str  # text of the runs, such as simcse@official
@@ -98,16 +92,29 @@ class Side:
 
     @cached_property
     def question(self) -> tuple[Any, ...]:
-        """The question of the verdict: a printed value that is compared with the same scores is one
-        question, wherever it is printed."""
+        """All that the verdict depends on. Papers quote each other: a value that is printed in
+        several places and compared with the same scores is one question, and counts once among the
+        p values that are corrected together."""
         number = self.number
-        sign, why = number.form.sign, number.reason or number.deviation
+        sign, problem = number.form.sign, number.reason or number.deviation
         ids = [result.run.id for result in self.results]
-        return number.value, number.cell, sign, why, self.backbone, len(self.operands), *ids
+        return number.value, number.cell, sign, problem, self.backbone, len(self.operands), *ids
+
+    @cached_property
+    def deviations(self) -> list[str]:
+        """How our experiment differs from the printed one, as clauses of the mapping and of the
+        first run that differs; empty if they can be compared."""
+        number = self.number
+        of_runs = (
+            deviations_from_print(result, self.backbone, number.cell.metric)
+            for result in self.results
+        )
+        return [*filter(None, [number.deviation, *next(filter(None, of_runs), [])])]
 
     @cached_property
     def verdict_without_test(self) -> Verdict | None:
-        """The verdict if no statistics are needed, else None."""
+        """The verdict if no statistics are needed, else None. The order of the checks is the order
+        of what a reader must know first: no score, then a score that cannot be compared."""
         number, cell = self.number, self.number.cell
         for system in self.operands:
             runs = system.runs
@@ -116,13 +123,9 @@ class Side:
                 reasons = (result.reason for result in runs if result.reason)
                 return Verdict(kind="not run", reason=number.reason or next(reasons, default))
         ended_badly = diverged(self.results)
-        deviating = (
-            deviations_from_print(result, self.backbone, cell.metric) for result in self.results
-        )
-        clauses = next(filter(None, deviating), [])
-        if clauses or number.deviation:
-            clauses = [number.deviation, *clauses, ended_badly]
-            return Verdict(kind="not comparable", reason="; ".join(filter(None, clauses)))
+        if self.deviations:
+            clauses = filter(None, [*self.deviations, ended_badly])
+            return Verdict(kind="not comparable", reason="; ".join(clauses))
         # The mean over the seeds that did not diverge would be biased upwards.
         if ended_badly:
             return Verdict(kind="diverged", reason=ended_badly)
@@ -132,17 +135,15 @@ class Side:
 
     @property
     def is_pending(self) -> bool:
-        """Whether a verdict that is settled without a test was planned to have one: runs that can
-        be compared, with seeds or those of classifiers, that have no score yet or diverged."""
+        """Whether the verdict is settled without a test, although a test was planned: the runs can
+        be compared and have seeds, or classifiers with seeds, but no score yet, or diverged."""
         number = self.number
+        if not self.verdict_without_test:
+            return False
         draws = {draw for result in self.results for draw in draws_of(result.run, [number.cell])}
-        if number.reason or number.deviation or draws <= {None}:
+        if number.reason or self.deviations or draws <= {None}:
             return False
-        if not all(system.is_planned(number.cell) for system in self.operands):
-            return False
-        metric = number.cell.metric
-        clauses = (deviations_from_print(x, self.backbone, metric) for x in self.results)
-        return not any(clauses)
+        return all(system.is_planned(number.cell) for system in self.operands)
 
     def row(self) -> SideRow:
         return SideRow(
@@ -156,16 +157,16 @@ class Side:
     def verdict_input(self) -> VerdictInput:
         number = self.number
         task, split, metric, _ = number.cell
-        spread = None
-        # The public seeds are Spearman correlations of a single method, over all pairs of a task,
-        # so they say nothing of anything else.
+        sd = None
+        # The public seeds are Spearman correlations of a single method over all pairs of a task.
+        # For differences and other metrics their standard deviation would be wrong.
         if metric == "spearman" and len(self.operands) == 1:
-            spread = public_sd(self.backbone, task, split)
+            sd = public_sd(self.backbone, task, split)
         entry = number.form.tolerance or number.our_metric.tolerance or self._tolerance()
         return VerdictInput(
             number.value,
             self.sample,
-            tolerance(entry, task, spread),
+            tolerance(entry, task, sd),
             average=task == "Avg",
             above=number.form.bound,
             is_difference=bool(number.minus) and not number.form.bound,
@@ -181,16 +182,17 @@ class Side:
         elif not self.deterministic:
             name = "trained" if len(self.operands) == 1 else "difference"
         elif parts:
-            last, _, hyper = parts[-1]
-            if last in ("whitening", "flow"):
-                name = last
-            if last == "whitening" and hyper.get("source") != "target":
+            step, _, hyper = parts[-1]
+            if step in ("whitening", "flow"):
+                name = step
+            if step == "whitening" and hyper.get("source") != "target":
                 name = "whitening, other text"
         return TOLERANCES[name]
 
 
-# Our sides of a printed number: "ours", that it is compared with, and where they exist "other", of
-# the method's other setting, and "checkpoint", of the published checkpoint that print quotes.
+# Our sides of a printed number, by name: "ours" has the runs that the number is compared with. Two
+# exist for some numbers alone: "other" has the runs in the other setting of the method, and
+# "checkpoint" the published checkpoint that the paper quotes.
 Sides = Mapping[str, Side]
 
 
@@ -198,44 +200,51 @@ def judge_numbers(
     suite: SuiteResults, boards: Iterable[BoardRow], pairs: Sequence[PairRow] = ()
 ) -> list[Sides]:
     """Our sides of each printed number that measures something, in the order of print. A printed
-    difference of averages has the answer of the claim among the `pairs` whose margin it is."""
+    difference of averages has the verdict of the claim among the `pairs` whose margin it is."""
     system_of = cache(partial(select, suite))
     all_sides = [_sides(number, system_of) for number in numbers() if number.is_measurement]
     # The further sides look at the same numbers again, so they have families of their own. A
     # question belongs to the paper in which it comes first.
     families: dict[tuple[str, str], list[Side]] = defaultdict(list)
-    firsts: dict[tuple[Any, ...], Side] = {}
+    first_sides: dict[tuple[Any, ...], Side] = {}
     for sides in all_sides:
         for name, side in sides.items():
-            if firsts.setdefault(side.question, side) is side:
+            if first_sides.setdefault(side.question, side) is side:
                 families[side.number.source, name].append(side)
-    metrics = {row.name: row.whole.metric for row in boards}
-    claimed = {}
-    for pair in pairs:
-        if pair.margin is not None:
-            cell = Cell(pair.task, "test", metrics[pair.board])
-            name = f"{pair.method}@{pair.setting}"
-            claimed[name, pair.baseline, pair.backbone, cell, pair.margin] = pair
     for family in families.values():
         tested = [side for side in family if not side.verdict_without_test]
-        settled = [side for side in family if side.verdict_without_test]
-        pending = [side.number.task == "Avg" for side in settled if side.is_pending]
+        # A family has its planned size from the first look on: otherwise a verdict of the first
+        # runs could be lost by the next ones.
+        pending = [side.number.task == "Avg" for side in family if side.is_pending]
         verdicts = verdicts_of([side.verdict_input() for side in tested], pending)
         for side, verdict in zip(tested, verdicts, strict=True):
             side.verdict = verdict
     for sides in all_sides:
         for side in sides.values():
-            first = firsts[side.question]
-            side.verdict = first.verdict_without_test or first.verdict
-        ours = sides["ours"]
-        number = ours.number
-        place = number.run, number.minus, ours.backbone, number.cell, number.value
-        claim = claimed.get(place)
-        if claim and ours.verdict.is_comparable:
-            ours.verdict = Verdict(
+            first_side = first_sides[side.question]
+            side.verdict = first_side.verdict_without_test or first_side.verdict
+    _take_verdicts_of_claims([sides["ours"] for sides in all_sides], boards, pairs)
+    return all_sides
+
+
+def _take_verdicts_of_claims(
+    all_ours: Iterable[Side], boards: Iterable[BoardRow], pairs: Iterable[PairRow]
+) -> None:
+    """Give printed differences that are margins of claims the verdicts of these claims: one
+    question must not have two verdicts."""
+    metrics = {row.name: row.whole.metric for row in boards}
+    claims = {}
+    for pair in pairs:
+        if pair.margin is not None:
+            cell = Cell(pair.task, "test", metrics[pair.board])
+            claims[pair.text, pair.baseline, pair.backbone, cell, pair.margin] = pair
+    for side in all_ours:
+        number = side.number
+        claim = claims.get((number.run, number.minus, side.backbone, number.cell, number.value))
+        if claim and side.verdict.is_comparable:
+            side.verdict = Verdict(
                 kind=claim.verdict or "open", reason=claim.reason, next_look=claim.next_look
             )
-    return all_sides
 
 
 def _sides(number: Number, system_of: Callable[[str, str], System]) -> Sides:
@@ -269,57 +278,30 @@ def _other_setting(run: str) -> str:
 def number_rows(all_sides: Iterable[Sides]) -> list[NumberRow]:
     """A row for each number of `judge_numbers`."""
     places = {number: place for place, number in enumerate(numbers())}
-    tasks: dict[tuple[str, ...], set[str]] = defaultdict(set)
-    for number in places:
-        if number.is_score:
-            tasks[number.ranked_with].add(number.task)
     lines = sweep_lines()
     rows = []
     for sides in all_sides:
-        ours = sides["ours"]
-        number = ours.number
+        side = sides["ours"]
+        number = side.number
         label = row_name(number.method, number.variant)
-        is_only = len(tasks[number.ranked_with]) == 1
-        # Beside print stand our scores as far as they can be compared with it.
-        scores = ours.scores if ours.verdict.is_comparable else ()
-        side_rows = {name: side.row() for name, side in sides.items()}
+        # A difference from print only where our scores can be compared with it.
+        scores = side.scores if side.verdict.is_comparable else ()
+        side_rows: dict[str, Any] = {name: side.row() for name, side in sides.items()}
         rows.append(
             NumberRow(
+                **{name: getattr(number, name) for name in PrintedNumber.model_fields},
                 place=places[number],
                 address=address(number),
                 paper=paper_name(number.source),
                 paper_title=SOURCES[number.source],
-                source=number.source,
-                table=number.table,
                 row=printed_names().get(number.label, label),
                 label=label,
-                method=number.method,
-                backbone=number.backbone,
-                variant=number.variant,
                 line=lines.get(number, ""),
-                task=number.task,
-                split=number.split,
-                metric=number.metric,
-                aggregation=number.aggregation,
-                value=number.value,
-                text=number.text,
-                quoted_from=number.quoted_from,
-                note=number.note,
-                reason=number.reason,
-                run=number.run,
-                minus=number.minus,
-                our_split=number.our_split,
                 command=reproduce_command(number) if number.run else "",
-                ranks=number.is_score and (number.task == "Avg" or is_only),
-                planned=all(system.is_planned(number.cell) for system in ours.operands),
-                ours=side_rows["ours"],
-                other=side_rows.get("other"),
+                planned=all(system.is_planned(number.cell) for system in side.operands),
+                **side_rows,
                 published=number.checkpoint,
-                checkpoint=side_rows.get("checkpoint"),
                 difference=fmean(scores) - number.value if scores else None,
-                rank=1 + sum(x > number.value for x in scores) if len(scores) > 1 else None,
-                best_of_five=expected_best(scores, 5),
-                cv=None if number.minus else coefficient_of_variation([number.value, *scores]),
                 runs=tuple(_run_scores(sides.values())),
             )
         )
@@ -331,15 +313,13 @@ def setting_rows() -> list[SettingRow]:
     rows = []
     for place, number in enumerate(numbers()):
         if not number.is_measurement:
-            label = row_name(number.method, number.variant)
-            paper = paper_name(number.source)
             rows.append(
                 SettingRow(
                     place=place,
-                    paper=paper,
+                    paper=paper_name(number.source),
                     source=number.source,
                     table=number.table,
-                    label=label,
+                    label=row_name(number.method, number.variant),
                     backbone=number.backbone,
                     reason=number.reason,
                 )
@@ -356,29 +336,29 @@ def quoted_rows(suite: SuiteResults, boards: Iterable[BoardRow]) -> Iterator[Quo
                 for run in select(suite, entry.run, entry.backbone).runs
                 if not deviations_from_print(run, entry.backbone, board.whole.metric)
             ]
-            ours = task_scores(runs, board.whole)
-            n = max(score.n for score in ours)
+            scores = task_scores(runs, board.whole)
+            n = max(score.n for score in scores)
             yield QuotedRow(
                 board=board.name,
                 backbone=entry.backbone,
                 name=entry["name"],
                 quoted_from=entry.quoted_from,
-                printed={score.task: entry[score.task] for score in ours},
+                printed={score.task: entry[score.task] for score in scores},
                 setting=entry.run.partition("@")[2] if n else "",
                 n=n,
-                ours=tuple(ours) if n else (),
+                ours=tuple(scores) if n else (),
             )
 
 
 def _run_scores(sides: Iterable[Side]) -> list[RunScores]:
-    """The runs behind a printed number: those compared, those subtracted, both in the other
+    """The runs behind a printed number: the compared runs, the subtracted runs, both in the other
     setting, and the published checkpoint."""
-    behind: dict[str, RunScores] = {}
+    by_name: dict[str, RunScores] = {}
     for side in sides:
         for system in filter(None, side.operands):
             name, backbone = system.first.text, system.first.backbone
             if backbone != NO_BACKBONE:
                 name += f" on {backbone}"
             scores = {x.run.id: x.scores.get(side.number.cell) for x in system.runs}
-            behind[name] = RunScores(name=name, runs=(*scores,), scores=(*scores.values(),))
-    return [*behind.values()]
+            by_name[name] = RunScores(name=name, runs=(*scores,), scores=(*scores.values(),))
+    return [*by_name.values()]

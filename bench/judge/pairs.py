@@ -1,4 +1,4 @@
-"""Methods of a suite compared with a baseline, paired by seed; claims are decided.
+"""Methods of a suite compared with a baseline, paired by seed, and the verdicts on claims.
 
 `against` is the only path from a suite to these comparisons.
 """
@@ -10,6 +10,7 @@ from functools import cached_property
 from itertools import product
 from math import nan
 from statistics import fmean
+from typing import Any
 
 from bench.datasets.metrics import METRICS
 from bench.judge.claims import Claimed, Decision, decide, explained
@@ -28,9 +29,13 @@ from bench.utils.errors import UserError, counted
 
 
 def _name(run: PlannedRun) -> str:
-    """As in configurations, with its setting: `simcse@official`. Of an outside encoder its
+    """The name in configurations, with its setting: `simcse@official`; of an outside encoder its
     label."""
     return run.label if run.outside else run.text
+
+
+# The fields that a row has from the runs of its method.
+_OF_RUN = ("method", "setting", "label", "outside", "labelled")
 
 
 @dataclass(eq=False)
@@ -45,20 +50,22 @@ class _Comparison:
     scores_a: Scores
     scores_b: Scores
     claim: Claim | None
-    # What decides it: the claim, or the test items; and all that this rests on, as a sentence.
+    # The verdict of the claim, or of the test items, with its basis as a sentence.
     decision: Decision = field(default_factory=Decision)
     reason: str = ""
     progress: str = ""  # of the claim
 
     @cached_property
     def sample(self) -> Sample:
-        """The differences; of a claim at its look, else of all seeds."""
+        """The differences; of a claim at its look. What nobody claims has no verdict, so all its
+        seeds may be used."""
         sample = differences_of(self.scores_a, self.scores_b)
         return sample if self.claim else replace(sample, planned=[])
 
     @cached_property
     def items(self) -> ItemDifference | None:
-        """The test items of two encoders without seeds, which are of the main metric alone."""
+        """The difference over the test items of two encoders without seeds. Items are stored of the
+        main metric alone."""
         board, mean = self.board.whole, self.sample.values.get(None)
         if mean is None or not METRICS[board.metric].is_main:
             return None
@@ -71,14 +78,12 @@ class _Comparison:
             return "items" if self.items else "deterministic"
         if self.sample.beside:
             return "Welch"
-        both = self.a.has_seeds and self.b.has_seeds
-        return "paired" if both else "one-sample"
+        return "paired" if self.a.has_seeds and self.b.has_seeds else "one-sample"
 
     def row(self, is_beside_print: bool) -> PairRow:
         a, b = self._side(self.scores_a), self._side(self.scores_b)
-        run, sample, items, claim = self.a.first, self.sample, self.items, self.claim
-        estimate = sample.estimate
-        differences = sample.differences
+        sample, items, claim = self.sample, self.items, self.claim
+        estimate, differences = sample.estimate, sample.differences
         width = p = nan
         if items:
             width, p = items.half_width(), items.p_value
@@ -88,16 +93,16 @@ class _Comparison:
         if is_beside_print:
             methods = self.a.first.method, self.b.first.method
             printed = printed_gains(methods, self.board.whole, self.task, self.backbone, estimate)
+        of_claim: dict[str, Any] = {}
+        if claim:
+            of_claim = {"family": claim.family, "margin": claim.margin}
+            of_claim |= {"planned": sample.sizes[0], "next_look": sample.next_look}
         return PairRow(
             board=self.board.name,
             backbone=self.backbone,
-            method=run.method,
-            setting=run.setting,
+            **{name: getattr(self.a.first, name) for name in _OF_RUN},
             task=self.task,
-            label=run.label,
             name=shown_name(self.a.runs),
-            outside=run.outside,
-            labelled=run.labelled,
             runs=tuple(result.run.id for result in self.a.runs),
             baseline=_name(self.b.first),
             baseline_name=shown_name(self.b.runs),
@@ -112,20 +117,17 @@ class _Comparison:
             difference=fmean(differences) if differences else nan,
             half_width=width,
             p=p,
-            family=claim.family if claim else None,
-            margin=claim.margin if claim else None,
-            planned=sample.sizes[0] if claim else None,
-            next_look=sample.next_look if claim else None,
+            **of_claim,
             progress=self.progress,
             p_adjusted=self.decision.p,
             p_below=self.decision.p_below,
-            verdict=self.decision.answer,
+            verdict=self.decision.verdict,
             reason=self.reason,
             printed=tuple(printed),
         )
 
     def _side(self, scores: Scores) -> ScoreColumns:
-        """The scores of one side that the differences are of."""
+        """The scores of one side behind the differences."""
         values = scores.values
         if scores.has_seeds:
             values = {draw: values[draw] for draw in self.sample.draws if draw in values}
@@ -135,8 +137,8 @@ class _Comparison:
 def _comparisons(
     suite: SuiteResults, boards: Iterable[BoardRow], baseline: str, claims: Sequence[Claim]
 ) -> Iterator[_Comparison]:
-    """The comparisons with a baseline in which both sides have scores. Templates are chosen and not
-    drawn, so rows over templates have none."""
+    """The comparisons with a baseline in which both sides have scores. Rows over templates have no
+    comparison: templates are chosen and not drawn."""
     texts = dict.fromkeys(result.run.text for result in suite.runs)
     del texts[baseline]
     names = dict.fromkeys(result.run.backbone for result in suite.runs)
@@ -154,23 +156,25 @@ def _comparisons(
             if not a or any(run.template for run in runs) or backbone not in places:
                 continue
             claim = current.get((text, backbone))
+            # A claim is of the corpus and recipe with which it was planned: a changed training is
+            # another comparison, which nobody has claimed.
             if claim and not (claim.is_on(board.name) and claim.is_of(a.first)):
                 claim = None
             for task in tasks:
                 sides = a.scores(board.whole.cells(task)), scores_b[task]
                 if all(scores.values for scores in sides):
-                    of_task = claim if task == board.overall else None
-                    yield _Comparison(board, backbone, task, a, b, *sides, of_task)
+                    # A claim is of one number, the column that sums up the board.
+                    claim_on_task = claim if task == board.overall else None
+                    yield _Comparison(board, backbone, task, a, b, *sides, claim_on_task)
 
 
 def against(suite: SuiteResults, boards: Sequence[BoardRow], baseline: str) -> list[PairRow]:
-    """Compare all methods of a suite with `baseline`, such as `simcse@official`, each on the
-    backbones that it shares with it: a row for each board, backbone, method and task (or `Avg`)
-    that both have scores on.
+    """Compare all methods of a suite with `baseline`, such as `simcse@official`: a row for each
+    board, backbone, method and task (or `Avg`) on which both have scores.
 
-    A claim of the plan has an answer in the row that sums up its board. Printed numbers stand
-    beside a row, each with that of the baseline from the same table, unless the suite cannot be
-    compared with papers.
+    A claim of the plan has its verdict in the row that sums up its board. Printed numbers stand
+    beside a row, each with the number of the baseline from the same table, unless the suite cannot
+    be compared with papers.
     """
     claims = [claim for claim in suite.plan.claims if claim.baseline == baseline]
     comparisons = [*_comparisons(suite, boards, baseline, claims)]
@@ -189,8 +193,8 @@ def against(suite: SuiteResults, boards: Sequence[BoardRow], baseline: str) -> l
 
 
 def _decide_claims(comparisons: Iterable[_Comparison], claims: Sequence[Claim]) -> None:
-    """Decide the claims of a baseline, by families on each board. All claims of a family count,
-    those that were dropped and those without a score, too."""
+    """Decide the claims of a baseline by families on each board. All claims of a family count, also
+    dropped ones and claims without a score: otherwise dropping a claim would help the others."""
     families: dict[tuple[str, int], list[tuple[_Comparison, Claim]]] = defaultdict(list)
     for comparison in comparisons:
         if comparison.claim:
@@ -213,26 +217,26 @@ def _decide_claims(comparisons: Iterable[_Comparison], claims: Sequence[Claim]) 
 
 
 def _progress(sample: Sample, family: int, decision: Decision) -> str:
-    """Whether a claim is a late one, and how many seeds of its next look are there."""
+    """Whether a claim is a late one, and how many seeds of its next look exist."""
     clauses, size = [], sample.next_look
     if family > 1:
         clauses.append("claimed after a score")
-    # Of one that is decided, once the next look has begun.
-    if size and (decision.answer == "open" or sample.made(size) > sample.look):
+    # A claim that is decided says it only once its next look has begun.
+    if size and (decision.verdict == "open" or sample.made(size) > sample.look):
         clauses.append(f"{sample.made(size)} of {size} seeds")
     return ", ".join(clauses)
 
 
 def _decide_over_items(of_board: Iterable[_Comparison]) -> None:
-    """Decide the comparisons of a board that rest on test items: on what sums it up, once, and
-    corrected by Holm's method over the board."""
+    """Decide the comparisons of a board that rest on test items. There is one look, on the column
+    that sums up the board, and Holm's correction is over the board."""
     tested = [(comparison, comparison.items) for comparison in of_board if comparison.items]
     p_values = holm([items.p_value for _, items in tested])
     for (comparison, items), p in zip(tested, p_values, strict=True):
-        answer: Word = "open"
+        verdict: Word = "open"
         if p < ITEMS_LEVEL:
-            answer = "higher" if items.difference > 0 else "lower"
-        comparison.decision = Decision(answer, p)
+            verdict = "higher" if items.difference > 0 else "lower"
+        comparison.decision = Decision(verdict, p)
         comparison.reason = (
             f"{items.n:,} test items; difference {items.difference:.2f}, "
             f"{100 * (1 - ITEMS_LEVEL):.0f} % interval ±{items.half_width():.2f}; p = {p:.2g}, "

@@ -1,5 +1,5 @@
-"""Printed numbers beside a comparison: those of the method, with those of the baseline from the
-same table."""
+"""Printed numbers beside a comparison: the numbers of the method, each with the number of the
+baseline from the same table."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -14,8 +14,8 @@ from bench.reported.number import Number, numbers
 def printed_gains(
     methods: Sequence[str], board: Board, task: str, backbone: str, estimate: Estimate | None
 ) -> list[PrintedGain]:
-    """The printed numbers of two methods, A and B, in a column of a board, and how much of the
-    printed difference that of our runs has."""
+    """The printed numbers of two methods, A and B, in a column of a board, and which part of the
+    printed difference our runs have."""
     if not board.is_in_print(task):
         return []
     sides = []
@@ -32,10 +32,10 @@ def printed_gains(
         alone.append(without_b)
         beside = [b for b in numbers_b if _share_table(a, b)]
         rows = [number for number in numbers_a if _share_table(number, a)]
+        # Rows are compared that agree in their settings. If none of a table does, the table is a
+        # sweep, and our two runs differ in the swept setting just as the printed rows do.
         if any(_share_settings(*pair) for pair in product(rows, beside)):
             beside = [b for b in beside if _share_settings(a, b)]
-        # Otherwise the table is a sweep, and our two runs differ in the swept setting just as the
-        # printed rows do.
         for b in beside:
             gain = a.value - b.value
             change = {"printed_b": b.value, "gain": gain}
@@ -45,8 +45,8 @@ def printed_gains(
 
 
 def _part(estimate: Estimate | None, gain: float) -> dict[str, float]:
-    """The mean difference divided by a printed gain, which has no spread of its own, and the ends
-    of its interval."""
+    """The mean difference divided by a printed gain, and the ends of its interval. A printed gain
+    has no interval of its own, so the part has only the uncertainty of our runs."""
     if not (estimate and gain):
         return {}
     mean, width = estimate.mean, estimate.half_width()
@@ -56,7 +56,7 @@ def _part(estimate: Estimate | None, gain: float) -> dict[str, float]:
 
 @cache
 def _printed(method: str, backbone: str, task: str, metric: str) -> list[Number]:
-    """The printed scores of a method, for both of its settings."""
+    """The printed scores that a method is compared with, in either setting."""
     return [
         number
         for number in numbers()

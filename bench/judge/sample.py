@@ -1,4 +1,4 @@
-"""Scores by seed, and the looks at which they are judged: the one path from systems to a verdict.
+"""Scores by seed, and the looks at which they are judged: the only path from systems to a verdict.
 
 A look is at the first N, 2 N or 4 N planned seeds, in the order of the plan, so that nobody chooses
 when to look, or at which seeds (docs/statistics.md#looks).
@@ -21,9 +21,9 @@ class Sample:
 
     values: ByDraw
     planned: Sequence[Draw]  # in the order in which they were planned
-    first: int  # N, how many were planned before the first score
-    # Draws whose training diverged, which leave the pairs: those of the baseline, and those of the
-    # method, whose other differences may be the lucky ones.
+    first_size: int  # N, how many were planned before the first score
+    # Draws whose training diverged. They leave the pairs: `left_out` diverged in the baseline,
+    # `diverged` in the method, whose remaining differences may be the lucky ones.
     left_out: Collection[Draw] = ()
     diverged: Collection[Draw] = ()
     beside: Sequence[float] = ()  # classifier seeds of the other side, which are not paired
@@ -36,8 +36,8 @@ class Sample:
 
     @property
     def sizes(self) -> list[int]:
-        """The numbers of seeds at which it is looked at."""
-        return [factor * max(self.first, FEWEST_SEEDS) for factor in self.looks]
+        """The numbers of seeds at which there is a look."""
+        return [factor * max(self.first_size, FEWEST_SEEDS) for factor in self.looks]
 
     def made(self, size: int) -> int:
         """How many of the first planned seeds have a result."""
@@ -62,7 +62,8 @@ class Sample:
 
     @property
     def missing(self) -> int:
-        """How many trainings of the method diverged in the look, which hence cannot be better."""
+        """How many trainings of the method diverged in the look. With any, the method cannot be
+        better."""
         diverged = {*self.diverged} - {*self.left_out}
         return sum(draw in diverged for draw in self.planned[: self.look])
 
@@ -73,14 +74,15 @@ class Sample:
 
     @cached_property
     def estimate(self) -> Estimate | None:
-        """The mean of `scores`; None if their spread, or that beside them, is unknown."""
+        """The mean of `scores`; None if there are too few, or too few beside them, for a standard
+        deviation."""
         if len(self.scores) < 2 or len(self.beside) == 1:
             return None
         return welch(self.scores, self.beside) if self.beside else estimate(self.scores)
 
     @property
     def differences(self) -> tuple[float, ...]:
-        """The `scores`, minus the mean of what stands beside them."""
+        """The `scores` minus the mean of the classifier seeds beside them."""
         mean = fmean(self.beside or [0.0])
         return tuple(score - mean for score in self.scores)
 
@@ -99,14 +101,18 @@ def _sample(values: ByDraw, additions: Mapping[Draw, int], **more: Any) -> Sampl
 
 
 def sample_of(scores: Scores) -> Sample:
-    """The scores of a system. Classifier seeds are all there are, so they have a single look."""
+    """The scores of a system. All classifier seeds exist at once, so they have a single look."""
     looks = LOOKS if scores.has_seeds else LOOKS[:1]
     return _sample(scores.values, scores.additions, looks=looks)
 
 
 def differences_of(a: Scores, b: Scores) -> Sample:
-    """The differences A - B of two systems, paired by seed. A single score of one is subtracted
-    from every score of the other, and its classifier seeds stand beside them."""
+    """The differences A - B of two systems.
+
+    Two systems with seeds are paired by seed. Of two systems without seeds there is one difference
+    of means. If one has seeds, the single score of the other is subtracted from each of its scores;
+    classifier seeds of the other cannot be paired, and stand `beside` the scores.
+    """
     values: ByDraw
     if a.has_seeds and b.has_seeds:
         values = {draw: a.values[draw] - b.values[draw] for draw in a.values if draw in b.values}
@@ -118,9 +124,11 @@ def differences_of(a: Scores, b: Scores) -> Sample:
         }
         return _sample(values, additions, left_out=b.diverged, diverged=a.diverged)
     if not (a.has_seeds or b.has_seeds):
-        if not (a.values and b.values):
-            return Sample({}, [], 0)
-        return Sample({None: fmean(a.values.values()) - fmean(b.values.values())}, [], 0)
+        # Several classifier seeds are averaged: they are no draws of a training.
+        values = {}
+        if a.values and b.values:
+            values = {None: fmean(a.values.values()) - fmean(b.values.values())}
+        return Sample(values, [], 0)
     if not a.has_seeds:
         reverse = differences_of(b, a).times(-1)
         return replace(reverse, left_out=reverse.diverged, diverged=())

@@ -45,8 +45,8 @@ def _training(figure: PaperFigure, run: RunResults) -> Iterator[Point]:
 
 
 def _alignment(figure: PaperFigure, run: RunResults) -> Iterator[Point]:
-    whole = run.analyses["alignment"]["STS-B"]["all"]
-    place = {"x": whole["uniformity"], "value": whole["alignment"]}
+    measures = run.analyses["alignment"]["STS-B"]["all"]
+    place = {"x": measures["uniformity"], "value": measures["alignment"]}
     if None not in place.values():  # without a positive pair there is no alignment
         score = run.scores.get(Cell("Avg", "test", METRIC))
         yield place | {"at": 0, "kept": True, "score": score}
@@ -56,6 +56,7 @@ def _cosines(figure: PaperFigure, run: RunResults) -> Iterator[Point]:
     """The share of the pairs at each cosine, by range of gold scores."""
     pairs = run.analyses["cosines"]
     ranges, cosines = np.searchsorted(BOUNDS, pairs["gold"]), np.clip(pairs["cosine"], 0, 1)
+    # Five ranges of gold scores, and 20 bins of cosines. The few negative cosines are in the first.
     counts, *_ = np.histogram2d(ranges, cosines, (5, 20), ((0, 5), (0, 1)))
     for (low, place), count in np.ndenumerate(counts):
         total = counts[low].sum()
@@ -103,7 +104,9 @@ POINTS_OF: Mapping[str, Callable[[PaperFigure, RunResults], Iterator[Point]]] = 
 
 
 def _of_run(figure: PaperFigure, run: RunResults) -> list[Point]:
-    """The points of a run; none of an analysis that was not made, or gave a reason instead."""
+    """The points of a run; none if its analysis is missing, or gave a reason instead of a
+    result."""
+    # Analyses have the names of what a figure shows (`POINTS_OF`).
     measured = {"scores": run.scores, "training": run.provenance.outcome.curve, **run.analyses}
     result = measured.get(figure.shows)
     if not result or "reason" in result:
@@ -113,18 +116,18 @@ def _of_run(figure: PaperFigure, run: RunResults) -> list[Point]:
     return [head | point for point in POINTS_OF[figure.shows](figure, run)]
 
 
-# --- The points of print ---
+# --- Printed points ---
 
 
 def _of_print(figure: PaperFigure, series: PaperSeries, run: str) -> Iterator[Point]:
-    """Scores, the best step of a training, and a released log."""
+    """The printed scores and best steps of a series, and its released log."""
     for number in numbers():
         place = number.source, number.backbone, number.run
         if number.table in figure.printed and place == (figure.source, series.backbone, run):
             if number.metric == "best_step":
                 yield {"x": number.value}
-            for panel, part in figure.panels.items():
-                if number.metric == METRIC and part == [number.task, number.split]:
+            for panel, cell in figure.panels.items():
+                if number.metric == METRIC and cell == [number.task, number.split]:
                     yield {"panel": panel, "value": number.value}
 
     if "released logs" in figure.printed:
@@ -141,9 +144,13 @@ class _Place:
     """A series as a whole, or at one value of a sweep."""
 
     name: str  # its label with the backbone or the value
-    ours: list[Point]
+    measured: list[Point]
     printed: list[Point]
     remarks: list[str]
+
+
+# The fields that a row has from its figure.
+_OF_FIGURE = ("stem", "heading", "drawn", "x", "y", "columns", "note")
 
 
 def figures(suite: SuiteResults) -> list[FigureRow]:
@@ -153,31 +160,25 @@ def figures(suite: SuiteResults) -> list[FigureRow]:
 
 
 def _figure(suite: SuiteResults, figure: PaperFigure) -> FigureRow | None:
-    points, remarks, missing = [], [], []
-    values = set()  # of x
+    points, remarks, names = [], [], []
+    xs = set()
     for series in figure.series:
         places = [_place(suite, figure, series, x, texts) for x, texts in series.points]
-        measured = [place for place in places if place.ours]
+        has_runs = any(place.measured for place in places)
         for place in places:
             remarks += place.remarks
-            if place not in measured:
-                missing.append(place.name)
-            if measured:  # print alone is no series of ours
-                points += place.ours + place.printed
-        values |= {point["x"] for place in measured for point in place.ours}
+            xs |= {point["x"] for point in place.measured}
+            if not place.measured:
+                names.append(place.name)
+            if has_runs:  # without a run, the printed points are no series of a redrawn figure
+                points += place.measured + place.printed
     is_sweep = any(series.runs for series in figure.series)
-    if len(values) <= is_sweep:
+    if len(xs) <= is_sweep:
         return None  # a single value is no sweep
-    if missing:
-        remarks.append(f"Not in this suite: {', '.join(missing)}.")
+    if names:
+        remarks.append(f"Not in this suite: {', '.join(names)}.")
     return FigureRow(
-        stem=figure.stem,
-        heading=figure.heading,
-        drawn=figure.drawn,
-        x=figure.x,
-        y=figure.y,
-        columns=figure.columns,
-        note=figure.note,
+        **{name: getattr(figure, name) for name in _OF_FIGURE},
         remarks=tuple(remarks),
         points={name: [point.get(name) for point in points] for name in COLUMNS},
     )
@@ -190,16 +191,16 @@ def _place(
     if x is not None:
         tick, name = f"{x:g}", f"{series.label} ({x:g})"
     head = {"panel": "", "series": series.label, "backbone": series.backbone, "x": tick}
-    # Print is of the first run; the others stand in for it.
+    # The printed points belong to the first run; the other runs stand in for it.
     of_print = head | {"run": texts[0], "measured_on": series.backbone, "origin": PRINT}
     printed = [of_print | point for point in _of_print(figure, series, texts[0])]
     systems = (select(suite, text, series.backbone) for text in texts)
     runs = next((system.runs for system in systems if system), ())
-    ours = [head | point for run in runs for point in _of_run(figure, run)]
+    measured = [head | point for run in runs for point in _of_run(figure, run)]
     remarks = []
     if runs and runs[0].run.text != texts[0]:
         remarks.append(f"{name} is {shown_name(runs)} here.")
     ended_badly = diverged(runs, name)
     if ended_badly:
         remarks.append(f"{ended_badly}.")
-    return _Place(name, ours, printed, remarks)
+    return _Place(name, measured, printed, remarks)

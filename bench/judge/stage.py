@@ -32,12 +32,13 @@ def read_suite(suite_dir: Path | str) -> Judged:
 
 
 def judge_plans(plans: Sequence[Plan]) -> Judged:
-    """The rows of plans, as one suite in which nothing has run; without plans of print alone."""
+    """The rows of plans, as one suite in which nothing has run; without plans the printed numbers
+    alone."""
     runs = [RunResults(run) for plan in plans for run in plan.runs]
-    whole: Plan[Any] = Plan(suite="", data="senteval", runs=[])
+    union: Plan[Any] = Plan(suite="", data="senteval", runs=[])
     if plans:
-        whole = plans[0].model_copy(update={"suite": listed(plan.suite for plan in plans)})
-    return judge(SuiteResults(whole, runs))
+        union = plans[0].model_copy(update={"suite": listed(plan.suite for plan in plans)})
+    return judge(SuiteResults(union, runs))
 
 
 def judge_encoders(
@@ -46,8 +47,8 @@ def judge_encoders(
     mode: Literal["test", "dev"] = "test",
     probe_seeds: Sequence[int] = (),
 ) -> Judged:
-    """The systems of encoders outside suites, given the records of each by label. Data, mode and
-    further seeds of the classifiers are those of the scoring."""
+    """The systems of encoders outside suites, given the records of each by label. The other
+    arguments say how they were scored: data, mode and further seeds of the classifiers."""
     provenance = Provenance(mode=mode, probe_seeds=[*probe_seeds])
     results = []
     for label, records in by_label.items():
@@ -69,8 +70,8 @@ def compared(
     judged: Judged, baseline: str = "", methods: Sequence[str] = (), backbones: Sequence[str] = ()
 ) -> list[PairRow]:
     """The comparisons of a suite with its baseline or another one, of some methods on some
-    backbones; by default of all. The family of Holm's correction is all of them in any case.
-    Methods are named with their setting (`bench.runs.naming.planned_text`)."""
+    backbones; by default of all. Holm's correction is over all of them in any case. Methods are
+    named with their setting (`bench.runs.naming.planned_text`)."""
     heading, pairs = judged.suite, judged.pairs
     assert judged.folder is not None
     if baseline not in ("", heading.baseline):
@@ -79,21 +80,21 @@ def compared(
         raise UserError(f"suite {heading.suite} has no baseline; name one")
     elif not pairs:
         raise UserError(heading.uncompared)
-    # The rows are chosen last, so that a row has the same numbers whatever is shown beside it.
+    # Rows are chosen last, so that a row has the same numbers whatever stands beside it.
     planned = dict.fromkeys(run.backbone for run in judged.runs)
     for name in backbones:
         if name not in planned:
             hint = did_you_mean(name, planned)
             raise UserError(f"backbone '{name}' is not in suite {heading.suite}{hint}")
-    shown = [pair for pair in pairs if pair.backbone in (backbones or planned)]
+    rows = [pair for pair in pairs if pair.backbone in (backbones or planned)]
     side_b, where = pairs[0].baseline, ", ".join(backbones or planned)
     problem = f"to compare with '{side_b}' on {where}; run its missing runs first, or pass others"
-    if not shown:
+    if not rows:
         raise UserError(f"suite {heading.suite} has no scores {problem}")
-    # Each is checked, so that one without scores is not a table with a row less.
+    # Each method is checked: otherwise a method without scores would silently miss its row.
     for text in methods:
         if text == (baseline or heading.baseline):
             raise UserError(f"'{side_b}' would be compared with itself; pass another baseline")
-        if text not in {pair.text for pair in shown}:
+        if text not in {pair.text for pair in rows}:
             raise UserError(f"suite {heading.suite} has no scores of '{text}' {problem}")
-    return [pair for pair in shown if not methods or pair.text in methods]
+    return [pair for pair in rows if not methods or pair.text in methods]

@@ -1,15 +1,16 @@
-"""The t interval behind every answer, corrections of p values, and summaries of scores.
+"""The t interval behind every verdict, and corrections of p values.
 
-scipy.special alone: scipy.stats takes half a second to load, which every command would wait for.
+The t distribution is of scipy.special: every command that judges needs it, and scipy.stats takes
+half a second to load.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import comb, exp, fsum, lgamma, nan, prod, sqrt
+from math import sqrt
 from statistics import fmean, stdev
 
 import numpy as np
-from scipy.special import bdtr, stdtr, stdtrit
+from scipy.special import stdtr, stdtrit
 
 from bench.judged.words import LEVEL
 
@@ -18,8 +19,7 @@ ROUNDING = 1e-9  # slack for binary fractions: |77.63 - 77.65| must not exceed 0
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean in points with its standard error, of which `df` degrees of freedom estimate the
-    spread."""
+    """A mean in points with its standard error, which has `df` degrees of freedom."""
 
     mean: float
     error: float
@@ -46,7 +46,8 @@ class Estimate:
 
     @property
     def further(self) -> "Estimate":
-        """The prediction of one further score: as certain as the mean and one score together."""
+        """The prediction of one further score: its variance is that of the mean plus that of one
+        score, (1 / n + 1) sd² = (n + 1) error²."""
         return Estimate(self.mean, self.error * sqrt(self.n + 1), self.df, self.n)
 
 
@@ -58,59 +59,27 @@ def estimate(values: Sequence[float]) -> Estimate:
 
 def welch(a: Sequence[float], b: Sequence[float]) -> Estimate:
     """The difference of two means whose scores are not paired (Welch 1947)."""
-    first, second = estimate(a), estimate(b)
-    parts = first.error**2, second.error**2
-    shares = parts[0] ** 2 / first.df + parts[1] ** 2 / second.df
-    df = sum(parts) ** 2 / shares if shares else first.df
-    return Estimate(first.mean - second.mean, sqrt(sum(parts)), df, first.n)
+    of_a, of_b = estimate(a), estimate(b)
+    parts = of_a.error**2, of_b.error**2
+    shares = parts[0] ** 2 / of_a.df + parts[1] ** 2 / of_b.df
+    df = sum(parts) ** 2 / shares if shares else of_a.df  # equal scores on both sides have no df
+    return Estimate(of_a.mean - of_b.mean, sqrt(sum(parts)), df, of_a.n)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
     """P values adjusted by Holm (1979), in the order given."""
     p = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(p, kind="stable")
-    return _placed(np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)), order)
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    return np.minimum(adjusted, 1).tolist()
 
 
 def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     """P values adjusted by Benjamini and Hochberg (1995), in the order given."""
-    p = np.asarray(p_values, dtype=np.float64)
-    order = np.argsort(-p, kind="stable")
-    return _placed(np.minimum.accumulate(p[order] * (len(p) / np.arange(len(p), 0, -1))), order)
+    if not p_values:  # scipy refuses an empty family
+        return []
+    # scipy.stats takes half a second to load, and most suites are not compared with print.
+    from scipy.stats import false_discovery_control
 
-
-def _placed(adjusted: np.ndarray, order: np.ndarray) -> list[float]:
-    """Adjusted p values, at most 1, in the places that `order` sorted."""
-    placed = np.empty_like(adjusted)
-    placed[order] = np.minimum(adjusted, 1)
-    return placed.tolist()
-
-
-def mcnemar(only_a: int, only_b: int) -> float:
-    """Two-sided p of McNemar's exact test, given the items that one of two encoders gets right."""
-    return min(1.0, 2 * float(bdtr(min(only_a, only_b), only_a + only_b, 0.5)))
-
-
-def kendall(a: Sequence[float], b: Sequence[float]) -> float:
-    """Kendall's tau-b of two rankings; NaN if one ranks nothing."""
-    orders = [np.sign(np.subtract.outer(values, values)) for values in (a, b)]
-    pairs = prod(float((order**2).sum()) for order in orders)  # without ties, in each
-    return float((orders[0] * orders[1]).sum()) / sqrt(pairs) if pairs else nan
-
-
-def expected_best(scores: Sequence[float], of: int) -> float:
-    """The expected best of `of` scores drawn without replacement; NaN if there are too few."""
-    draws = comb(len(scores), of)
-    ranked = enumerate(sorted(scores))
-    return fsum(comb(below, of - 1) * score for below, score in ranked) / draws if draws else nan
-
-
-def coefficient_of_variation(scores: Sequence[float]) -> float:
-    """CV* in percent (Belz et al. 2022, ACL, section 3): the unbiased standard deviation in percent
-    of the mean, corrected for few scores. NaN with fewer than two."""
-    n = len(scores)
-    mean = fmean(scores) if scores else 0.0
-    if n < 2 or not mean:
-        return nan
-    unbiased = sqrt(2 / (n - 1)) * exp(lgamma(n / 2) - lgamma((n - 1) / 2))
-    return (1 + 1 / (4 * n)) * 100 * stdev(scores) / unbiased / abs(mean)
+    return false_discovery_control(p_values).tolist()

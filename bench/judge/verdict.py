@@ -1,5 +1,5 @@
-"""The verdict on a printed number, given our seeds. docs/statistics.md states the rule,
-docs/error-rates.md how often it errs."""
+"""The verdict on a printed number, given our seeds. docs/statistics.md states the rule, and
+docs/error-rates.md says how often it errs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,11 +13,12 @@ from bench.judged.rows import Verdict
 from bench.judged.words import LEVEL, Kind
 from bench.utils.errors import counted
 
-# The tolerances of scores, by how the run was made; other metrics have their own.
+# The tolerances of scores by how the run was made (docs/statistics.md#tolerances). Other metrics
+# have tolerances of their own.
 TOLERANCES = {
     "untrained": Tolerance(0.02, 0.03, "same weights: rounding, and float32 on other hardware"),
     "whitening": Tolerance(0.1, 0.1, "a decomposition of the same sentences"),
-    "whitening, other text": Tolerance(1.0, 1.0, "fitted on other sentences than print"),
+    "whitening, other text": Tolerance(1.0, 1.0, "fitted on other sentences than the paper's"),
     "flow": Tolerance(1.0, 1.0, "fitted by gradient descent from a single random start"),
     "transfer": Tolerance(
         0.3, 0.3, "same vectors, classifier trained by gradient descent", small=1.0
@@ -49,23 +50,24 @@ class VerdictInput:
     printed: float
     sample: Sample
     tolerance: float
-    average: bool = True  # of a row; corrected for multiplicity apart from single tasks
-    above: bool = False  # print states that scores are above `printed`
-    is_difference: bool = False  # printed; not reproduced while ours may be 0
-    noun: str = "seed"  # what the draws of the sample are
+    average: bool = True  # whether it is an average; single tasks are corrected by themselves
+    above: bool = False  # whether the paper states that scores are above `printed`
+    is_difference: bool = False  # a difference is not reproduced while ours may be 0
+    noun: str = "seed"  # the draws of the sample
 
     @property
     def deterministic(self) -> bool:
         return None in self.sample.values
 
     def distance(self, mean: float) -> float:
-        """|our mean - print|; by how much our mean is below print, if print is a lower bound."""
+        """|our mean - printed value|; of a printed lower bound, how far our mean is below it."""
         below = self.printed - mean
         return below if self.above else abs(below)
 
     def within(self, estimate: Estimate) -> bool | None:
         """Whether our mean is within the tolerance: True if its 96 % interval lies within (two
-        one-sided tests at 2 %), False if its 98 % interval lies outside, None while open."""
+        one-sided tests at 2 %), False if its 98 % interval lies outside, None while neither
+        does."""
         distance, bound = self.distance(estimate.mean), self.tolerance + ROUNDING
         if distance - estimate.half_width() > bound:
             return False
@@ -74,42 +76,44 @@ class VerdictInput:
         return True if is_within and not may_be_0 else None
 
     def p_value(self, estimate: Estimate) -> float:
-        """Probability that one run of ours differs from our mean as much as print does, or is above
-        a printed bound."""
+        """The probability that one run of ours differs from our mean as much as the printed value
+        does, or is above a printed bound."""
         p = estimate.further.p_value(self.printed)
         if not self.above:
             return p
+        # A bound has one side: half of the two-sided p.
         return p / 2 if self.distance(estimate.mean) > 0 else 1 - p / 2
 
 
 def _judge(basis: VerdictInput, p_adjusted: float, family: str) -> Verdict:
+    """The verdict on one number. Whether our mean is within the tolerance is asked first; p decides
+    only between `consistent` and `lower` or `higher`."""
     verdict = partial(Verdict, tolerance=basis.tolerance)
     sample = basis.sample
     bounds = f"tolerance {basis.tolerance:.2f}"
     if basis.deterministic:
         mean = sample.values[None]
-        near = basis.distance(mean) <= basis.tolerance + ROUNDING
-        direction: Kind = "lower" if mean < basis.printed else "higher"
-        kind: Kind = "reproduced" if near else direction
-        return verdict(kind=kind, reason=f"deterministic; {bounds}", within=near)
-    estimate, following = sample.tested, sample.next_look
+        is_near = basis.distance(mean) <= basis.tolerance + ROUNDING
+        kind: Kind = "reproduced" if is_near else _direction(basis, mean)
+        return verdict(kind=kind, reason=f"deterministic; {bounds}", within=is_near)
+    estimate, next_look = sample.tested, sample.next_look
     if not estimate:
         reason = explained(sample, [], "", basis.noun)
-        return verdict(kind="open", reason=reason, next_look=following)
+        return verdict(kind="open", reason=reason, next_look=next_look)
     within, p = basis.within(estimate), basis.p_value(estimate)
-    one_run = f"p = {p:.2g} ({p_adjusted:.2g} corrected) that one run of ours scores as print"
+    one_run = f"p = {p:.2g} ({p_adjusted:.2g} corrected) that one run of ours scores as printed"
     tests = [f"{bounds} of {basis.printed:.2f}", one_run]
     kind, one_in = "open", None
     if within:
         kind = "reproduced"
     elif within is False and p_adjusted < LEVEL:
-        kind = "lower" if estimate.mean < basis.printed else "higher"
+        kind = _direction(basis, estimate.mean)
     elif within is False:
         kind, one_in = "consistent", round((1 if basis.above else 2) / p)
     return verdict(
         kind=kind,
         reason=explained(sample, tests, family, basis.noun),
-        next_look=following if kind == "open" else None,
+        next_look=next_look if kind == "open" else None,
         one_in=one_in,
         within=within,
         half_width=estimate.further.half_width(),
@@ -119,31 +123,36 @@ def _judge(basis: VerdictInput, p_adjusted: float, family: str) -> Verdict:
     )
 
 
-def verdicts_of(family: Sequence[VerdictInput], pending: Sequence[bool] = ()) -> list[Verdict]:
-    """The verdicts on the numbers of one paper, each once and with at least one score. The p values
-    of averages are corrected by Holm's method, those of single tasks by Benjamini and Hochberg's.
+def _direction(basis: VerdictInput, mean: float) -> Kind:
+    return "lower" if mean < basis.printed else "higher"
 
-    `pending` says of each number that is planned and has no test yet whether it is an average. They
-    count with p = 1: a family has its planned size from the first look on.
+
+def verdicts_of(family: Sequence[VerdictInput], pending: Sequence[bool] = ()) -> list[Verdict]:
+    """The verdicts on the numbers of one paper, each once and with at least one score.
+
+    The p values of averages are corrected by Holm's method, since one wrong `lower` is one too
+    many; the p values of single tasks, of which there are many, by Benjamini and Hochberg's.
+    `pending` has an entry for each number that is planned and has no test yet: whether it is an
+    average. These count with p = 1: a family has its planned size from the first look on.
     """
     adjusted: dict[int, float] = {}
     families: dict[bool, str] = {}
     for average, correct in ((True, holm), (False, benjamini_hochberg)):
-        of_kind = [
-            index
-            for index, basis in enumerate(family)
+        places = [
+            place
+            for place, basis in enumerate(family)
             if basis.average is average and not basis.deterministic
         ]
-        p_values = [1.0] * (len(of_kind) + pending.count(average))
-        for place, index in enumerate(of_kind):
-            estimate = family[index].sample.tested
-            if estimate:
-                p_values[place] = family[index].p_value(estimate)
-        corrected = correct(p_values)[: len(of_kind)]
-        adjusted |= zip(of_kind, corrected, strict=True)
+        p_values = []
+        for place in places:
+            estimate = family[place].sample.tested
+            p_values.append(family[place].p_value(estimate) if estimate else 1.0)
+        p_values += [1.0] * pending.count(average)
+        # The corrected p values of the pending numbers, which are last, belong to no verdict yet.
+        adjusted |= zip(places, correct(p_values), strict=False)
         name, noun = ("Holm", "average") if average else ("Benjamini and Hochberg", "task")
         families[average] = f"{name} over the {counted(len(p_values), noun)} of the paper"
     return [
-        _judge(basis, adjusted.get(index, 1.0), families[basis.average])
-        for index, basis in enumerate(family)
+        _judge(basis, adjusted.get(place, 1.0), families[basis.average])
+        for place, basis in enumerate(family)
     ]

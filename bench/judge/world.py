@@ -1,14 +1,15 @@
-"""The embedded world's own numbers: the scores of its reference runs, and the verdicts on a suite.
+"""The numbers of the toy data: the scores of its reference runs, and the verdicts on a suite.
 
-They say whether the code computes what it did, on any processor. docs/portability.md has the rule:
+They say whether the code computes the same as before, on any processor. docs/portability.md has the
+rule:
 
-* A score is as on the reference machine within the tolerance of its run, seed and task, which is
-  several times what other arithmetics moved it by.
-* One run may be apart, because its model selection can tip over, but within the intervals that the
-  seeds of its run give.
+* A score must be within the tolerance of its run, seed and task. Tolerances are several times the
+  difference that other arithmetics made.
+* One run may be apart, because its model selection can tip over, but only within the intervals that
+  its seeds give.
 
-`world.csv` has a row for each run and task and a column for each seed; runs without a seed have
-one. `world_runs.csv` says how and where they were measured. `make world-numbers` writes both.
+`world.csv` has a row for each run and task and a column for each seed; runs without a seed have one
+score. `world_runs.csv` says how and where they were measured. `make world-numbers` writes both.
 """
 
 import json
@@ -34,13 +35,14 @@ BACKBONE_RUN = ["run", "backbone"]  # the columns that name a run, whatever its 
 SEEDS = [f"seed {seed}" for seed in range(1, 9)]
 MODE = "dev"  # of the classifiers
 
-SAME_SEED = 5.0  # tolerance of a run with a seed, in that of one without
-COVERAGE = 0.999  # of the prediction interval that the seeds of a run give
-MAX_APART = 1  # runs
+# The constants of the rule of docs/portability.md.
+SAME_SEED = 5.0  # tolerance of a run with a seed, in tolerances of a run without one
+COVERAGE = 0.999  # coverage of the prediction interval that the seeds of a run give
+MAX_APART = 1  # runs that may be apart
 
 
 def seedless_identity(run: PlannedRun) -> str:
-    """A hash of what determines the scores of a planned run on a CPU, whatever its seed."""
+    """A hash of all that determines the scores of a planned run on a CPU, besides its seed."""
     identity = {key: value for key, value in run.identity.items() if key != "seed"}
     if "recipe" in identity:
         recipe = identity["recipe"].items()
@@ -49,15 +51,15 @@ def seedless_identity(run: PlannedRun) -> str:
 
 
 def judge_world(suite: SuiteResults) -> list[WorldRow]:
-    """A row for each number of the runs of a suite; none where the suite is not of the world."""
+    """A row for each number of the runs of a suite; none if the suite is not of the toy data."""
     if suite.plan.data != "world":
         return []
     numbers = pd.read_csv(SCORES).merge(
         pd.read_csv(RUNS)[[*BACKBONE_RUN, "identity"]], on=BACKBONE_RUN
     )
     rows: list[WorldRow] = []
-    relaxed: dict[int, WorldRow] = {}  # by place: the rows within the interval of their seeds
-    outside: set[str] = set()  # ids of runs with another score
+    places: list[int] = []  # of the rows outside their tolerance and within their seeds
+    outside: set[str] = set()  # ids of runs with a score outside its tolerance
     for run in suite.runs:
         planned = scored_cells(expand_tasks(run.run.tasks))
         of_run = (numbers.run == run.run.text) & (numbers.backbone == run.run.backbone)
@@ -84,12 +86,13 @@ def judge_world(suite: SuiteResults) -> list[WorldRow]:
             if verdict.kind in ("lower", "higher"):
                 outside.add(run.run.id)
                 if _is_within_seeds(score, entry):
-                    reason = f"{verdict.reason}; within the interval of the seeds"
-                    change = {"verdict": Verdict(kind="consistent", reason=reason)}
-                    relaxed[len(rows) - 1] = rows[-1].model_copy(update=change)
+                    places.append(len(rows) - 1)
+    # Only here it is known how many runs are apart.
     if len(outside) <= MAX_APART:
-        for place, row in relaxed.items():
-            rows[place] = row
+        for place in places:
+            reason = f"{rows[place].verdict.reason}; within the interval of the seeds"
+            change = {"verdict": Verdict(kind="consistent", reason=reason)}
+            rows[place] = rows[place].model_copy(update=change)
     return rows
 
 

@@ -63,24 +63,24 @@ class ScoreColumns(StrictModel):
 
 
 class Verdict(StrictModel):
-    """The verdict on a printed number, and what it is based on where that was judged (tolerance) or
-    tested (the rest)."""
+    """The verdict on a printed number with its basis. Numbers that are not judged have no
+    tolerance; numbers without a test have none of the fields below it."""
 
     kind: Kind
-    reason: str = ""  # a sentence with all that it rests on, or why there is nothing
+    reason: str = ""  # its basis as a sentence, or why there is no test
     next_look: int | None = None  # the seeds of the next look
-    one_in: int | None = None  # for `consistent`, the runs of ours of which one reaches print
+    one_in: int | None = None  # of `consistent`: one run of ours in so many reaches the value
     tolerance: float | None = None  # in points
     within: bool | None = None  # whether our mean is within the tolerance; None while open
     half_width: float | None = None  # of the 98 % prediction interval
     mean_half_width: float | None = None  # of the 98 % interval of our mean
-    p: float | None = None  # that one run of ours differs from our mean as much as print does
+    p: float | None = None  # that a run of ours is as far from our mean as the printed value
     p_adjusted: float | None = None
 
     @property
     def mark(self) -> str:
-        """The symbol with the number that belongs to it: `? 10`, the next look is at 10 seeds;
-        `≈ 1/12`, one in 12."""
+        """The symbol with its number: `? 10`, the next look is at 10 seeds; `≈ 1/12`, one run in
+        12."""
         number = f"1/{self.one_in}" if self.one_in else ""
         if self.kind == "open" and self.next_look:
             number = str(self.next_look)
@@ -88,14 +88,14 @@ class Verdict(StrictModel):
 
     @property
     def is_comparable(self) -> bool:
-        """Whether it stands beside print: on scores that can be compared, or on a training that
+        """Whether it says something of the printed value: its scores can be compared, or a training
         diverged."""
         return self.kind not in ("not comparable", "not run")
 
 
 class SideRow(ScoreColumns):
-    """Our side of a printed number: the runs that it is compared with, their scores, one per seed
-    of the look, of a printed difference paired differences, and the verdict on them."""
+    """Our side of a printed number: the runs that it is compared with, their scores (one per seed
+    of the look; for a printed difference, paired differences), and the verdict on them."""
 
     run: str  # their text, such as simcse@official
     measured_on: str  # their backbone; empty without runs
@@ -115,21 +115,14 @@ class RunScores(StrictModel):
     scores: tuple[float | None, ...]
 
 
-class NumberRow(OfMetric, StrictModel):
-    """A printed number that measures something, with our scores."""
+class PrintedNumber(OfMetric, StrictModel):
+    """The fields that a row has from its `bench.reported.number.Number`."""
 
-    place: int  # in the order of print
-    address: str
-    paper: str  # short name
-    paper_title: str  # with its arXiv number
     source: FileName
     table: str
-    row: str  # its name as printed
-    label: str  # method and variant
     method: str
     backbone: str
     variant: str
-    line: str  # of a sweep, the line that the row belongs to; empty in other tables
     task: str
     split: str
     metric: str  # as printed
@@ -142,17 +135,25 @@ class NumberRow(OfMetric, StrictModel):
     run: str  # that it is compared with
     minus: str  # the run whose scores are subtracted
     our_split: str
+
+
+class NumberRow(PrintedNumber):
+    """A printed number that measures something, with our scores."""
+
+    place: int  # in the order of print
+    address: str
+    paper: str  # short name
+    paper_title: str  # with its arXiv number
+    row: str  # its name as printed
+    label: str  # method and variant
+    line: str  # of a sweep, the line that the row belongs to; empty in other tables
     command: str  # runs the row; empty without a run
-    ranks: bool  # whether it ranks the rows of its table: the average, else the only task
     planned: bool  # whether every side is scored by a planned run
     ours: SideRow
     other: SideRow | None = None  # of the method's other setting
-    published: str = ""  # the run of the checkpoint that print quotes
+    published: str = ""  # the run of the checkpoint that the paper quotes
     checkpoint: SideRow | None = None  # its scores
-    difference: Known  # our mean - print
-    rank: int | None  # of print among our scores, 1 if none is higher
-    best_of_five: Known  # the expected best of five of our scores
-    cv: Known  # CV* of print and our scores in percent
+    difference: Known  # our mean - printed value
     runs: tuple[RunScores, ...] = ()
 
     @property
@@ -161,7 +162,7 @@ class NumberRow(OfMetric, StrictModel):
 
     @property
     def is_comparable(self) -> bool:
-        """Whether any of ours is."""
+        """Whether any of our sides can be compared with it."""
         return any(side.verdict.is_comparable for side in self.sides)
 
 
@@ -177,21 +178,6 @@ class SettingRow(StrictModel):
     reason: str  # why there is no run
 
 
-class OrderRow(StrictModel):
-    """Whether the order of the rows of a printed table holds, or of all papers on a board."""
-
-    title: str  # of the table, such as "IS-CSE, Table 1", or of the board
-    source: str  # empty for a board, as is the table
-    table: str
-    board: str
-    backbone: str
-    split: str
-    metric: str
-    rows: int  # how many are ranked
-    tau: Known
-    seeds: int | None  # the fewest of a trained row
-
-
 class Score(ScoreColumns):
     """The points of a system on a task, or their average: one per draw that has all scores
     (`RunResults.draws`)."""
@@ -200,7 +186,7 @@ class Score(ScoreColumns):
 
 
 class QuotedRow(StrictModel):
-    """Scores of a method of another paper, as printed, and ours, which are not judged."""
+    """Scores of a method of another paper, as printed, and ours beside them without a verdict."""
 
     board: str
     backbone: str
@@ -213,7 +199,7 @@ class QuotedRow(StrictModel):
 
 
 class WorldRow(StrictModel):
-    """A score of a run of the embedded world beside that of the reference machine."""
+    """A score of a run of the toy data beside the score of the reference machine."""
 
     run: str
     backbone: str
@@ -258,9 +244,9 @@ class SystemRow(StrictModel):
     difference: float | None = None
     half_width: float | None = None  # of its interval
     margin: float | None = None  # of its claim
-    word: Word | None = None
+    verdict: Word | None = None
     progress: str = ""  # whether it is a late claim; of an open one, how many seeds are there
-    why: str = ""  # the reason of the word
+    reason: str = ""  # the basis of the verdict as a sentence
 
     @property
     def plain_label(self) -> str:
@@ -275,13 +261,13 @@ class SystemRow(StrictModel):
 
 
 class PrintedGain(StrictModel):
-    """A printed number of a method, with that of the baseline from the same table."""
+    """A printed number of a method, with the number of the baseline from the same table."""
 
     source: str
     table: str
     printed_on: str  # backbone
     printed_a: float
-    # None of the rest without a number of the baseline.
+    # Without a number of the baseline, the fields below are None.
     printed_b: float | None = None
     gain: Known = None  # their difference
     part: Known = None  # our difference / `gain`
@@ -324,7 +310,7 @@ class PairRow(StrictModel):
     p_adjusted: Known = None  # `p` by Holm's method
     p_below: Known = None  # by Holm's method, that the gain is the margin or more
     verdict: Word | None = None
-    reason: str = ""  # a sentence with all that the word rests on
+    reason: str = ""  # the basis of the verdict as a sentence
     printed: tuple[PrintedGain, ...]
 
     @property
@@ -350,7 +336,7 @@ class FigureRow(StrictModel):
     y: str
     columns: int  # the most panels in a row
     note: str  # how it was measured
-    remarks: tuple[str, ...]  # sentences on what is missing or differs from print
+    remarks: tuple[str, ...]  # sentences on missing series and on differences from the paper
     # A column per name, an entry per point. `backbone` is the printed one; `origin` is "ours",
     # "printed" or "released log"; `x` is a number on lines, the text of a tick on points, and the
     # column of a cell, with `y` for its row and `token` for its name. `at` is what the seeds of a
@@ -389,7 +375,7 @@ class RunRow(StrictModel):
     best_dev: float | None
     seconds: float | None  # of its training
     scoring_seconds: float | None
-    origin: dict[str, Any]  # code, data, corpora, device, arithmetic and versions of its scores
+    origin: dict[str, Any]  # the provenance of its scores, as their file has it
     curve: dict[str, list[Any]]  # by name of a column, a value per selection; `step` is one
     analyses: tuple[Analysis, ...]
 
@@ -421,7 +407,7 @@ class BoardRow(StrictModel):
 
 
 class Heading(StrictModel):
-    """A suite as a whole."""
+    """What tables, figures and page say of the suite."""
 
     suite: str  # its name
     mode: str  # of the classifiers
@@ -437,7 +423,6 @@ class Heading(StrictModel):
     partial: str  # how many runs have been made; empty if all
     claims: str  # how many, with how many seeds
     families: int  # of claims
-    orders: tuple[OrderRow, ...]
 
     @property
     def is_compared(self) -> bool:

@@ -72,7 +72,7 @@ VERDICT_MEANINGS: dict[Kind, str] = {
     "not run": "the suite has no score for it",
 }
 
-# The word for a score beside the embedded world's own.
+# The words for a score of the toy data beside the score of the reference machine.
 WORLD_WORDS: dict[Kind, str] = {
     "reproduced": "as on the reference machine",
     "consistent": "as with another seed",

@@ -30,7 +30,7 @@ RIGHT = {"n", "A", "B", "A - B", "p", "p, margin", "A, print", "B, print"}  # co
 def pairs_frame(pairs: Sequence[PairRow]) -> Frame:
     """Comparisons as numbers, a row each: the fields of `PairRow`."""
     rows = [{**dict(pair), "label": pair.plain_label} for pair in pairs]
-    frame = data_frame(rows, whole=("items", "family", "planned", "next_look"))
+    frame = data_frame(rows, integers=("items", "family", "planned", "next_look"))
     return frame.drop(columns=["outside", "runs", "baseline_name", "printed"])
 
 
@@ -51,14 +51,15 @@ def greatest_first(pairs: Iterable[PairRow]) -> list[PairRow]:
 
 
 def _shown(pairs: Sequence[PairRow]) -> TextTable:
-    """Comparisons of one board as texts, one per line; further lines follow if papers print
-    different numbers for it."""
+    """Comparisons of one board as texts, one per line. Further lines follow a comparison for which
+    papers print different numbers."""
     lines = []
     for pair in pairs:
         same = grouped(pair.printed, lambda gain: (gain.printed_a, gain.printed_b))
-        own = [_printed(gains) for gains in same] or [{}]
-        own[0] = line_of(pair) | own[0]
-        lines += own
+        texts = [_printed(gains) for gains in same] or [{}]
+        texts[0] = line_of(pair) | texts[0]
+        lines += texts
+    # The caption names what all rows share.
     unused = {"Method", "Task"}.difference(names_of(pairs))
     if not any(pair.verdict for pair in pairs):
         unused |= {"p", "p, margin", "Verdict"}
@@ -83,14 +84,14 @@ def line_of(pair: PairRow) -> dict[str, str]:
 
 def _printed(gains: Sequence[PrintedGain]) -> dict[str, str]:
     """Gains of the same numbers as texts, by column."""
-    first = gains[0]
-    part = score_text(first.part)
-    if first.part_low is not None:  # with a single seed there is no interval
-        part += f" [{first.part_low:.2f}, {first.part_high:.2f}]"
+    gain = gains[0]
+    part = score_text(gain.part)
+    if gain.part_low is not None:  # with a single seed there is no interval
+        part += f" [{gain.part_low:.2f}, {gain.part_high:.2f}]"
     return {
-        "A, print": score_text(first.printed_a),
-        "B, print": score_text(first.printed_b),
-        "A - B, print": difference_text(first.gain),
+        "A, print": score_text(gain.printed_a),
+        "B, print": score_text(gain.printed_b),
+        "A - B, print": difference_text(gain.gain),
         "Part": part,
         "Source": "; ".join(f"{gain.source}, {gain.table}" for gain in gains),
     }
@@ -110,8 +111,8 @@ def comparison_caption(suite: Heading, pairs: Sequence[PairRow]) -> str:
 
 
 def _decisive(pairs: Sequence[PairRow], overall: str) -> list[PairRow]:
-    """The overall comparisons of several methods on a board, if there are any: the greatest
-    difference is first, and controls with labels are last. All of one method."""
+    """The overall comparisons of several methods on a board, if there are any. The greatest
+    difference is first, and controls with labels are last. Of a single method, all comparisons."""
     if "Method" not in names_of(pairs):
         return [*pairs]
     averages = [pair for pair in pairs if pair.task == overall]
@@ -130,8 +131,9 @@ def render_versus(
     """The comparisons of a suite with a baseline as tables for the terminal. With several methods
     they show averages only, if there are any.
 
-    Into `out`, tables are written in three formats, of which CSV has every task, and printed
-    numbers, if there are any, as `<stem>_printed.csv`; into `figures`, by default `out`, figures.
+    Tables are written into `out` in three formats, of which CSV has every task, with printed
+    numbers, if there are any, as `<stem>_printed.csv`. Figures are written into `figures`, by
+    default into `out`.
     """
     texts = []
     for rows in grouped(pairs, lambda pair: pair.board):

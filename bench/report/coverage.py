@@ -21,13 +21,13 @@ def _printed(judged: Judged) -> list[NumberRow | SettingRow]:
 
 
 def coverage(judged: Judged) -> list[dict[str, Any]]:
-    """How many numbers of each printed table reach each of `COVERAGE_STAGES`, and how many of those
-    with a recipe have each verdict; with its `source`, `paper` and `table`, in the order of print.
-    """
+    """A row for each printed table, in the order of print: its `source`, `paper` and `table`, how
+    many of its numbers reach each of `COVERAGE_STAGES`, and how many numbers with a recipe have
+    each verdict."""
     counts: dict[tuple[str, str], dict[str, Any]] = {}
+    zeros = dict.fromkeys([*COVERAGE_STAGES, *VERDICT_SYMBOLS], 0)
     for row in _printed(judged):
         place = {"source": row.source, "paper": row.paper, "table": row.table}
-        zeros = dict.fromkeys([*COVERAGE_STAGES, *VERDICT_SYMBOLS], 0)
         count = counts.setdefault((row.source, row.table), place | zeros)
         count["printed"] += 1
         if isinstance(row, NumberRow):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from math import ceil
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -35,8 +35,8 @@ from bench.utils.files import inside, stem, write_text
 
 Frame = Any  # a DataFrame of pandas, which takes longer to load than tables to print
 TEMPLATES = Path(__file__).parent / "templates"
-# The letters in a line and the lines of a table in LaTeX on the smallest page, that of `article` in
-# one column; upright, and turned by 90 degrees.
+# Letters in a line, and lines of a table, on the smallest page in LaTeX (`article` in one column):
+# upright, and turned by 90 degrees. Measured on compiled tables.
 UPRIGHT, TURNED = (75, 30), (118, 16)
 # Letters in a line of running text in the terminal, and of the name of a method in its tables.
 WIDTH, METHOD_WIDTH = 100, 36
@@ -51,15 +51,13 @@ def backbone_text(name: str) -> str:
     return "no backbone" if name == NO_BACKBONE else name
 
 
-def score_text(
-    mean: float | None, spread: float | None = None, digits: int = 2, sign: str = ""
-) -> str:
-    """`75.11 ± 0.84`; without a spread `75.11`, without a mean a dash. With the sign "+" numbers
-    above zero have it."""
+def score_text(mean: float | None, sd: float | None = None, digits: int = 2, sign: str = "") -> str:
+    """`75.11 ± 0.84`; without a standard deviation `75.11`, without a mean a dash. With the sign
+    "+" numbers above zero have one."""
     if mean is None:
         return "–"
     text = f"{mean:{sign}.{digits}f}"
-    return text if spread is None else f"{text} ± {spread:.{digits}f}"
+    return text if sd is None else f"{text} ± {sd:.{digits}f}"
 
 
 difference_text = partial(score_text, sign="+")
@@ -87,21 +85,8 @@ def names_of(pairs: Sequence[PairRow]) -> list[str]:
 
 
 def seeds_text(count: int, row_count: int) -> str:
-    """The number of seeds of a score as ` (n = 1)`; empty if it is that of its row."""
+    """The number of seeds of a score as ` (n = 1)`; empty if its row has the same number."""
     return f" (n = {count})" if 0 < count < row_count else ""
-
-
-def best_of(values: Iterable[tuple[Any, int, float]]) -> set[int]:
-    """The places of the highest value of each group, of (group, place, value). Where all values of
-    a group are equal, none."""
-    best: set[int] = set()
-    for same in grouped(values, itemgetter(0)):
-        _, places, known = zip(*same, strict=True)
-        highest = max(known)
-        for place, value in zip(places, known, strict=True):
-            if min(known) < value == highest:
-                best.add(place)
-    return best
 
 
 class Bold(str):
@@ -137,15 +122,15 @@ def text_table(rows: Sequence[Mapping[str, str]], right: Collection[str] = ()) -
 
 
 def data_frame(
-    rows: Iterable[Any], columns: Sequence[str] | None = None, whole: Iterable[str] = ()
+    rows: Iterable[Any], columns: Sequence[str] | None = None, integers: Iterable[str] = ()
 ) -> Frame:
     """A DataFrame of rows, by default with all of their columns. Columns without any value are
-    floats, and the `whole` numbers may have gaps."""
+    floats, and columns of `integers` may have gaps."""
     import pandas as pd
 
     frame = pd.DataFrame(rows, columns=columns)
-    unknown = frame.columns[frame.isna().all()]
-    return frame.astype(dict.fromkeys(unknown, "float") | dict.fromkeys(whole, "Int64"))
+    empty = frame.columns[frame.isna().all()]
+    return frame.astype(dict.fromkeys(empty, "float") | dict.fromkeys(integers, "Int64"))
 
 
 # How a text begins that a spreadsheet would compute; scores are numbers.
@@ -170,8 +155,8 @@ _MARKUP = re.compile(r"([\\|`$]|[*~](?=\S)|(?<![^\W_])_(?=\S)|\](?=[(\[:]))")
 
 
 def markdown_text(text: object) -> str:
-    """Text for a line or a cell of Markdown: one line without markup, links or HTML. Addresses of
-    the web become links on GitHub."""
+    """Text for a line or a cell of Markdown: one line without markup, links or HTML. Web addresses
+    stay links on GitHub."""
     written = _MARKUP.sub(r"\\\1", printable(str(text)))
     written = written.replace("&", "&amp;").replace("<", "&lt;")
     return f"**{written}**" if isinstance(text, Bold) else written
@@ -245,22 +230,22 @@ _LINES = re.compile(
 def latex(
     table: TextTable, caption: str, label: str, note: str = "", why: Iterable[str] = ()
 ) -> str:
-    """A table in LaTeX, as wide as the text and in `small` type. The first sentence of the caption
-    stands above it, the others and the note below. Backbones become headings. The reasons of
-    verdicts (`why`) are further tables, of a cell each.
+    """A table in LaTeX, as wide as the text and in `small` type.
 
-    Texts and numbers are broken into lines. With more columns than fit,
-    the table is turned; with more rows, it is continued in further tables.
+    The first sentence of the caption stands above it, the others and the note below. Backbones
+    become headings. The reasons of verdicts (`why`) are further tables of one cell each. Texts and
+    numbers are broken into lines. With more columns than fit, the table is turned; with more rows,
+    it is continued in further tables: LaTeX breaks no table by itself.
     """
     title, _, more = caption.partition(". ")
     ungrouped = table.without("Backbone")
     is_right = [*ungrouped.columns.values()]
-    others = is_right.count(False)
-    # A column of text counts as three of numbers, of which about a dozen fit upright.
-    is_turned = 2 * others + len(is_right) > 13
+    text_columns = is_right.count(False)
+    # A column of text counts as three columns of numbers, of which about a dozen fit upright.
+    is_turned = 2 * text_columns + len(is_right) > 13
     width, most_lines = TURNED if is_turned else UPRIGHT
-    # In a line of text: a column of numbers takes 6.5, as `± 0.33` with the gap beside it.
-    letters = (width - 6.5 * sum(is_right)) / others
+    # Letters in a line of text. A column of numbers takes 6.5, as `± 0.33` with the gap beside it.
+    letters = (width - 6.5 * sum(is_right)) / text_columns
 
     def lines_of(text: str, is_number: bool) -> list[str]:
         lines = _LINES.split(text) if is_number else [text]
@@ -305,8 +290,8 @@ def templates() -> jinja2.Environment:
 
 
 def words_of(words: Iterable[Word | None]) -> str:
-    """The symbols of comparisons with their words, as far as there are any."""
-    present = set(words)
+    """The symbols of comparisons with their words, in a fixed order."""
+    present = {*words}
     text = "; ".join(word_text(word) for word in COMPARISON_SYMBOLS if word in present)
     if {"higher", "lower"} & present:
         text += " (△ and ▽: on other test items, at 5 %; nothing is said of other trainings)"

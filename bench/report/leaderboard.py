@@ -36,7 +36,8 @@ IN_DEV = "In dev set (rest)"
 
 
 def shown_boards(judged: Judged) -> list[BoardRow]:
-    """The boards that hold any score; that of STS in any case."""
+    """The boards that hold any score, and the board of STS in any case: a suite always has a
+    leaderboard, also before its first score."""
     scored = {row.board for row in judged.systems if any(score.n for score in row.scores)} | {"sts"}
     return [board for board in judged.suite.boards if board.name in scored]
 
@@ -47,8 +48,8 @@ def difference_title(board: BoardRow) -> str:
 
 
 def _names(rows: Sequence[SystemRow], short: bool) -> list[str]:
-    """The name of each row, with its corpus where names would be the same without. Short names have
-    a setting only where names would be the same without."""
+    """The name of each row, with its corpus where several rows would have one name. Short names
+    have a setting only where several rows would have one label."""
     names = Counter((row.backbone, row.name) for row in rows)
     labels = Counter((row.backbone, row.plain_label) for row in rows)
     texts = []
@@ -66,10 +67,11 @@ def _difference(row: SystemRow, has_words: bool) -> str:
     if row.is_baseline:
         return "baseline"
     text = difference_text(row.difference, row.half_width)
-    if not row.word:
+    if not row.verdict:
         return text
-    text += f" {word_text(row.word, row.progress) if has_words else COMPARISON_SYMBOLS[row.word]}"
-    return Bold(text) if row.word.startswith("better") else text
+    mark = word_text(row.verdict, row.progress) if has_words else COMPARISON_SYMBOLS[row.verdict]
+    text = f"{text} {mark}"
+    return Bold(text) if row.verdict.startswith("better") else text
 
 
 def shown_leaderboard(
@@ -82,8 +84,8 @@ def shown_leaderboard(
 
     Args:
         suite, board, rows: the suite, one of its boards, the systems that are shown.
-        medium: as "text" and in "latex" it has short names, and standard deviations of the average
-            alone; in "latex" verdicts are symbols, since their words would leave tasks no room.
+        medium: "text" and "latex" have short names, and standard deviations of the average alone;
+            in "latex" verdicts are symbols, since their words would leave tasks no room.
     """
     title, short = difference_title(board), medium != "markdown"
     lines = []
@@ -93,13 +95,13 @@ def shown_leaderboard(
             group += ", trained with labels"
         line = {"Backbone": group, "Method": name, "n": str(row.n), "Remark": row.remark}
         in_dev = f"{row.in_dev:.1f} % ({score_text(row.on_rest)})" if row.in_dev else ""
-        lines.append(line | {title: _difference(row, medium != "latex"), IN_DEV: in_dev})
-    for task in board.columns:
-        has_spread = task == "Avg" or not short or "Avg" not in board.columns
-        for row, line in zip(rows, lines, strict=True):
+        line |= {title: _difference(row, medium != "latex"), IN_DEV: in_dev}
+        for task in board.columns:
             score = row.score(task)
-            text = score_text(score.mean, score.sd if has_spread else None)
+            has_sd = task == "Avg" or not short or "Avg" not in board.columns
+            text = score_text(score.mean, score.sd if has_sd else None)
             line[task] = text + seeds_text(score.n, row.n)
+        lines.append(line)
     columns = {"Backbone": False, "Method": False, "n": True} | dict.fromkeys(board.columns, True)
     if suite.is_compared:
         columns[title] = True
@@ -113,8 +115,8 @@ def shown_leaderboard(
 def about(
     suite: Heading, board: BoardRow, rows: Sequence[SystemRow], *, is_caption: bool = False
 ) -> str:
-    """The content of a leaderboard, in sentences; a caption names the suite and says what is
-    special about its scores."""
+    """The content of a leaderboard, in sentences. A caption also names the suite, and says why its
+    scores cannot be compared with papers."""
     has_classifiers = METRICS[board.whole.metric].kind == SHARE
     of_classifiers = has_classifiers and not all(row.corpus or row.over_templates for row in rows)
     return running_text(
@@ -160,8 +162,8 @@ def frame(judged: Judged, name: str = "sts", rows: Sequence[SystemRow] | None = 
         columns += ["difference", "half_width", "verdict", "reason"]
     lines = []
     for row in judged.board_systems(name) if rows is None else rows:
-        verdict = "baseline" if row.is_baseline else row.word or ""
-        line = dict(row, label=row.plain_label, verdict=verdict, reason=row.why)
+        verdict = "baseline" if row.is_baseline else row.verdict or ""
+        line = dict(row, label=row.plain_label, verdict=verdict)
         for score in row.scores:
             task = score.task
             line |= {task: score.mean, f"{task} sd": score.sd, f"{task} n": score.n}
@@ -204,8 +206,8 @@ def show_leaderboards(judged: Judged, form: str, rows: Iterable[SystemRow]) -> s
     if frames:
         import pandas as pd
 
-        whole = pd.concat(frames, names=["board"]).reset_index(level="board").convert_dtypes()
-        return csv(whole).rstrip()
+        table = pd.concat(frames, names=["board"]).reset_index(level="board").convert_dtypes()
+        return csv(table).rstrip()
     return "\n\n".join(texts)
 
 

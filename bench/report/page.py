@@ -136,7 +136,7 @@ def page_content(judged: Judged, scores: str) -> Json:
 def _entry(
     title: str, facts: Facts, sides: Iterable[RunScores], places: Mapping[str, int], **more: str
 ) -> Json:
-    """What opens for a number: facts of it, and the runs behind it, by their places."""
+    """The entry that opens for a number: its facts, and the runs behind it, by their places."""
     lines = []
     for side in sides:
         runs = [places[run] for run in side.runs]
@@ -154,7 +154,8 @@ def _rounded(values: Iterable[float | None]) -> list[float | None]:
 def _board(judged: Judged, board: BoardRow) -> BoardSection:
     suite, rows = judged.suite, judged.board_systems(board.name)
     table = leaderboard.shown_leaderboard(suite, board, rows)
-    # The column that sums the board up stands before the others; what has no value is left out.
+    # The column that sums the board up stands before the others; columns without values are left
+    # out.
     titles = board.overall, leaderboard.difference_title(board), *board.columns, leaderboard.IN_DEV
     scored = {name: True for name in titles if name in table.columns}
     lines = []
@@ -170,7 +171,7 @@ def _board(judged: Judged, board: BoardRow) -> BoardSection:
 def _system_entry(line: BoardLine, places: Mapping[str, int]) -> Json:
     row = line.row
     runs = RunScores(name="Runs", runs=row.runs, scores=row.run_averages)
-    facts = [("Run", f"{row.method}@{row.setting}"), *line.scores.items(), ("Verdict", row.why)]
+    facts = [("Run", f"{row.method}@{row.setting}"), *line.scores.items(), ("Verdict", row.reason)]
     return _entry(f"{row.name}, {row.backbone}", facts, [runs], places)
 
 
@@ -214,12 +215,11 @@ def _run_data(run: RunRow, origins: list[Facts], scores: str) -> Json:
 
 
 def thinned(curve: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
-    """The columns of a training curve, thinned evenly to `CURVE_POINTS`; the first and the last
-    point are kept."""
-    last = len(curve["step"]) - 1
-    kept = sorted({round(index * last / (CURVE_POINTS - 1)) for index in range(CURVE_POINTS)})
+    """The columns of a training curve, thinned evenly to `CURVE_POINTS` with both ends."""
+    end = len(curve["step"]) - 1
+    places = sorted({round(index * end / (CURVE_POINTS - 1)) for index in range(CURVE_POINTS)})
     names = [name for name in ("step", *_CURVE) if name in curve]
-    return {name: _rounded(curve[name][index] for index in kept) for name in names}
+    return {name: _rounded(curve[name][place] for place in places) for name in names}
 
 
 _ORIGIN = {

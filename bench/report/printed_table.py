@@ -3,9 +3,10 @@ are made."""
 
 import shlex
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
+from statistics import fmean
 from typing import Literal
 
 from bench.judged.rows import Heading, Judged, NumberRow, grouped
@@ -13,7 +14,6 @@ from bench.judged.words import FEWEST_SEEDS, VERDICT_SYMBOLS, Kind
 from bench.report.formats import (
     Bold,
     TextTable,
-    best_of,
     plain,
     reasons,
     running_text,
@@ -42,7 +42,7 @@ class ShownRow:
     backbone: str  # as printed
     task: str  # of a row of a sweep; else empty
     cells: dict[str, ShownCell]  # by column, in the order of print
-    decisive: NumberRow  # whose verdict is that of the row
+    decisive: NumberRow  # its verdict is the verdict of the row
 
     @property
     def origin(self) -> str:
@@ -106,30 +106,39 @@ def shown_table(numbers: Sequence[NumberRow]) -> ShownTable:
     several_directions = len({number.form.direction for number in numbers} - {""}) > 1
     rows = []
     for row in grouped(numbers, attrgetter(*fields)):
-        first, cells = row[0], {column_of(number): cell_of[number.place] for number in row}
+        cells = {column_of(number): cell_of[number.place] for number in row}
+        # The average decides, or the last value of a sweep; where it is not printed, the last one.
         decisive = cells[columns[-1]].number if columns[-1] in cells else row[-1]
-        name, task = (first.line, first.task) if is_sweep else (first.row, "")
-        if several_splits and not is_sweep and first.split:
-            name += f" {first.split}"
+        name, task = (decisive.line, decisive.task) if is_sweep else (decisive.row, "")
+        if several_splits and not is_sweep and decisive.split:
+            name += f" {decisive.split}"
         if several_directions and decisive.form.direction:
             name += f", {decisive.form.direction}"
-        rows.append(ShownRow(name, first.backbone, task, cells, decisive))
+        rows.append(ShownRow(name, decisive.backbone, task, cells, decisive))
     return ShownTable(numbers, columns, rows, is_sweep)
+
+
+def _best(numbers: Iterable[NumberRow], value_of: Callable[[NumberRow], float]) -> set[int]:
+    """The numbers with the highest value of their column, by `place`; none of a column whose values
+    are all equal. The column is of a backbone, in a sweep of a line."""
+    best = set()
+    for column in grouped(numbers, attrgetter("backbone", "task", "split", "metric", "line")):
+        values = [*map(value_of, column)]
+        for number, value in zip(column, values, strict=True):
+            if min(values) < value == max(values):
+                best.add(number.place)
+    return best
 
 
 def _cells(numbers: Sequence[NumberRow]) -> dict[int, ShownCell]:
     """The numbers of a table and ours as texts, by `place`."""
-    # The best of a column is among the rows of a backbone, in a sweep of a line.
-    column = attrgetter("backbone", "task", "split", "metric", "line")
-    values, means = [], []
-    for number in numbers:
-        if number.is_score:
-            values.append((column(number), number.place, number.value))
-            mean = number.ours.mean
-            # A mean over the seeds that did not diverge is no best.
-            if mean is not None and number.ours.verdict.kind != "diverged":
-                means.append((column(number), number.place, round(mean, 2)))
-    best_printed, best_ours = best_of(values), best_of(means)
+    scores = [number for number in numbers if number.is_score]
+    # A mean over the seeds that did not diverge is no best.
+    measured = [
+        number for number in scores if number.ours.n and number.ours.verdict.kind != "diverged"
+    ]
+    best_printed = _best(scores, attrgetter("value"))
+    best_ours = _best(measured, lambda number: round(fmean(number.ours.scores), 2))
     cells = {}
     for number in numbers:
         printed, ours, text = number.text, number.ours, ""
@@ -148,8 +157,8 @@ def _cells(numbers: Sequence[NumberRow]) -> dict[int, ShownCell]:
 
 
 def in_lines(table: ShownTable, *, print_alone: bool = False) -> TextTable:
-    """A printed table as texts: a line per printed row, followed by ours, one per setting, and by
-    the published checkpoint's, if the row quotes one; or a line per printed row alone."""
+    """A printed table as texts: a line per printed row, followed by a line per setting of ours and
+    a line of the published checkpoint, if the row quotes one; or a line per printed row alone."""
     lines: list[dict[str, str]] = []
     for row in table.rows:
         printed = {"Backbone": row.backbone, "Method": row.name, "Task": row.task, "": row.origin}
@@ -158,7 +167,7 @@ def in_lines(table: ShownTable, *, print_alone: bool = False) -> TextTable:
         if not print_alone:
             printed[""] = ", ".join(filter(None, ["printed", row.origin]))
             lines += _our_lines(table, row, printed)
-    # Whether a column is aligned right; those in which all lines are alike or empty are left out.
+    # Whether a column is aligned right. Columns in which all lines are alike or empty are left out.
     columns = {"Backbone": False, "Method": False}
     if len({row.task for row in table.rows}) > 1:
         columns["Task"] = False
@@ -180,15 +189,15 @@ def _our_lines(table: ShownTable, row: ShownRow, printed: dict[str, str]) -> lis
     heading, decisive = _verdict_heading(table), row.decisive
     numbers = [cell.number for cell in row.cells.values()]
     verdict = decisive.ours.verdict
-    stated = _stated(verdict.kind)
-    if verdict.kind in ("not run", "diverged"):  # the scores beside it do not say more
-        stated += f": {verdict.reason}"
+    text = _stated(verdict.kind)
+    if verdict.kind in ("not run", "diverged"):  # scores cannot explain these verdicts
+        text += f": {verdict.reason}"
     if any(number.ours.verdict.kind != "not run" for number in numbers):
-        lines.append(_line(row, "ours", in_sweep=table.is_sweep) | {heading: stated})
+        lines.append(_line(row, "ours", in_sweep=table.is_sweep) | {heading: text})
     elif table.is_sweep:
         printed[""] += f"; {_stated('not run')}"
     else:
-        printed[heading] = stated
+        printed[heading] = text
     if any(number.other for number in numbers):
         lines.append(_line(row, "other", in_sweep=table.is_sweep))
         if decisive.other:
@@ -208,6 +217,8 @@ def _our_lines(table: ShownTable, row: ShownRow, printed: dict[str, str]) -> lis
 
 def _line(row: ShownRow, whose: Literal["ours", "other"], *, in_sweep: bool) -> dict[str, str]:
     """A line of ours below a printed row: scores with the marks of their verdicts."""
+    # Columns of a row may have different settings and numbers of seeds: the line names all
+    # settings, and the seeds of the number that decides.
     sides, settings, n = {}, {}, 0
     for column, cell in row.cells.items():
         side = sides[column] = getattr(cell.number, whose)
@@ -242,21 +253,19 @@ def _stated(kind: Kind) -> str:
 
 
 def legend(table: ShownTable, *, has_bold: bool = True) -> str:
-    """The meanings of symbols, and of bold type if there is any, for below a printed table."""
+    """The text below a printed table: the meanings of symbols, and of bold type if there is any."""
     texts = []
     for row in table.rows:
         for cell in row.cells.values():
             texts += [cell.printed, cell.ours]
-    group = "backbone"
-    if table.is_sweep:
-        group = "line"
+    group = "line" if table.is_sweep else "backbone"
     if not has_bold or not any(isinstance(text, Bold) for text in texts):
         group = ""
     return running_text("legend.txt", numbers=table.numbers, group=group)
 
 
 def captioned(heading: Heading, table: ShownTable, *, print_alone: bool = False) -> str:
-    """The caption of a printed table; `legend` is what stands below it."""
+    """The caption of a printed table, which stands above it."""
     elsewhere = [number for number in table.numbers if number.split != number.our_split]
     return running_text(
         "printed.txt", suite=heading, numbers=table.numbers, elsewhere=elsewhere,
@@ -275,11 +284,12 @@ def printed_table(
     *,
     print_alone: bool = False,
 ) -> str:
-    """A printed table as text: below each row our scores and their verdicts, or print alone.
+    """A printed table as text: below each row our scores and their verdicts, or the printed values
+    alone.
 
     Args:
-        addresses: of the numbers that are shown, with the reasons of verdicts; by default all,
-            without.
+        addresses: of the numbers to show, with the reasons of their verdicts; by default all
+            numbers, without reasons.
     """
     numbers = [
         number

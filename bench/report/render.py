@@ -21,8 +21,8 @@ def render(judged: Judged, out: Path, figures_dir: Path, scores: Path) -> None:
     scores, to which the page links. If anything fails, nothing is written."""
     if judged.suite.uncompared:
         warn(f"no comparison: {judged.suite.uncompared}")
-    with files_together(out) as made, files_together(figures_dir) as figures:
-        tables, report = made / "tables", made / "report"
+    with files_together(out) as folder, files_together(figures_dir) as figures:
+        tables, report = folder / "tables", folder / "report"
         # The page is last: it links to tables and copies figures, which must be there.
         write_leaderboards(judged, tables)
         write_tables(judged, tables)

@@ -13,8 +13,8 @@ LINES = TextWrapper(width=110, subsequent_indent="    ", break_on_hyphens=False)
 
 
 def summary(judged: Judged, out: Path, figures: Path) -> str:
-    """The runs, the fate of printed numbers, each method against the baseline on the first board,
-    and where tables, figures and page are."""
+    """The runs, the verdicts on printed numbers, each method against the baseline on the first
+    board, and the places of tables, figures and page."""
     pairs, about = [], None
     if judged.pairs:
         board = judged.suite.board(judged.pairs[0].board)

@@ -1,13 +1,13 @@
-"""The tables of a suite beside print: every printed table with our scores, and tables over all of
-them."""
+"""The tables of a suite beside the papers: every printed table with our scores, quoted scores, and
+the numbers of the toy data."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.judged.rows import Judged, NumberRow, OrderRow, QuotedRow, WorldRow, grouped
-from bench.judged.words import VERDICT_MEANINGS, WORLD_WORDS
+from bench.judged.rows import Judged, NumberRow, QuotedRow, WorldRow, grouped
+from bench.judged.words import WORLD_WORDS
 from bench.report.formats import (
     Frame,
     TextTable,
@@ -30,17 +30,17 @@ def in_short(numbers: Sequence[NumberRow]) -> str:
     papers = len({number.source for number in numbers})
     start = f"{len(numbers)} numbers of {papers} papers"
     verdicts = [number.ours.verdict for number in numbers]
-    why = Counter(verdict.reason for verdict in verdicts if verdict.kind == "not comparable")
-    if why and not any(number.is_comparable for number in numbers):
-        ((reason, _),) = why.most_common(1)
+    causes = Counter(verdict.reason for verdict in verdicts if verdict.kind == "not comparable")
+    if causes and not any(number.is_comparable for number in numbers):
+        ((reason, _),) = causes.most_common(1)
         return f"{start}, none of which is comparable ({reason.partition(';')[0]})"
     counts = [f"{count} {kind}" for kind, count in verdict_counts(numbers).items()]
     return f"{start}: {'; '.join(counts)}"
 
 
 def world_in_short(world: Sequence[WorldRow]) -> str:
-    """How many scores have each verdict beside the world's own numbers, in a line."""
-    return f"{len(world)} scores of the embedded world: {_world_counts(world)}"
+    """How many scores of the toy data have each verdict, in a line."""
+    return f"{len(world)} scores of the toy data: {_world_counts(world)}"
 
 
 def _world_counts(world: Sequence[WorldRow]) -> str:
@@ -54,13 +54,13 @@ _COPIED = (
     "source", "table", "method", "backbone", "variant", "task", "split", "metric", "quoted_from",
     "note", "aggregation",
 )  # fmt: skip
-# Column of cells.csv -> its place in a row. Columns are read by programs of users: their names and
+# Column of cells.csv -> its place in a row. Programs of users read the columns, so their names and
 # their order stay.
 _PLACES = {
     "ours_split": "our_split", "printed": "value", "run": "run", "minus": "minus",
     "ours": "ours.scores", "n": "ours.n", "measured_on": "ours.measured_on",
     "deterministic": "ours.deterministic", "mean": "ours.mean", "sd": "ours.sd",
-    "difference": "difference", "rank": "rank", "best_of_five": "best_of_five", "cv": "cv",
+    "difference": "difference",
     "other_setting": "other.setting", "other": "other.scores", "other_n": "other.n",
     "other_mean": "other.mean", "other_sd": "other.sd", "checkpoint": "published",
     "checkpoint_mean": "checkpoint.mean", "tolerance": "ours.verdict.tolerance",
@@ -72,7 +72,7 @@ _PLACES = {
     "other_reason": "other.verdict.reason", "checkpoint_verdict": "checkpoint.verdict.kind",
     "checkpoint_mark": "checkpoint.verdict.mark", "checkpoint_reason": "checkpoint.verdict.reason",
 }  # fmt: skip
-# Values without the other setting or the checkpoint; in other columns an empty text.
+# Values of a row without the other setting or the checkpoint; in other columns an empty text.
 _WITHOUT = {
     "other": (),
     "other_n": 0,
@@ -94,14 +94,14 @@ def _row(number: NumberRow) -> dict[str, Any]:
 
 def number_frame(numbers: Iterable[NumberRow]) -> Frame:
     """The rows of cells.csv."""
-    return data_frame([_row(number) for number in numbers], whole=("next_look", "rank"))
+    return data_frame([_row(number) for number in numbers], integers=["next_look"])
 
 
-# --- Tables over all printed tables ---
+# --- Quoted scores, and the toy data ---
 
 
 class Summary(NamedTuple):
-    """A table over all printed tables."""
+    """A table that is no printed table."""
 
     stem: str  # of its file names
     title: str
@@ -110,94 +110,36 @@ class Summary(NamedTuple):
     table: TextTable
 
 
-ORDER_CAPTION = (
-    "Kendall's tau-b of printed and measured averages: 1 if the order of the rows is that of "
-    "print, -1 if it is reversed; rows that differ by less than their seeds change places by "
-    "chance; n: the fewest seeds of a trained row"
-)
-AVERAGES_CAPTION = (
-    "printed averages with ours (mean ± standard deviation over n seeds): rank of print among "
-    "print and our seeds, 1 if no seed is higher; expected best of five seeds; CV* of print and "
-    f"our seeds in percent. ? open: {VERDICT_MEANINGS['open']}; ≈ consistent: "
-    f"{VERDICT_MEANINGS['consistent']}"
-)
 QUOTED_CAPTION = (
     "scores of methods of other papers, as printed in the place that is named, and ours below "
-    "(mean ± standard deviation over n seeds). These papers are not among those that are "
-    "reproduced here, so there are no verdicts"
+    "(mean ± standard deviation over n seeds). These papers are not reproduced here, so there are "
+    "no verdicts"
 )
 WORLD_CAPTION = (
-    "scores beside those of the reference machine (docs/portability.md): they say whether the code "
-    "computes what it did, and nothing about a method. Furthest: the distance in points of the "
-    "score that is the furthest away in tolerances"
+    "scores beside the scores of the reference machine (docs/portability.md): they say whether the "
+    "code computes the same as before, and nothing about a method. Furthest: the distance in "
+    "points of the score that is the furthest away in tolerances"
 )
-
-
-def shown_orders(orders: Iterable[OrderRow]) -> TextTable:
-    rows = [
-        {
-            "Table": order.title,
-            "Backbone": order.backbone + (", dev" if order.split == "dev" else ""),
-            "Rows": str(order.rows),
-            "n": score_text(order.seeds, digits=0),
-            "tau": score_text(order.tau),
-        }
-        for order in orders
-    ]
-    return text_table(rows, ("Rows", "n", "tau"))
-
-
-def shown_averages(numbers: Iterable[NumberRow]) -> TextTable:
-    rows = []
-    for number in numbers:
-        ours = number.ours
-        rows.append({
-            "Table": f"{number.paper}, {number.table}",
-            "Backbone": number.backbone,
-            "Method": number.method,
-            "Variant": number.variant,
-            "Score": f"{number.task} {number.split}".strip(),
-            "Print": score_text(number.value),
-            "Ours": score_text(ours.mean, ours.sd),
-            "n": str(ours.n),
-            "Rank": f"{number.rank} of {ours.n + 1}" if number.rank else "–",
-            "Best of 5": score_text(number.best_of_five),
-            "CV*": score_text(number.cv),
-            "Verdict": f"{ours.verdict.mark} {ours.verdict.kind}",
-        })  # fmt: skip
-    return text_table(rows, ("Print", "Ours", "n", "Best of 5", "CV*"))
 
 
 def shown_quoted(rows: Sequence[QuotedRow]) -> TextTable:
-    """The quoted scores of a board: a line per quoted row, followed by ours, if there are any."""
+    """The quoted scores of a board: a line per quoted row, followed by a line of ours, if there are
+    any."""
     lines: list[dict[str, str]] = []
     for row in rows:
         line = {"Backbone": row.backbone, "Method": row.name}
         lines.append(line | row.printed | {"Line": "quoted", "Quoted from": row.quoted_from})
         if row.n:
-            ours = {score.task: score_text(score.mean, score.sd) for score in row.ours}
-            lines.append(line | ours | {"Line": f"ours, {row.setting}, n = {row.n}"})
+            texts = {score.task: score_text(score.mean, score.sd) for score in row.ours}
+            lines.append(line | texts | {"Line": f"ours, {row.setting}, n = {row.n}"})
     columns = {"Backbone": False, "Method": False, "Line": False}
     columns |= dict.fromkeys(rows[0].printed, True)
     return TextTable(columns | {"Quoted from": False}, lines)
 
 
 def summaries(judged: Judged) -> list[Summary]:
-    """The tables `order` and `averages`, and quoted scores; without those that have nothing of ours
-    which can be compared with print."""
-    orders, tables = judged.suite.orders, []
-    averages = [
-        number
-        for number in judged.numbers
-        if number.ranks and number.ours.n and number.ours.verdict.is_comparable
-    ]
-    if orders:
-        rows = [order.model_dump(exclude={"title"}) for order in orders]
-        table, frame = shown_orders(orders), data_frame(rows, whole=["seeds"])
-        tables.append(Summary("order", "Order of rows", ORDER_CAPTION, frame, table))
-    if averages:
-        table, frame = shown_averages(averages), number_frame(averages)
-        tables.append(Summary("averages", "Averages", AVERAGES_CAPTION, frame, table))
+    """Quoted scores, a table for each board on which any of ours can be compared with them."""
+    tables = []
     for quoted in grouped(judged.quoted, lambda row: row.board):
         if any(row.n for row in quoted):
             board, table = judged.suite.board(quoted[0].board), shown_quoted(quoted)
@@ -208,11 +150,11 @@ def summaries(judged: Judged) -> list[Summary]:
 
 
 def world_table(world: Sequence[WorldRow]) -> Summary:
-    """The world's own numbers: a line for each run."""
-    numbers = []
-    for row in world:
-        verdict = {"verdict": WORLD_WORDS[row.verdict.kind], "reason": row.verdict.reason}
-        numbers.append(dict(row) | verdict)
+    """The numbers of the toy data: a line for each run."""
+    numbers = [
+        dict(row) | {"verdict": WORLD_WORDS[row.verdict.kind], "reason": row.verdict.reason}
+        for row in world
+    ]
     lines = []
     for rows in grouped(world, lambda row: (row.run, row.backbone, row.seed)):
         furthest = max(rows, key=_distance)
@@ -229,8 +171,8 @@ def world_table(world: Sequence[WorldRow]) -> Summary:
             "Furthest": where,
         })  # fmt: skip
     table = text_table(lines, ("Seed", "Scores"))
-    frame = data_frame(numbers, whole=["seed"])
-    return Summary("world", "The embedded world's own numbers", WORLD_CAPTION, frame, table)
+    frame = data_frame(numbers, integers=["seed"])
+    return Summary("world", "The numbers of the toy data", WORLD_CAPTION, frame, table)
 
 
 def _distance(row: WorldRow) -> float:
@@ -239,8 +181,9 @@ def _distance(row: WorldRow) -> float:
 
 
 def write_tables(judged: Judged, out: Path) -> None:
-    """Write the printed tables that have a number of ours which can be compared with print, and
-    tables over all of them, in three formats, and `cells.csv`, which has every printed number."""
+    """Write `cells.csv`, which has every printed number, and in three formats the printed tables
+    with a comparable number of ours, the quoted scores and the numbers of the toy data. Most
+    printed tables of a small suite would hold printed values alone."""
     write_text(out / "cells.csv", csv(number_frame(judged.numbers)))
     name, partial = judged.suite.suite, judged.suite.partial
     tables = summaries(judged)

@@ -8,11 +8,11 @@ Files:
     claims.yaml: what papers say of their tables in words; the audit reads it.
     findings.yaml: the kinds of finding of the audit, with their sentences.
     seeds.csv: 50 public runs of SimCSE on each of four backbones (hppRC/simple-simcse@f9786c9,
-        MIT). Only their spread is used.
+        MIT). Only their standard deviation is used.
     curves.csv: dev scores from the training logs that the authors of GS-InfoNCE and ESimCSE
         released (caskcsg/sentemb@5eeec55).
     quoted_<board>.csv: scores of methods of other papers, each with the place it is quoted from.
-        They are shown beside ours and never judged: `quoted` describes them.
+        They stand beside our scores and are never judged: `quoted` describes them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import yaml
 
 FOLDER = Path(__file__).parent
 
-# The columns that recipes.yaml matches on, and those of all tables.
+# The columns that recipes.yaml matches on, and the columns of all tables.
 ROW_COLUMNS = ["source", "table", "method", "backbone", "variant"]
 COLUMNS = [*ROW_COLUMNS, "task", "split", "metric", "value", "quoted_from"]
 
@@ -51,7 +51,7 @@ def read_yaml(path: Path) -> Any:
 
 
 @cache
-def _spreads() -> dict[tuple[str, str, str], float]:
+def _deviations() -> dict[tuple[str, str, str], float]:
     seeds = pd.read_csv(FOLDER / "seeds.csv").query("metric == 'spearman'")
     return seeds.groupby(["backbone", "task", "split"])["value"].std(ddof=1).to_dict()
 
@@ -59,10 +59,9 @@ def _spreads() -> dict[tuple[str, str, str], float]:
 def public_sd(backbone: str, task: str, split: str = "test") -> float | None:
     """Standard deviation over 50 public seeds of SimCSE, in points; None if unknown.
 
-    Only the spread of seeds.csv is used: its protocol differs for the cased backbones, so its means
-    are no reference.
+    The means of seeds.csv are no reference: its protocol differs for the cased backbones.
     """
-    return _spreads().get((backbone, task, split))
+    return _deviations().get((backbone, task, split))
 
 
 @cache

@@ -16,7 +16,7 @@ PLACE = ["source", "table", "method", "variant", "backbone", "task", "split", "m
 def address(number: Any) -> str:
     """The address of a printed number: `gs-infonce-v2/table-2/simcse/roberta-base/avg/test/...`.
 
-    It depends on nothing but the number's own labels, so it stays when others are added.
+    It depends on the labels of the number alone, so it stays when other numbers are added.
     """
     return "/".join(filter(None, (stem(getattr(number, name)) for name in PLACE)))
 
@@ -30,11 +30,10 @@ def row_name(method: str, variant: str) -> str:
 
 @cache
 def printed_names() -> dict[tuple[str, ...], str]:
-    """The names of rows as printed, by `ROW_COLUMNS`; not of tables whose labels are enough."""
+    """The names of rows as printed, by `ROW_COLUMNS`. Tables whose labels are enough have none."""
     names: dict[tuple[str, ...], str] = {}
     labels = dict.fromkeys(number.label for number in numbers())  # in the order of print
-    content = read_yaml(FOLDER / "names.yaml")
-    for source, tables in content.items():
+    for source, tables in read_yaml(FOLDER / "names.yaml").items():
         for table, rows in tables.items():
             of_table = [label for label in labels if label[:2] == (source, table)]
             names |= zip(of_table, rows, strict=True)
@@ -69,28 +68,28 @@ def _key(table: str) -> str:
 def find_rows(source: str, table: str, row: str, backbone: str | None = None) -> list[Number]:
     """The numbers of a table's rows.
 
-    `row` is the name of a row, as printed or as `row_name`, or a method, which means all its rows.
+    Args:
+        row: the name of a row, as printed or as `row_name`, or a method, which means all its rows.
+            A name comes first: the method "SimCSE" may have a row of its own name.
     """
-    of_name, of_method, known = [], [], set()
+    of_name, of_method, names = [], [], set()
     for number in numbers():
-        if (number.source, number.table) == (source, table):
+        if number.label[:2] == (source, table):
             name = row_name(number.method, number.variant)
-            names = {name, printed_names().get(number.label, name)}
-            if row.lower() in map(str.lower, names):
+            names_of_row = {name, printed_names().get(number.label, name)}
+            if row.lower() in map(str.lower, names_of_row):
                 of_name.append(number)
             if row.lower() == number.method.lower():
                 of_method.append(number)
-            known |= {*names, number.method}
-    meant = of_name or of_method
-    if not meant:
-        raise UserError(f"{source}, {table} has no row '{row}'{did_you_mean(row, known)}")
-    if backbone is None:
-        return meant
-    chosen = [number for number in meant if number.backbone == backbone]
-    if not chosen:
-        hint = did_you_mean(backbone, {number.backbone for number in meant})
+            names |= {*names_of_row, number.method}
+    rows = of_name or of_method
+    if not rows:
+        raise UserError(f"{source}, {table} has no row '{row}'{did_you_mean(row, names)}")
+    backbones = {number.backbone for number in rows}
+    if backbone not in (None, *backbones):
+        hint = did_you_mean(str(backbone), backbones)
         raise UserError(f"{source}, {table} prints no '{row}' on '{backbone}'{hint}")
-    return chosen
+    return [number for number in rows if backbone in (None, number.backbone)]
 
 
 def reproduce_command(number: Any) -> str:

@@ -30,9 +30,10 @@ from bench.reported.rows import (
 )
 from bench.utils.errors import listed
 
-FEWEST = 3  # numbers that must agree for rows to count as equal; fewer may agree by chance
+# Numbers that must agree for rows to count as equal: one or two may agree by chance.
+FEWEST = 3
 STATEMENTS = read_yaml(FOLDER / "claims.yaml")["claims"]
-# Findings that make a row an unsafe operand of a difference.
+# Kinds of finding that make a row an unsafe operand of a difference.
 UNSAFE = ("average", "shift", "copy", "partial")
 
 
@@ -92,19 +93,19 @@ def _is_quoted(row: PrintedRow) -> bool:
 
 
 def _leading(rows: PrintedRows) -> list[PrintedRow]:
-    """The rows, first those whose numbers the fewest share, then those that quote nobody, then
-    those whose average fits their figures least: a finding is filed under the first."""
-    prints = Counter(row.figures for row in rows)
-    return sorted(rows, key=lambda row: (prints[row.figures], _is_quoted(row), -abs(row.gap)))
+    """The rows by suspicion, since a finding is filed under the first: numbers that the fewest rows
+    share, then rows that quote nobody, then averages that fit their figures least."""
+    counts = Counter(row.figures for row in rows)
+    return sorted(rows, key=lambda row: (counts[row.figures], _is_quoted(row), -abs(row.gap)))
 
 
 def _copies(rows: PrintedRows) -> Iterator[Finding]:
     """`copy`, `partial`, `shift`: rows of different labels with equal or shifted numbers."""
-    prints: dict[Any, list[PrintedRow]] = defaultdict(list)
+    by_figures: dict[Any, list[PrintedRow]] = defaultdict(list)
     for row in rows:
         if len(row.tasks) >= FEWEST:
-            prints[row.metric, row.split, row.tasks, row.figures].append(row)
-    groups = [_leading(equal) for equal in prints.values()]
+            by_figures[row.metric, row.split, row.tasks, row.figures].append(row)
+    groups = [_leading(equal) for equal in by_figures.values()]
     for equal in groups:
         # A row that quotes the paper of another row may use another label.
         papers = "|".join(row.paper for row in equal)
@@ -116,24 +117,25 @@ def _copies(rows: PrintedRows) -> Iterator[Finding]:
             yield finding("copy", equal)
     groups.sort(key=lambda equal: (len(equal), _is_quoted(equal[0])))
     for lefts, rights in combinations(groups, 2):
-        left, right = lefts[0], rights[0]
-        if (left.metric, left.split, left.tasks) == (right.metric, right.split, right.tasks):
+        keys = [(rows[0].metric, rows[0].split, rows[0].tasks) for rows in (lefts, rights)]
+        if keys[0] == keys[1]:
             yield from _alike(lefts, rights)
 
 
 def _alike(lefts: PrintedRows, rights: PrintedRows) -> Iterator[Finding]:
-    """`shift`, `partial`: of the rows with two sets of figures of the same tasks."""
-    left, right = lefts[0], rights[0]
+    """`shift`, `partial`: figures that differ by a constant from the figures of other rows, or are
+    partly equal. All `lefts` have the same figures, and all `rights`."""
+    row, other_row = lefts[0], rights[0]
     gaps, changed = set(), []
-    for task in left.tasks:
-        here, there = left.cells[task], right.cells[task]
-        gaps.add(here - there)
-        if here != there:
-            changed.append(f"{task} ({points(here)}, there {points(there)})")
-    equal = len(left.tasks) - len(changed)
+    for task in row.tasks:
+        value, other_value = row.cells[task], other_row.cells[task]
+        gaps.add(value - other_value)
+        if value != other_value:
+            changed.append(f"{task} ({points(value)}, there {points(other_value)})")
+    equal = len(row.tasks) - len(changed)
     facts = {"lefts": lefts, "rights": rights}
-    # Rows of one label are left to `_labels`.
-    share_label = {row.label for row in lefts} & {row.label for row in rights}
+    # `_labels` reports rows of one label.
+    share_label = {x.label for x in lefts} & {x.label for x in rights}
     if len(gaps) == 1:
         yield finding("shift", [*lefts, *rights], gap=gaps.pop(), **facts)
     elif equal >= FEWEST and equal > len(changed) and not share_label:
@@ -166,15 +168,17 @@ def _labels(tables: PrintedRows) -> Iterator[Finding]:
             )
 
 
-def _rivals(first: PrintedRow, averages: Collection[Fraction], tables: PrintedRows) -> list[str]:
-    """The paper's own rows beside the first with averages between those printed."""
+def _rivals(leader: PrintedRow, averages: Collection[Fraction], tables: PrintedRows) -> list[str]:
+    """The rows of the paper itself with averages between the contested ones: their rank depends on
+    which of these is right."""
     low, high = min(averages, default=0), max(averages, default=0)
-    rivals = []
-    for row in tables:
-        is_own = row.scale == first.scale and not row.quoted_from and first.words <= row.words
-        if is_own and low < row.cells.get("Avg", low) < high:
-            rivals.append(f"{row.method} ({points(row.cells['Avg'])})")
-    return rivals
+    return [
+        f"{row.method} ({points(row.cells['Avg'])})"
+        for row in tables
+        if (row.scale, row.quoted_from) == (leader.scale, "")
+        and leader.words <= row.words
+        and low < row.cells.get("Avg", low) < high
+    ]
 
 
 # --- Between text and tables
@@ -189,8 +193,11 @@ def _value(terms: _Terms) -> Fraction:
 
 
 def _terms(claim: PrintedRow, task: str, rows: PrintedRows) -> _Terms:
-    """The row of a score in the text, or the two of a difference "A minus B": of all that the text
-    may mean, those that fit best; none if a side is in no row."""
+    """The row of a score in the text, or the two rows of a difference "A minus B".
+
+    A text is vague, so of all rows that it may mean those are taken that fit best: the audit must
+    not blame a paper for a reading that it did not intend. Empty if a side is in no row.
+    """
     methods = claim.method.split(" minus ")
     sides = []
     for method in methods:
@@ -204,22 +211,24 @@ def _terms(claim: PrintedRow, task: str, rows: PrintedRows) -> _Terms:
                 # A text may leave the split open, and speak of the STS tasks rather than of one.
                 and claim.split in ("", row.split)
                 and task in (name, "STS")
-                # The variant of a difference is that of A or of both.
+                # The variant of a difference belongs to A, or to both.
                 and (claim.words <= row.words or (methods[1:] and row.words < claim.words))
             ]
         )
 
     def misfit(terms: _Terms) -> tuple[int, Fraction]:
-        # Several tables may print a row; the text means the one in just its variant.
-        others = sum(row.words != claim.words for row, _ in terms)
-        return others, abs(_value(terms) - claim.cells[task])
+        # Several tables may print a row; the text means the row in just its variant.
+        variants = sum(row.words != claim.words for row, _ in terms)
+        return variants, abs(_value(terms) - claim.cells[task])
 
     return min(product(*sides), key=misfit, default=())
 
 
-def _claims(rows: PrintedRows, tables: PrintedRows, known: Sequence[Finding]) -> Iterator[Finding]:
-    """`text`, `difference`: scores in the text and differences of two that the `tables`, or else
-    the other text, do not have; `resting`: differences that use rows with `known` findings."""
+def _claims(
+    rows: PrintedRows, tables: PrintedRows, earlier: Sequence[Finding]
+) -> Iterator[Finding]:
+    """`text`, `difference`: scores in the text, and differences of two, that the `tables` do not
+    have, or else other text; `resting`: differences that use rows with `earlier` findings."""
     texts = [row for row in rows if row not in tables]
     for claim, task, value in cells_of(texts):
         terms = _terms(claim, task, tables) or _terms(claim, task, texts)
@@ -227,12 +236,12 @@ def _claims(rows: PrintedRows, tables: PrintedRows, known: Sequence[Finding]) ->
             continue
         concerned = [claim, *(row for row, _ in terms)]
         facts = {"task": task, "value": value, "ours": _value(terms)}
-        # Each is rounded or truncated.
+        # Each term is rounded or truncated, so each may be off by one unit.
         if abs(_value(terms) - value) >= len(terms) * max(row.unit for row in concerned):
             yield finding("difference" if terms[1:] else "text", concerned, **facts)
         unsafe, fitting = [], None
         for row, _ in terms:
-            kinds = [x.kind for x in known if x.kind in UNSAFE and row.name in x.rows]
+            kinds = [x.kind for x in earlier if x.kind in UNSAFE and row.name in x.rows]
             if kinds:
                 unsafe.append(f"{row.name} (see: {', '.join(kinds)})")
             # Only an average that does not fit its row has another value in its place.
@@ -266,7 +275,8 @@ def _orders(above: dict[str, str], rows: PrintedRows) -> Iterator[_Comparison]:
     """Comparisons of methods, of which one is `above` another."""
     for high, low in product(rows, repeat=2):
         is_named = above.get(high.method) == low.method
-        # GS-InfoNCE has a variant that SimCSE cannot have; SSCL-BERT (avg) is not BERT (cls).
+        # Variants may be nested: GS-InfoNCE has a hyper-parameter that SimCSE cannot have. But
+        # SSCL-BERT (avg) is not compared with BERT (cls).
         if is_named and high.scale == low.scale and is_nested(high, low):
             for task in high.tasks:
                 clause = f"{task} is {points(high.cells[task])} for {high.who}"
@@ -287,10 +297,11 @@ def _sweeps(claim: dict[str, Any], rows: PrintedRows) -> Iterator[_Comparison]:
 def findings(
     printed: pd.DataFrame | None = None, claims: Sequence[dict[str, Any]] = STATEMENTS
 ) -> list[Finding]:
-    """The findings about printed numbers (by default `numbers()`) and what is said of them."""
+    """The findings about printed numbers (by default `numbers()`) and the papers' claims."""
     rows = read(pd.DataFrame(numbers()) if printed is None else printed)
     tables = [row for row in rows if re.fullmatch(r"(Table|Figure) \w+", row.table)]
-    known = [*_averages(rows), *_scales(rows), *_copies(rows), *_labels(tables)]
-    known += _statements(tables, claims)
-    known += _claims(rows, tables, known)  # last: differences rest on rows that have findings
-    return sorted(known, key=lambda finding: [*FINDING_KINDS].index(finding.kind))
+    results = [*_averages(rows), *_scales(rows), *_copies(rows), *_labels(tables)]
+    results += _statements(tables, claims)
+    # Last: a difference may rest on rows that have findings.
+    results += _claims(rows, tables, results)
+    return sorted(results, key=lambda finding: [*FINDING_KINDS].index(finding.kind))

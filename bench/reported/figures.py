@@ -31,7 +31,7 @@ class PaperFigure(StrictModel):
 
     id: str
     source: str  # a key of `SOURCES`
-    figure: str  # its name in print
+    figure: str  # its name in the paper
     title: str
     shows: str  # a key of `bench.judge.series.POINTS_OF`
     drawn: Literal["lines", "points", "cells"]  # `bench.report.figures.papers.DRAW`

@@ -1,4 +1,4 @@
-"""A printed number with its place in print and the run that it is compared with
+"""A printed number with its place in the papers and the run that it is compared with
 (recipes.yaml)."""
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ class Entry(StrictModel):
     """An entry of recipes.yaml: the run that printed rows are compared with, or why there is
     none."""
 
-    # The rows: those that agree with all of these fields, with one of its values each.
+    # A row belongs to the entry if it agrees with one value of each of these fields. An empty field
+    # agrees with all rows.
     source: Texts = []
     table: Texts = []
     method: Texts = []
@@ -46,13 +47,13 @@ class Entry(StrictModel):
     variant: Texts = []
     run: str = ""  # such as simcse@official
     minus: str = ""  # the run whose scores are subtracted
-    suite_backbone: str = ""  # where it has another name in a suite than in print
+    suite_backbone: str = ""  # the name in a suite, where the paper has another one
     suite_split: str = ""
     checkpoint: dict[str, str] = {}  # printed backbone -> run of the published checkpoint
     reason: Literal["", *REASONS] = ""  # type: ignore[valid-type]
     deviation: str = ""  # a clause: why the run does not measure what is printed
     note: str = ""  # a sentence for the caption of the table
-    # How print joins the subsets of a task, if not by one correlation over all pairs.
+    # How the paper joins the subsets of a task, if not by one correlation over all pairs.
     aggregation: Literal["", *AGGREGATIONS] = ""  # type: ignore[valid-type]
 
     @model_validator(mode="after")
@@ -90,7 +91,7 @@ def load_recipes(path: Path = FOLDER / "recipes.yaml") -> Recipes:
 
 @dataclass(frozen=True)
 class Number(OfMetric):
-    """A printed number. Its fields are `bench.reported.COLUMNS`, and those of its `Entry`."""
+    """A printed number. Its fields are `bench.reported.COLUMNS` and the fields of its `Entry`."""
 
     source: str
     table: str
@@ -107,7 +108,7 @@ class Number(OfMetric):
     minus: str
     our_backbone: str  # as in a suite
     our_split: str
-    checkpoint: str  # that of the row's backbone
+    checkpoint: str  # the run of the published checkpoint on the row's backbone
     reason: str
     deviation: str
     note: str
@@ -119,25 +120,24 @@ class Number(OfMetric):
         return self.metric in PRINTED
 
     @property
-    def ranked_with(self) -> tuple[str, ...]:
-        """The table, backbone, split and metric that ranked rows have in common."""
-        return self.source, self.table, self.backbone, self.split, self.metric
-
-    @property
     def label(self) -> tuple[str, ...]:
         """The printed row, as in `bench.reported.ROW_COLUMNS`."""
         return self.source, self.table, self.method, self.backbone, self.variant
 
     @property
     def cell(self) -> Cell:
-        """What our score of it is of."""
+        """The cell of our score that it is compared with."""
         metric, _ = PRINTED[self.metric]
         return Cell(self.task, self.our_split, metric, self.aggregation or "all")
 
 
 @cache
 def numbers() -> tuple[Number, ...]:
-    """Every printed number, in the order of print."""
+    """Every printed number, in the order of print.
+
+    Exactly one entry of recipes.yaml must match a row: with several the order of the file would
+    decide, silently, which run a paper is compared with.
+    """
     # The files of printed tables have names that start with their paper.
     paths = [path for path in sorted(FOLDER.glob("*.csv")) if path.stem.split("_")[0] in SOURCES]
     tables = [pd.read_csv(path, dtype=str, keep_default_na=False) for path in paths]

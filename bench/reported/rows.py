@@ -21,7 +21,8 @@ _KINDS = read_yaml(FOLDER / "findings.yaml")
 FINDING_KINDS = {kind: entry["title"] for kind, entry in _KINDS.items()}
 DIFFERENCE = "_delta"  # suffix of the metric of a printed difference "A minus B"
 
-# Models that the papers do not train: hyper-parameters of training are not part of their label.
+# Models that the papers do not train: hyper-parameters of training do not change their numbers, so
+# they are no part of their label.
 UNTRAINED = ("GloVe", "BERT", "RoBERTa")
 OF_TRAINING = ("bs=", "lr=", "tau=", "epochs=", "steps=", "seed=")
 
@@ -105,12 +106,12 @@ PrintedRows = Sequence[PrintedRow]
 
 @dataclass(frozen=True)
 class Finding:
-    """An inconsistency of printed numbers; `source` and `table` are those of the first row."""
+    """An inconsistency of printed numbers, filed under `source` and `table` of its first row."""
 
     kind: str
     source: str
     table: str
-    rows: tuple[str, ...]  # those concerned, by name
+    rows: tuple[str, ...]  # the names of the rows concerned
     text: str  # one sentence
 
 
@@ -145,9 +146,9 @@ def cells_of(rows: Iterable[PrintedRow]) -> Iterator[tuple[PrintedRow, str, Frac
             yield row, task, value
 
 
-def is_nested(first: PrintedRow, second: PrintedRow) -> bool:
+def is_nested(a: PrintedRow, b: PrintedRow) -> bool:
     """Whether one variant abbreviates the other."""
-    return first.words <= second.words or second.words <= first.words
+    return a.words <= b.words or b.words <= a.words
 
 
 def described(rows: PrintedRows) -> str:

@@ -27,7 +27,7 @@ def claimed(*differences, margin=1.0, first=None, **more):
     ],
 )
 def test_every_answer(differences, answer):
-    assert decide([claimed(*differences)], 1)[0].answer == answer
+    assert decide([claimed(*differences)], 1)[0].verdict == answer
 
 
 def test_each_question_is_a_t_test_corrected_by_itself_for_all_claims_of_the_family():
@@ -45,20 +45,20 @@ def test_each_question_is_a_t_test_corrected_by_itself_for_all_claims_of_the_fam
 
 def test_a_claim_before_its_look_has_p_1():
     family = [claimed(1.9, 2.0, 2.1), claimed(1.9, 2.0, 2.1, first=5)]
-    assert [x.answer for x in decide(family, 2)] == ["better", "open"]
+    assert [x.verdict for x in decide(family, 2)] == ["better", "open"]
     assert decide(family, 2)[0].p == pytest.approx(2 * decide(family[:1], 1)[0].p)
 
 
 def test_a_method_that_diverged_is_never_better():
     differences = (1.9, 2.0, 2.1, 2.0, 2.0)
     seeds = dict(enumerate(differences))
-    assert decide([claimed(*differences)], 1)[0].answer == "better"
+    assert decide([claimed(*differences)], 1)[0].verdict == "better"
     diverged = Sample(seeds, range(6), 6, diverged={5})
     assert diverged.tested.p_value() < 0.02
-    assert decide([Claimed(diverged, 1.0)], 1)[0].answer == "open"
-    assert decide([Claimed(diverged, 3.0)], 1)[0].answer == "gain below the margin"
+    assert decide([Claimed(diverged, 1.0)], 1)[0].verdict == "open"
+    assert decide([Claimed(diverged, 3.0)], 1)[0].verdict == "gain below the margin"
     worse = Sample({seed: -x for seed, x in seeds.items()}, range(6), 6, diverged={5})
-    assert decide([Claimed(worse, 1.0)], 1)[0].answer == "worse"
+    assert decide([Claimed(worse, 1.0)], 1)[0].verdict == "worse"
 
 
 @pytest.mark.parametrize("p_values", [[0.01, 0.04, 0.03, 0.005], [0.5], [1.0, 1.0]])

@@ -1,8 +1,5 @@
 """Printed numbers joined with a suite's: which runs a cell is compared with, and its verdict."""
 
-from itertools import combinations
-
-import numpy as np
 import pytest
 
 from bench.datasets.metrics import FURTHER_SEEDS, probe_seed
@@ -52,9 +49,7 @@ def test_numbers_of_a_cell(tmp_path):
     # t(0.99, 2) = 6.9646: a spread of 1 decides nothing at a tolerance of 1
     assert verdict.mean_half_width == pytest.approx(6.9646 / 3**0.5, abs=1e-4)
     assert (verdict.kind, verdict.next_look) == ("open", 6)
-    assert (verdict.within, found.rank) == (None, 2)
-    # 4 numbers, mean 76.0625, sd 0.8260, c4(4) = 0.92132
-    assert found.cv == pytest.approx(17 / 16 * 100 * 0.82601 / 0.92132 / 76.0625, rel=1e-4)
+    assert verdict.within is None
 
 
 def test_both_settings_stand_side_by_side(tmp_path):
@@ -63,9 +58,6 @@ def test_both_settings_stand_side_by_side(tmp_path):
     assert found.ours.scores == (74.0, 75.0, 76.0, 77.0, 78.0, 79.0)
     assert (found.other.setting, found.other.scores) == ("paper", (60.0,) * 9)
     assert (found.other.mean, found.other.verdict.kind) == (60.0, "lower")
-    assert found.rank == 4  # 77, 78 and 79 are above 76.25
-    best = np.mean([max(five) for five in combinations(found.ours.scores, 5)])
-    assert found.best_of_five == pytest.approx(best)
 
 
 def test_seeds_that_were_added_wait_for_the_next_look(tmp_path):
@@ -78,11 +70,6 @@ def test_seeds_that_were_added_wait_for_the_next_look(tmp_path):
     assert ours.scores == pytest.approx(first)
     assert ours.verdict.kind == "reproduced"
     assert ours.verdict.reason.endswith("next look at 10 seeds, 7 made")
-
-
-def test_a_score_that_equals_print_does_not_outrank_it(tmp_path):
-    """76.25 is printed, and binary fractions hold it."""
-    assert judged(tmp_path, *seeds("simcse", [76.25, 76.25, 77.0, 75.0])).rank == 2
 
 
 def test_a_row_is_judged_by_the_aggregation_that_it_prints(tmp_path):
@@ -138,7 +125,7 @@ OTHER_SEED = seeds("is-cse", [78.0])[0] | {"seed": 50}
         ([FLOW], ("is-cse", "Table 1", "BERT-flow"), "not comparable",
          "does not state the rate and the steps"),
         (IS_BERT, ("is-cse", "Table 8", "IS-BERT"), "not comparable",
-         "print may be of IS-BERT trained on each task's own text"),
+         "the printed IS-BERT may be trained on the text of each task"),
         (IS_BERT, ("is-cse", "Table 1", "IS-BERT"), "reproduced", "mean 66.58"),
         # A difference is no better than its worse side.
         ([*IS_CSE, *SIMCSE, DIVERGED], DELTA, "diverged", "1 of 7 seeds diverged"),

@@ -45,7 +45,7 @@ def sample_of(row, planned, look):
     return Sample(
         {seed: value for seed, value in made.items() if np.isfinite(value)},
         planned=range(len(row)),
-        first=planned,
+        first_size=planned,
         left_out=[seed for seed, value in made.items() if np.isnan(value)],
         diverged=[seed for seed, value in made.items() if value == -np.inf],
     )
@@ -63,7 +63,7 @@ def test_the_words_of_a_family_are_those_of_the_restatement(claims, planned):
             Claimed(sample_of(row, planned, rule.LOOKS[look]), 1.0)
             for row, look in zip(drawn[0], at[0], strict=True)
         ]
-        words = [decision.answer for decision in decide(family, claims)]
+        words = [decision.verdict for decision in decide(family, claims)]
         assert words == [word_of(expected, place) for place in range(claims)]
         found |= {*words}
     assert found >= {"better", "worse", "gain below the margin", "open"}

@@ -129,7 +129,7 @@ def test_not_comparable_is_hollow_and_named():
     assert {line.get_markerfacecolor() for line in drawn} == {"none"}
     assert texts(panel.texts) == ["≠ not comparable"]
     assert "with any paper" in notes_of(figure)
-    assert "a seed, official settings, not comparable with print" in legend_of(figure)
+    assert "a seed, official settings, not comparable with the paper" in legend_of(figure)
 
 
 def table(ours, tasks=STS_TASKS, **more):

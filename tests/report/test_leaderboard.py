@@ -51,9 +51,9 @@ BASELINE = [75.0, 76.0, 77.0]
 
 SIMCSE = system("simcse", BASELINE, label="SimCSE", is_baseline=True)
 ISCSE = system("is-cse", [77.0, 78.1, 79.0], label="IS-CSE", difference=2.0333, half_width=0.143,
-               word="better", why=WHY)  # fmt: skip
+               verdict="better", reason=WHY)  # fmt: skip
 SSCL = system("sscl", [73.0, 74.1, 75.0], label="SSCL", difference=-1.9667, half_width=0.143,
-              word="worse")  # fmt: skip
+              verdict="worse")  # fmt: skip
 CONTROL = system("sup-simcse", [80.0, 81.0, 82.0], label="With labels", labelled=True)
 ROWS = [ISCSE, SIMCSE, SSCL, CONTROL]
 
@@ -87,14 +87,14 @@ def cells(heading, column, rows, **more):
 
 
 @pytest.mark.parametrize(
-    ("word", "sign", "is_bold"),
+    ("verdict", "sign", "is_bold"),
     [("better", "⇑", True), ("better, gain below the margin", "⇑<", True), ("worse", "⇓", False),
      ("gain below the margin", "<", False), ("open", "?", False), ("higher", "△", False)],
 )  # fmt: skip
-def test_a_claim_that_is_better_alone_is_bold(word, sign, is_bold):
-    rows = [ISCSE.changed(word=word), SIMCSE, ISCSE.changed(name="sscl", word=None)]
+def test_a_claim_that_is_better_alone_is_bold(verdict, sign, is_bold):
+    rows = [ISCSE.changed(verdict=verdict), SIMCSE, ISCSE.changed(name="sscl", verdict=None)]
     lines = [*cells(COMPARED, "Minus baseline", rows).values()]
-    assert lines == [f"+2.03 ± 0.14 {sign} {word}", "baseline", "+2.03 ± 0.14"]
+    assert lines == [f"+2.03 ± 0.14 {sign} {verdict}", "baseline", "+2.03 ± 0.14"]
     table = shown_leaderboard(COMPARED, STS, rows)
     bold = [text for line in table.texts for text in line if isinstance(text, Bold)]
     assert bold == [lines[0]] * is_bold
@@ -139,7 +139,7 @@ def test_only_planned_tasks_are_columns():
     ("suite", "row", "words"),
     [
         (heading(mode="dev"), SIMCSE, "over n seeds, classifiers of mode dev."),
-        (heading(), system("glove", [70.0], corpus=""), "without seeds over those of the class"),
+        (heading(), system("glove", [70.0], corpus=""), "without seeds, over seeds of the class"),
     ],
 )
 def test_a_caption_of_accuracies_says_how_they_were_classified(suite, row, words):
@@ -208,7 +208,7 @@ def test_a_system_has_the_difference_of_its_runs_on_what_sums_up_its_board():
     results = suite(*runs)
     result = system_rows(results, STS, pairs, [results.system("simcse@official", BASE)])
     assert [row.difference for row in result] == [None, 1.0, None]
-    assert [row.word for row in result] == [None, "better", None]
+    assert [row.verdict for row in result] == [None, "better", None]
     assert [row.is_baseline for row in result] == [True, False, False]
 
 
@@ -288,7 +288,7 @@ def test_chosen_rows_are_in_the_order_in_which_they_are_named(folder, capsys):
 
 
 def test_why_says_the_sentence_of_a_row_on_each_board(folder, capsys, monkeypatch):
-    rows = [SSCL.changed(why=WHY), SIMCSE, SSCL.changed(board="transfer", why="other")]
+    rows = [SSCL.changed(reason=WHY), SIMCSE, SSCL.changed(board="transfer", reason="other")]
     suite = heading(board(), board("transfer"))
     monkeypatch.setattr("bench.judge.stage.read_suite", lambda folder: judged(rows, suite))
     assert said(capsys, "--suite", folder, "--why", "SSCL").splitlines() == [

@@ -14,7 +14,7 @@ import pytest
 from bench.datasets.metrics import PRINTED
 from bench.datasets.tasks import STS_TASKS
 from bench.judge.stage import judge_plans, read_suite
-from bench.judged.rows import OrderRow, QuotedRow, Score
+from bench.judged.rows import QuotedRow, Score
 from bench.report.formats import Bold
 from bench.report.printed_table import (
     captioned,
@@ -27,7 +27,6 @@ from bench.report.printed_table import (
 from bench.report.tables import (
     in_short,
     number_frame,
-    shown_orders,
     summaries,
     world_in_short,
     world_table,
@@ -35,7 +34,7 @@ from bench.report.tables import (
 )
 from bench.reported import FOLDER, SOURCES
 from bench.utils.errors import UserError
-from tests.support.judged_rows import BASE, judged, measured, number, of_world, row
+from tests.support.judged_rows import BASE, judged, measured, number, of_world
 from tests.support.synthetic_suite import write_suite
 from tests.support.table_suite import TOY, TOY_ENTRIES
 
@@ -186,10 +185,9 @@ def test_every_comparable_table_in_three_formats_with_unrounded_numbers(table_su
     comparable = {stem for stem, table in tables.items() if table.is_comparable}
     assert {"gs-infonce-v1_table-2", "is-cse_table-1"} <= comparable
     assert "is-cse_table-7" in tables.keys() - comparable
-    over_all = {"order", "averages", "quoted_sts"}
     for suffix in ("csv", "md", "tex"):
         stems = {path.stem for path in out.glob(f"*.{suffix}")} - {"cells"}
-        assert stems == comparable | over_all
+        assert stems == comparable | {"quoted_sts"}
     read = pd.read_csv(out / "cells.csv")
     assert len(read) == len(table_suite.numbers)
     means = [row.ours.mean for row in table_suite.numbers if row.ours.n]
@@ -197,8 +195,8 @@ def test_every_comparable_table_in_three_formats_with_unrounded_numbers(table_su
 
 
 def test_where_nothing_is_comparable_every_number_is_in_one_file_without_a_difference(tmp_path):
-    """Mutations caught: tables of papers in a toy suite; a difference from print, a rank or CV* of
-    what cannot be compared."""
+    """Mutations caught: tables of papers in a toy suite; a difference from print of what cannot
+    be compared."""
     toy = read_suite(write_suite(tmp_path / "toy", TOY_ENTRIES, **TOY))
     write_tables(toy.model_copy(update={"world": ()}), tmp_path / "tables")
     assert [path.name for path in (tmp_path / "tables").iterdir()] == ["cells.csv"]
@@ -206,15 +204,14 @@ def test_where_nothing_is_comparable_every_number_is_in_one_file_without_a_diffe
     assert set(read["verdict"]) == {"not comparable", "not run"}
     of_ours = read[read["verdict"] == "not comparable"]
     assert of_ours["mean"].notna().all()
-    assert of_ours[["difference", "rank", "best_of_five", "cv"]].isna().all(axis=None)
+    assert of_ours["difference"].isna().all()
     assert summaries(toy) == []
 
 
 def test_the_frame_of_numbers_keeps_what_is_missing():
-    frame = number_frame([number(76.0), number(77.0, measured([75.0, 76.0]), rank=3)])
+    frame = number_frame([number(76.0), number(77.0, measured([75.0, 76.0]))])
     assert frame["ours"].tolist() == [(), (75.0, 76.0)]
     assert frame["n"].tolist() == [0, 2]
-    assert frame["rank"].tolist() == [pd.NA, 3]
     assert frame[["mean", "sd", "tolerance", "other_mean"]].dtypes.tolist() == [float] * 4
     assert frame["mean"].isna().tolist() == [True, False]
     assert frame["difference"].iloc[1] == -1.5
@@ -231,18 +228,6 @@ def test_the_line_of_a_suite_names_the_reason_where_nothing_is_comparable():
     rows.append(number(79.0, measured([79.0], "reproduced"), source="is-cse"))
     expected = "4 numbers of 2 papers: 1 reproduced; 2 not comparable; 1 not run"
     assert in_short(rows) == expected
-
-
-def test_an_order_of_test_and_of_dev_sets():
-    common = {"title": "All papers", "backbone": BASE, "rows": 4, "tau": 0.5}
-    orders = [
-        row(OrderRow, **common, split="test", seeds=3),
-        row(OrderRow, **common, split="dev"),
-    ]
-    assert shown_orders(orders).texts == [
-        ["All papers", BASE, "4", "3", "0.50"],
-        ["All papers", f"{BASE}, dev", "4", "–", "0.50"],
-    ]
 
 
 def quoted(name, **more):
@@ -286,4 +271,4 @@ def test_a_run_of_the_world_is_a_line_with_its_furthest_score():
         "as on the reference machine",
         "not run",
     ]
-    assert world_in_short(rows) == f"4 scores of the embedded world: {counts}, 1 not run"
+    assert world_in_short(rows) == f"4 scores of the toy data: {counts}, 1 not run"

@@ -35,7 +35,7 @@ def of_rows(**more):
     points = [76.1, 76.2, 76.35]
     systems = [
         system("simcse", points, is_baseline=True),
-        system("is-cse", points[::-1], difference=0.0, half_width=0.5, word="open"),
+        system("is-cse", points[::-1], difference=0.0, half_width=0.5, verdict="open"),
         system("sscl", n=0, run_averages=[None], runs=["sscl-0"], remark="1 missing"),
     ]
     runs = [run(method, seed) for method in ("simcse", "is-cse") for seed in SEEDS]

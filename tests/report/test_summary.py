@@ -38,7 +38,7 @@ def test_the_first_line_counts_systems_seeds_trainings_and_minutes():
     assert lines(judged((), suite, runs=runs, world=world, numbers=numbers))[:-3] == [
         "s: 4 systems, 3 seeds, 9 trainings, 9.0 minutes of computing. "
         "Partial: 9 of 10 runs have been made.",
-        "1 scores of the embedded world: 1 as on the reference machine",
+        "1 scores of the toy data: 1 as on the reference machine",
         "2 numbers of 1 papers: 1 open; 1 not run",
     ]
 

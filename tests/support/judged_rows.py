@@ -130,7 +130,7 @@ def number(value: float, ours: SideRow | None = None, **more: Any) -> NumberRow:
     values |= {"table": "Table 2", "row": "SimCSE", "label": "SimCSE", "method": "SimCSE"}
     values |= {"backbone": BASE, "task": "Avg", "split": "test", "our_split": "test"}
     values |= {"metric": "spearman", "value": value, "text": f"{value:.2f}", "run": side.run}
-    values |= {"ranks": True, "planned": True, "ours": side}
+    values |= {"planned": True, "ours": side}
     values |= {"difference": None if side.mean is None else side.mean - value}
     return row(NumberRow, **values | more)
 

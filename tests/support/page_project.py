@@ -13,7 +13,6 @@ from bench.judged.rows import (
     FigureRow,
     Judged,
     NumberRow,
-    OrderRow,
     RunRow,
     RunScores,
     SystemRow,
@@ -86,8 +85,8 @@ def _systems() -> list[SystemRow]:
     return [
         system("is-cse", [77.0, 78.0], run_averages=(77.0, 78.0, None), diverged=True,
                runs=["is-cse-0", "is-cse-1", "is-cse-7"], remark=f"1 diverged: {NASTY}",
-               difference=2.25, half_width=0.125, word="better",
-               why=f"look {NASTY}"),
+               difference=2.25, half_width=0.125, verdict="better",
+               reason=f"look {NASTY}"),
         system("simcse", ROWS, label=f"SimCSE {NASTY}", is_baseline=True),
         system("simcse", [70.0, 71.0], setting="paper", runs=["simcse-paper-0", "simcse-paper-1"]),
         system("sscl", n=0, run_averages=(None,), runs=["sscl-0"], remark="1 missing"),
@@ -113,7 +112,7 @@ def _numbers() -> list[NumberRow]:
     sides = _sides()
     simcse: dict[str, Any] = {"quoted_from": "Gao et al. 2021 (SimCSE)", "runs": sides}
     simcse |= {"paper_title": "SSCL (arXiv 2305.06154)", "note": f"Note {NASTY}"}
-    simcse |= {"command": COMMAND, "rank": 4, "best_of_five": 77.0, "cv": 0.5}
+    simcse["command"] = COMMAND
     simcse["other"] = measured(PAPER, kind="lower", reason="far below", setting="paper")
     ours = measured(ROWS, reason="n = 5; the next look is at 10 seeds", next_look=10)
     is_bert = {"method": "IS-BERT", "label": "IS-BERT", "row": "IS-BERT", "planned": False}
@@ -154,16 +153,13 @@ TESTED = {
     "tolerance": 0.5, "within": False, "half_width": 2.5, "mean_half_width": 1.1,
     "p": 0.002, "p_adjusted": 0.004,
 }  # fmt: skip
-ORDER = {
-    "title": "SSCL, Table 2", "backbone": BASE, "split": "test", "rows": 3, "tau": 0.5, "seeds": 2,
-}  # fmt: skip
 
 
 def project() -> Judged:
     """The rows of the suite."""
     suite = heading(
-        board(), board("chinese"), suite=f"s {NASTY}", orders=[row(OrderRow, **ORDER)],
-        stand_ins=[f"Backbone {NASTY}"], **WITH_BASELINE,
+        board(), board("chinese"), suite=f"s {NASTY}", stand_ins=[f"Backbone {NASTY}"],
+        **WITH_BASELINE,
     )  # fmt: skip
     figure = row(
         FigureRow, stem="sscl_figure-6", heading=f"SSCL, Figure 6: Points {NASTY}", drawn="points"

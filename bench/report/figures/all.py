@@ -1,4 +1,4 @@
-"""All figures of a suite but those of its comparisons, which stand with their tables."""
+"""All figures of a suite, besides the comparisons, which are drawn with their tables."""
 
 from pathlib import Path
 
@@ -12,8 +12,8 @@ from bench.report.tables import number_frame
 
 
 def render_figures(judged: Judged, out: Path) -> None:
-    """Write the leaderboards, `<paper>_<table>` where a number of ours can be compared with print,
-    and `<paper>_<figure>` as PNG and PDF, each with its data as CSV."""
+    """Write the leaderboards, `<paper>_<table>` if a number of ours can be compared with it, and
+    `<paper>_<figure>` as PNG and PDF, each with its data as CSV."""
     heading = judged.suite
     with drawing():
         for board in shown_boards(judged):

@@ -1,6 +1,5 @@
-"""Figures of rows: a panel per backbone below each other, a row per method, an axis of scores that
-all share. Printed averages beside our seeds, the suite's leaderboards, comparisons with a
-baseline."""
+"""Figures of rows: panels of backbones below each other, a row per method, and one axis of scores.
+They show printed averages beside our seeds, leaderboards, and comparisons with a baseline."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -35,7 +34,7 @@ from bench.utils.files import stem
 # Inches: height of a row, of each line of its name, extra height of a panel, of the axis.
 ROW, NAME, PANEL, AXIS = 0.12, 0.1, 0.34, 0.3
 _NAME_WIDTH = 45  # letters per line
-NEAR = 10  # points; a mark far away would squeeze the differences between the others
+NEAR = 10  # points; a mark further away would squeeze the differences between the others
 FAR = f"Marks more than {NEAR} points below the median are left of the axis."
 
 # Scores, their distance from the middle of the row, and their look; later marks are drawn over
@@ -67,7 +66,7 @@ def figure_of_rows(strips: Sequence[Strip], title: str, notes: Sequence[str], sc
     lines = max([name.count("\n") + 1 for name in names.values()], default=1)
     height = len(strips) * (ROW + NAME * lines) + len(parts) * PANEL + AXIS
     figure = Figure((style.WIDTH, height), layout="constrained")
-    if parts:  # the suite has data
+    if parts:  # matplotlib refuses a figure without panels; a suite without scores has none
         figure.subplots(len(parts), sharex=True, height_ratios=[*map(len, parts)])
     for panel, part in zip(figure.axes, parts, strict=True):
         panel.set_title(backbone_text(part[0].panel))
@@ -81,6 +80,7 @@ def figure_of_rows(strips: Sequence[Strip], title: str, notes: Sequence[str], sc
             text = panel.text(
                 1.02, y, strip.text, transform=panel.get_yaxis_transform(), va="center"
             )
+            # Colour alone would be lost in print and for colour-blind readers.
             if strip.stands_out:
                 text.set(color=style.ORANGE, weight="bold")
     style.add_texts(figure, title, notes)
@@ -88,7 +88,7 @@ def figure_of_rows(strips: Sequence[Strip], title: str, notes: Sequence[str], sc
 
 
 def _around(middle: float | None, half_width: float | None) -> Sequence[float]:
-    """The ends of an interval and its middle; nothing of what is unknown."""
+    """The ends of an interval and its middle; nothing if a value is unknown."""
     if middle is None or half_width is None:
         return []
     return [middle - half_width, middle, middle + half_width]
@@ -115,42 +115,46 @@ LOOKS = {
 BAND: style.Look = {"color": "#D5D8DD", "lw": 9, "solid_capstyle": "butt"}
 TOLERANCE = BAND | {"label": "printed ± tolerance"}
 MEAN = {"color": style.INK, "marker": "|", "ms": 9, "mew": 1.2, "ls": "", "label": "mean"}
-# The two questions of a verdict: is our mean within the tolerance, could one run have scored print?
+# A verdict asks whether our mean is within the tolerance, and whether one run of ours could have
+# the printed score.
 OUR_MEAN: style.Look = {"lw": 2.4, "alpha": 0.5, "label": "our mean, 98 % interval"}
 ONE_RUN: style.Look = {"lw": 0.9, "label": "98 % of single runs of ours"}
 
 
 def _scored(number: NumberRow) -> list[SideRow]:
-    """Ours in both settings, as far as they have scores."""
+    """Our sides in both settings that have scores."""
     return [side for side in (number.ours, number.other) if side and side.n]
 
 
 def _look(side: SideRow) -> style.Look:
-    """The look of seeds, hollow if they are not comparable."""
+    """The look of seeds: hollow marks if they are not comparable."""
     look = style.UNTRAINED_LOOK
     if not side.deterministic:
         look = LOOKS[side.setting]
     if side.verdict.kind == "not comparable":
-        look = look | {"mfc": "none", "label": f"{look['label']}, not comparable with print"}
+        look = look | {"mfc": "none", "label": f"{look['label']}, not comparable with the paper"}
     return look
 
 
 def _strip(number: NumberRow, panel: str) -> Strip:
-    """The printed value as a stroke, our seeds as marks beside it, the verdict at the right; and
-    the intervals that it uses: of our mean, and of one run where the mean is outside the
-    tolerance."""
-    ours, verdict = number.ours, number.ours.verdict
+    """The printed value as a stroke, our seeds as marks beside it, and the verdict at the right.
+
+    The intervals are those that the verdict uses: of our mean, and where the mean is outside the
+    tolerance, of one run.
+    """
+    side, verdict = number.ours, number.ours.verdict
     shift = 0.18 if number.other else 0.0
-    color = {"color": _look(ours)["color"]}
+    color = {"color": _look(side)["color"]}
     marks: list[Mark] = [
         (_around(number.value, verdict.tolerance), 0, TOLERANCE),
         ([number.value], 0, style.PRINTED_LOOK),
-        (_around(ours.mean, verdict.mean_half_width), -shift, OUR_MEAN | color),
+        (_around(side.mean, verdict.mean_half_width), -shift, OUR_MEAN | color),
     ]
     if verdict.within is False:
-        marks.append((_around(ours.mean, verdict.half_width), -shift, ONE_RUN | color))
-    for side in _scored(number):
-        marks.append((side.scores, -shift if side is ours else shift, _look(side)))
+        marks.append((_around(side.mean, verdict.half_width), -shift, ONE_RUN | color))
+    for scored_side in _scored(number):
+        y = -shift if scored_side is side else shift
+        marks.append((scored_side.scores, y, _look(scored_side)))
     is_outside = verdict.kind in ("lower", "higher")
     return Strip(panel, number.label, f"{verdict.mark} {verdict.kind}", marks, is_outside)
 
@@ -158,7 +162,7 @@ def _strip(number: NumberRow, panel: str) -> Strip:
 # What the numbers of verdicts mean, and why a line may not tell the verdict.
 NOTES = {
     "? 10: the next look is at 10 seeds.": {"open"},
-    "≈ 1/12: one run of ours in 12 reaches print.": {"consistent"},
+    "≈ 1/12: one run of ours in 12 reaches the printed value.": {"consistent"},
     "↓ and ↑ hold after Holm's correction over the averages of the paper.": {
         "consistent", "lower", "higher",
     },
@@ -167,7 +171,6 @@ NOTES = {
 
 def comparison(heading: Heading, numbers: Sequence[NumberRow]) -> Figure:
     """The averages of one printed table, a panel per backbone."""
-    first = numbers[0]
     kinds = {number.ours.verdict.kind for number in numbers}
     notes = [heading.remark_on(number.ours.measured_on for number in numbers)]
     notes += [text for text, explained in NOTES.items() if kinds & explained]
@@ -176,8 +179,8 @@ def comparison(heading: Heading, numbers: Sequence[NumberRow]) -> Figure:
         measured_on = [number.ours.measured_on for number in rows]
         place = style.with_stand_ins(rows[0].backbone, measured_on)
         strips += [_strip(number, place) for number in rows]
-    title = f"{first.paper}, {first.table}: printed and measured"
-    return figure_of_rows(strips, title, notes, first.our_metric.axis)
+    title = f"{numbers[0].paper}, {numbers[0].table}: printed and measured"
+    return figure_of_rows(strips, title, notes, numbers[0].our_metric.axis)
 
 
 def board_figure(heading: Heading, board: BoardRow, rows: Sequence[SystemRow]) -> Figure:
@@ -204,7 +207,8 @@ def board_figure(heading: Heading, board: BoardRow, rows: Sequence[SystemRow]) -
 
 def figure_stems(numbers: Iterable[NumberRow]) -> dict[str, list[NumberRow]]:
     """The averages with scores of ours in the printed tables that get a figure, by the stem of its
-    file names: those with seven tasks and their average, any of which can be compared."""
+    file names. A table gets one if it prints seven tasks with their average, and any average can be
+    compared."""
     figures = {}
     for table in grouped(numbers, lambda number: (number.source, number.table)):
         tasks, averages = set(), []
@@ -213,7 +217,7 @@ def figure_stems(numbers: Iterable[NumberRow]) -> dict[str, list[NumberRow]]:
                 tasks.add(number.task)
                 if number.task == "Avg" and _scored(number):
                     averages.append(number)
-        # Fewer are an abstract, a text or a sweep.
+        # Fewer tasks are in an abstract, a text or a sweep.
         if len(tasks) > 7 and any(number.is_comparable for number in averages):
             figures[f"{table[0].source}_{stem(table[0].table)}"] = averages
     return figures
@@ -237,14 +241,14 @@ CORRECTED = (
 def versus_figure(heading: Heading, pairs: Sequence[PairRow]) -> Figure:
     """The comparisons of one board: a panel per backbone, a mark for the difference at each seed.
 
-    With several methods, those that are not trained are left out: their differences are so large
-    that the gains of the others would not be visible.
+    With several methods, untrained ones are left out: their differences are so large that the gains
+    of the trained methods would not be visible.
     """
-    first = pairs[0]
-    ours, names = f"{first.name},", names_of(pairs)
+    board, baseline = pairs[0].board, pairs[0].baseline_name
+    methods, names = f"{pairs[0].name},", names_of(pairs)
     if "Method" in names:
         trained = [pair for pair in pairs if pair.kind == "paired"]
-        ours = "every trained method" if trained else "every method"
+        methods = "every trained method" if trained else "every method"
         pairs = trained or pairs
     strips = []
     for pair in sorted(pairs, key=lambda pair: pair.task != "Avg"):
@@ -260,8 +264,8 @@ def versus_figure(heading: Heading, pairs: Sequence[PairRow]) -> Figure:
         strips.append(Strip(pair.backbone, name, text, marks, pair.verdict not in (None, "open")))
     notes = [FAR, heading.remark_on(pair.backbone for pair in pairs), CORRECTED]
     over = "over the test items" if by_items(pairs) else "seed by seed"
-    title = f"Suite {heading.suite}: {ours} minus {first.baseline_name}, {over}"
-    scale = f"difference in points ({heading.board(first.board).planned.title})"
+    title = f"Suite {heading.suite}: {methods} minus {baseline}, {over}"
+    scale = f"difference in points ({heading.board(board).planned.title})"
     figure = _cut(figure_of_rows(strips, title, notes, scale))
     for panel in figure.axes:
         panel.axvline(0, color=style.GREY, lw=1, zorder=1)

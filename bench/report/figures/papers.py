@@ -52,7 +52,7 @@ def looks(table: pd.DataFrame) -> Looks:
 
 def grid(picture: Figure, figure: FigureRow, headings: Sequence[str]) -> dict[str, Axes]:
     """The panels of a picture by heading, row by row; the picture gets its size. Panels share their
-    range of values, so that spreads can be compared."""
+    range of values, so that panels can be compared."""
     columns = min(figure.columns, len(headings))
     rows = -(-len(headings) // columns)
     picture.set_size_inches(WIDTH, rows * (1 + 3.8 / figure.columns))
@@ -77,8 +77,8 @@ def means(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _draw(picture: Figure, figure: FigureRow, table: pd.DataFrame, series: Looks) -> None:
-    """A thin line for each seed, with hollow marks at what is kept; one of their means, which ends
-    in a filled mark; and print."""
+    """A thin line for each seed with a hollow mark at its kept checkpoint, a line of means that
+    ends in a filled mark, and the printed values."""
     panels = grid(picture, figure, table["panel"].unique())
     for (name, label, origin), rows in table.groupby(["panel", "series", "origin"], sort=False):
         panel, look = panels[name], series[label]
@@ -91,9 +91,10 @@ def _draw(picture: Figure, figure: FigureRow, table: pd.DataFrame, series: Looks
             if len(rows) > 1:  # a single point is no line, and would stretch the axis
                 panel.plot(rows["x"], rows["value"], **RELEASED | {"ls": look["ls"]})
         else:
-            for _, own in rows.groupby("seed", dropna=False):
-                kept = own["kept"].eq(True).to_list()
-                panel.plot(own["x"], own["value"], **look | SEED, markevery=kept)
+            for _, of_seed in rows.groupby("seed", dropna=False):
+                kept = of_seed["kept"].eq(True).to_list()
+                panel.plot(of_seed["x"], of_seed["value"], **look | SEED, markevery=kept)
+            # Only the mean has a number at its end; one per seed would cover the lines.
             mean = means(rows)
             panel.plot(mean["x"], mean["value"], **look | MEAN)
             *place, score = mean[["x", "value", "score"]].iloc[-1]
@@ -102,9 +103,9 @@ def _draw(picture: Figure, figure: FigureRow, table: pd.DataFrame, series: Looks
 
 
 def draw_lines(picture: Figure, figure: FigureRow, table: pd.DataFrame, series: Looks) -> None:
-    """Lines up to the last x of ours: print that goes on would squeeze ours into a corner."""
-    last = table.loc[table["origin"] == OURS, "x"].max()
-    near = table[table["x"] <= last]
+    """Lines up to our last x: printed lines go on, and would squeeze ours into a corner."""
+    end = table.loc[table["origin"] == OURS, "x"].max()
+    near = table[table["x"] <= end]
     _draw(picture, figure, near.assign(at=near["at"].fillna(near["x"])), series)
 
 
@@ -141,7 +142,7 @@ DRAW: dict[str, Callable[[Figure, FigureRow, pd.DataFrame, Looks], None]] = {
 
 
 def draw(heading: Heading, figure: FigureRow) -> Figure:
-    """A figure with a note: how it was measured, what is missing, what it is not comparable to."""
+    """A figure with a note: how it was measured, and why it cannot be compared with the paper."""
     picture, table, title = Figure(layout="constrained"), table_of(figure), figure.heading
     places = {
         backbone: with_stand_ins(backbone, rows["measured_on"])

@@ -26,7 +26,7 @@ AMBER, WINE = "#E69F00", "#882255"  # the second from Paul Tol's palette
 GREY, INK = "#8A8A8A", "#222222"
 WIDTH, MARGIN = 7.2, 0.08  # inches: width of a figure, its margins
 NOTE_WIDTH, TITLE_WIDTH = 120, 86  # letters per line
-# matplotlib's own style, whatever the user's matplotlibrc says, under ours.
+# The style of matplotlib below ours: a user's matplotlibrc must not change the figures.
 drawing = partial(context, ["default", TEMPLATES / "figures.mplstyle"])
 # Metadata of each file format, without dates.
 UNDATED: dict[str, Any] = {
