@@ -117,7 +117,7 @@ class DeCLUTR(Method):
             vectors = context.embed([tokens]).vectors[0]
         else:
             tokens, *predicted = self.mask(tokens, context.tokenizer, step)
-            views = context.embed([tokens], whole=True)
+            views = context.embed([tokens], all_tokens=True)
             vectors = views.vectors[0]
             rows, positions, targets = (to_device(ids, vectors.device) for ids in predicted)
             states = views.states[-1][rows, positions].to(vectors.dtype)

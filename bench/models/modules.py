@@ -33,8 +33,8 @@ Module = tuple[str, dict[str, Any], dict[str, Tensor]]
 
 
 def write_modules(encoder: Any, folder: Path) -> None:
-    """Add to the folder of an encoder, with that of its base in `base/`, what the library reads; if
-    the library's modules do not give its vectors, nothing."""
+    """Add to the folder of an encoder the files that the library reads. Its base is in `base/`.
+    Nothing is written if the library's modules cannot give the vectors."""
     entries, inner = list[dict[str, Any]](), folder / "base" / MODULES
     if encoder.kind == "affine" and inner.is_file():
         for entry in read_json(inner):
@@ -56,8 +56,9 @@ def write_modules(encoder: Any, folder: Path) -> None:
 
 
 def _is_expressible(encoder: Any) -> bool:
-    """Whether the library would pool the same states of the same token ids: it pads where the
-    tokenizer says, leaves a blank sentence without a token, and passes token types."""
+    """Whether the library would pool the same states of the same token ids. Unlike our code, it
+    pads on the side that the tokenizer names, leaves a blank sentence without a token, and passes
+    token types."""
     blank = encoder.tokenizer("")
     return (
         encoder.pooler in MODES
@@ -79,7 +80,8 @@ def _transformer(encoder: Any, file: Path) -> list[Module]:
         dense = getattr(model.pooler, "dense", model.pooler)  # ALBERT's is the layer itself
         modules.append(_dense(dense.weight.detach(), dense.bias.detach(), tanh=True))
     else:
-        settings["model_args"] = without_pooler(type(model))  # which the library would draw
+        # Otherwise the library would draw the weights of a dense layer behind [CLS].
+        settings["model_args"] = without_pooler(type(model))
     layers = BY_NAME[pooler].layers
     if layers != LAST:
         settings["config_args"] = {"output_hidden_states": True}

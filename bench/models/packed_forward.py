@@ -44,9 +44,9 @@ class _Take(torch.autograd.Function):
     `index_copy_` into zeros, for which deterministic kernels of a GPU would sort."""
 
     @staticmethod
-    def forward(ctx: Any, matrix: Tensor, there: Rows, back: Rows) -> Tensor:
+    def forward(ctx: Any, matrix: Tensor, rows: Rows, back: Rows) -> Tensor:
         ctx.back = back
-        return there.of(matrix)
+        return rows.of(matrix)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
@@ -195,10 +195,11 @@ def bert_layer(
 def attend(
     queries: Tensor, keys: Tensor, values: Tensor, padding: Any, dropout: float, drop: Dropout
 ) -> Tensor:
-    """Attention with dropout; `padding` is added to its logits; None: nothing is."""
+    """Attention with dropout. `padding` is added to its logits, unless it is None."""
     if padding is not None:
         padding = padding.to(queries.dtype)
     if drop.active and dropout and drop.fast:
+        # Written out, since torch's attention would draw its own, slower dropout.
         weights = queries * queries.shape[-1] ** -0.5 @ keys.transpose(-1, -2)
         if padding is not None:
             weights = weights + padding
@@ -248,10 +249,14 @@ def forward(
     fused: Any = None,
     **inputs: Any,
 ) -> States:
-    """Hidden states of a Hugging Face transformer, in its current mode; with `first_only` a packed
-    model computes only the first tokens of the last layer, and with `last_only` another one keeps
-    only the last layer; with `fused`, of `bench.models.fused_forward`, a packed model takes few
-    launches."""
+    """Hidden states of a Hugging Face transformer, in its current mode.
+
+    Args:
+        first_only: a packed model computes only the first tokens of the last layer.
+        last_only: a model that is not packed keeps only the last layer.
+        fused: `bench.models.fused_forward.FusedLayers`, which compute the layers of a packed model.
+        inputs: further inputs of the embeddings, such as `position_ids`.
+    """
     first_only = first_only and is_packed(model)
     if not is_packed(model):
         inputs |= {"input_ids": batch.ids, "attention_mask": batch.mask}
@@ -267,9 +272,9 @@ def forward(
     else:
         padding, drop = _padding(batch), Dropout(model.training, batch.ids.device)
         run = partial(bert_layer, batch=batch, padding=padding, drop=drop)
-    last = model.encoder.layer[-1]
+    last_layer = model.encoder.layer[-1]
     for layer in model.encoder.layer:
-        layers.append(run(layer, layers[-1], first_only and layer is last))
+        layers.append(run(layer, layers[-1], first_only and layer is last_layer))
     return States(layers, batch, first_only)
 
 

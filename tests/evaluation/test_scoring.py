@@ -76,7 +76,7 @@ def test_items_say_which_test_samples_are_right(data_folder, tmp_path, quick, cl
     for task in tasks:
         places = np.arange(len(task.items()))
         known[task.name] = places % 3 == 0, places % 4 == 0  # in a corpus, in the dev set
-    by_cell = cells(Scorer(tasks, look_up, folder=tmp_path, known=known).scores().records)
+    by_cell = cells(Scorer(tasks, look_up, folder=tmp_path, contamination=known).scores().records)
     for task in tasks:
         right, (seen, in_dev) = found.items[task.name]["right"], known[task.name]
         for part, others in ("unseen", ~seen), ("rest", ~(seen | in_dev)):
