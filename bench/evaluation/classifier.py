@@ -3,10 +3,10 @@
 SentEval trains its classifiers one after another, all from the same weights and shuffled with the
 same seed. Those whose training splits have equal length therefore see the same sequence of row
 indices. Here they take every step together, as a batch dimension. In float64 the accuracies equal
-those of the one-by-one loop; in float32 they differ by rounding.
+the accuracies of the one-by-one loop; in float32 they differ by rounding.
 
 A GPU is kept busy by few large operations, so there heads of unlike shapes share a loop too, padded
-with units that are exactly 0. A processor is kept busy by several loops, each on its own threads.
+with units that are exactly 0. A processor is kept busy by several loops, each on other threads.
 """
 
 from collections import defaultdict

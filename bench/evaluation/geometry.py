@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-# Pairs of STS-B with a higher gold score are positive (Wang and Isola 2020, as SimCSE has it).
+# Pairs of STS-B with a higher gold score are positive (docs/analyses.md).
 POSITIVE = 4.0
 # Rows per block of a similarity matrix: 40 MB in float64 against 20,000 other rows.
 ROWS = 256
@@ -20,13 +20,13 @@ def unit(vectors: Tensor) -> Tensor:
     return F.normalize(vectors, dim=-1, eps=1e-37)
 
 
-def alignment(left: Tensor, right: Tensor, gold: Tensor) -> float | None:
+def alignment(firsts: Tensor, seconds: Tensor, gold: Tensor) -> float | None:
     """Mean squared distance between the unit vectors of positive pairs, from both sides (n, d) of
     all pairs and their gold scores (n,); None without a positive pair."""
     positive = gold > POSITIVE
     if not positive.any():
         return None
-    return float((unit(left[positive]) - unit(right[positive])).square().sum(1).mean())
+    return float((unit(firsts[positive]) - unit(seconds[positive])).square().sum(1).mean())
 
 
 def uniformity(vectors: Tensor) -> float:
@@ -43,8 +43,8 @@ def uniformity(vectors: Tensor) -> float:
 
 
 def largest_similarities(vectors: Tensor, candidates: Tensor, ranks: int) -> list[float]:
-    """Means of the largest, second largest, ... cosine of each row with `candidates` but its own;
-    all are unit vectors (n, d)."""
+    """Means of the largest, second largest, ... cosine of each row with the `candidates`, without
+    the candidate of the same number. All are unit vectors (n, d)."""
     cosines = (vectors @ candidates.T).fill_diagonal_(-math.inf)
     return cosines.topk(ranks).values.double().mean(0).tolist()
 

@@ -169,7 +169,7 @@ def encoded(encoder: Encoder, tasks: Sequence[ReadTask]) -> EncodeSentences:
 def score_tasks(
     encoder: Encoder, tasks: Sequence[ReadTask], vectors: EncodeSentences | None = None
 ) -> list[TaskRecord]:
-    """Score STS tasks from vectors in memory, by default those of `encoded`."""
+    """Score STS tasks from vectors in memory, by default from `encoded`."""
     vectors = vectors or encoded(encoder, tasks)
     return Scorer(tasks, vectors, adaptation(encoder)).scores().records
 
@@ -254,6 +254,7 @@ class Scorer:
                 in_corpus, in_dev = self.contamination[task.name]
                 records += _without(task, columns, in_corpus, UNSEEN)
                 records += _without(task, columns, in_corpus | in_dev, REST)
+        # Last, since they are means of the records above, for each seed of the classifiers.
         for aggregation in map(probe_seed, self.classifiers.seeds):
             values = {}
             for record in records:
@@ -268,7 +269,7 @@ class Scorer:
         return f"{task.name}-{self.classifiers.mode}-{seed}-{digest}"
 
     def score(self, task: ReadTask) -> tuple[list[TaskRecord], Columns]:
-        """The records of a task, and what its test items contribute (empty without any)."""
+        """The records of a task, and the columns of its test items (empty without any)."""
         if not isinstance(task, LabelledTask):
             return self._score_pairs(task)
         of_first_seed, right = self._classified(task, CLASSIFIER_SEED)
@@ -321,6 +322,7 @@ class Scorer:
                 labels = torch.from_numpy(samples.labels).to(device)
                 parts[name] = protocols.SplitPart(features, labels)
             splits.append((parts, task.classes))
+        # Only tasks with fixed splits are trained together.
         protocol, (parts, classes) = tasks[0].protocol, splits[0]
         if protocol == NESTED:
             results = [[protocols.nested(parts["all"], classes, settings)]]

@@ -37,8 +37,7 @@ from methods.base import (
 )
 
 # Maximum tokens of a batch, padding included. It bounds the memory for sentences of any length.
-# Smaller batches are faster on a CPU, because the activations of a layer stay in its cache. Both
-# are measured.
+# Smaller batches are faster on a CPU, because the activations of a layer stay in its cache.
 TOKEN_BUDGET = {"cpu": 4096, "cuda": 65_536}
 # The most bytes of the hidden states of a batch, of all layers. Models beyond BERT-large have fewer
 # tokens in a batch.

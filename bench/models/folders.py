@@ -84,7 +84,7 @@ def read_kind(folder: Path, options: Options) -> str:
     if kind == SAVED:
         _check_saved(folder, options)
         return kind
-    prompt_text(folder, options)
+    prompt_text(folder, options)  # refuses the name of a prompt that the folder lacks
     if kind == MODULES and options.pooler is None:
         _check_modules(folder)
         return kind

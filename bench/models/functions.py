@@ -38,6 +38,7 @@ def function_of(source: Any, name: str) -> Function:
                 f"'{name}' cannot be imported ({describe_error(error)}); "
                 "run in its folder, or install what it needs"
             ) from error
+    # A SentenceTransformer is callable, too, but with tokens.
     if isinstance(source, nn.Module) or not callable(source):
         source = getattr(source, "encode", None)
     if source is None:

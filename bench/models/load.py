@@ -1,7 +1,7 @@
 """Save encoders to folders, and load them by name.
 
 A folder that `save_encoder` writes holds `encoder.json` (the kind, a checksum of the other files,
-and what the encoder's `save` returned), the encoder's own files, and, where the encoder has them,
+and what the encoder's `save` returned), the files that it wrote, and, where the encoder has them,
 `base/` (the encoder that it wraps) and `arrays.safetensors` (its tensors). Where
 sentence-transformers can give the vectors, it holds what that library reads, too.
 
@@ -61,7 +61,7 @@ def load_encoder(model: str | Path, *, device: str = "cpu", **options: Any) -> E
     Args:
         model: a folder written by `save_encoder`, sentence-transformers or Hugging Face
             transformers, the name of a backbone, or a hub id.
-        options: those of `bench.models.options.Options`. A folder of transformers needs a pooler.
+        options: as in `bench.models.options.Options`. A folder of transformers needs a pooler.
             With one, only the transformer of a folder of sentence-transformers is used, without its
             other modules and prompts.
     """

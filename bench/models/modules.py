@@ -1,7 +1,7 @@
 """Files by which sentence-transformers opens the folder of a saved encoder.
 
-They stand beside the encoder's own: `modules.json`, what the library asks of a transformer, and a
-folder for each module behind it. The form is one that its versions from 3.0 on read.
+They stand beside the files of the encoder: `modules.json`, what the library asks of a transformer,
+and a folder for each module behind it. The form is one that its versions from 3.0 on read.
 """
 
 from pathlib import Path
@@ -16,8 +16,8 @@ from bench.models.transformer import longest_input, without_pooler
 from bench.registry.backbones import MODULES
 from bench.utils.files import read_json, write_json
 
-# The library's names of poolers. The mean of two layers is a module of its own before the mean over
-# tokens, and the model's own pooler, "cls", a dense layer behind the first token.
+# The library's names of poolers. The mean of two layers is a further module before the mean over
+# tokens. The pooler "cls" has a dense layer behind the first token.
 MODES = {
     "avg": "mean_tokens",
     "avg_top2": "mean_tokens",
@@ -36,6 +36,7 @@ def write_modules(encoder: Any, folder: Path) -> None:
     """Add to the folder of an encoder the files that the library reads. Its base is in `base/`.
     Nothing is written if the library's modules cannot give the vectors."""
     entries, inner = list[dict[str, Any]](), folder / "base" / MODULES
+    # An affine map, as of a projection, is one more module behind those of its base.
     if encoder.kind == "affine" and inner.is_file():
         for entry in read_json(inner):
             entries.append(entry | {"path": f"base/{entry['path']}"})

@@ -1,11 +1,11 @@
 """Forward pass of transformers on packed sequences: linear layers skip padding, unless its states
 are asked for.
 
-Layers of BERT and RoBERTa run on *packed* states, one row per token, with the model's own modules
-and weights. Only attention uses padded states, so its dropout is unchanged. If only
-[CLS] of the last layer is needed, that layer computes queries and feed-forward for [CLS] alone.
-Without dropout the result equals the model's own forward pass up to rounding; with dropout it has
-the same distribution. Other architectures run their own padded forward pass.
+Layers of BERT and RoBERTa run on *packed* states, one row per token, with the modules and weights
+of the model. Only attention uses padded states, so its dropout is unchanged. If only [CLS] of the
+last layer is needed, that layer computes queries and feed-forward for [CLS] alone. Without dropout
+the result equals the forward pass of transformers up to rounding; with dropout it has the same
+distribution. Other architectures run the forward pass of transformers, padded.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Batch:
     packed: Rows | None  # of the flattened (n * length); None if all positions are packed
     ragged: bool  # whether any position is padding, which attention ignores
     unpacked: Rows  # of the packed states at all positions, zeros at padding
-    spread: Rows  # of (n, d) at the first tokens in the packed states, zeros at others
+    at_first: Rows  # of (n, d) at the first tokens in the packed states, zeros at others
     ends: Tensor  # where each sequence ends in the packed states, after a 0, int32 (n + 1,)
 
     @classmethod
@@ -97,7 +97,7 @@ class Batch:
         # All as int64 in one copy: each costs the host of a GPU several launches.
         arrays = [ids, real, flat.nonzero()[0], flat.cumsum() - 1, owners, later, ends]
         joined = to_device(torch.from_numpy(np.concatenate(arrays, axis=None)), device)
-        padded, mask, packed, unpacked, spread, apart, bounds = joined.split(
+        padded, mask, packed, unpacked, owner, is_later, bounds = joined.split(
             [array.size for array in arrays]
         )
         return cls(
@@ -107,7 +107,7 @@ class Batch:
             packed=Rows(packed) if ragged and positions is None else None,
             ragged=ragged,
             unpacked=Rows(unpacked, mask.unsqueeze(1) == 0),
-            spread=Rows(spread, apart.unsqueeze(1) != 0),
+            at_first=Rows(owner, is_later.unsqueeze(1) != 0),
             ends=bounds.int(),
         )
 
@@ -131,7 +131,7 @@ class Batch:
 
     def first(self, rows: Tensor) -> Tensor:
         """(rows, d) -> (n, d): the first token of each sequence."""
-        return cast(Tensor, _Take.apply(rows, Rows(self.ends[:-1]), self.spread))
+        return cast(Tensor, _Take.apply(rows, Rows(self.ends[:-1]), self.at_first))
 
 
 class States(Sequence[Tensor]):
@@ -179,6 +179,7 @@ def bert_layer(
     def heads(rows: Tensor) -> Tensor:
         return rows.unflatten(-1, (attention.num_attention_heads, -1)).transpose(1, 2)
 
+    # Only attention compares tokens, so only it is padded.
     queries = attention.query(computed)
     queries = heads(queries.unsqueeze(1) if first_only else batch.pad(queries))
     keys, values = (heads(batch.pad(key(states))) for key in (attention.key, attention.value))
@@ -235,7 +236,7 @@ class Dropout:
 
 
 def is_packed(model: Any) -> bool:
-    """Whether a model runs on packed states rather than with its own forward pass."""
+    """Whether a model runs on packed states, not with the forward pass of transformers."""
     config = model.config
     return config.model_type in PACKED and not getattr(config, "is_decoder", False)
 

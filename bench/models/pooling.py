@@ -37,7 +37,7 @@ class Pooler:
 
 
 class StoredPooler(Pooler):
-    """The model's own dense layer with tanh, behind the first token."""
+    """The first token behind the dense layer with tanh that the checkpoint stores."""
 
     def pool(self, model: Any, rows: Batch) -> Tensor:
         if is_packed(model):

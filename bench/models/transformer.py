@@ -146,8 +146,8 @@ def without_pooler(model_class: Any) -> dict[str, bool]:
 
 
 def stored_pooler(folder: Path) -> dict[str, torch.Tensor]:
-    """Return `weight` (d, d) and `bias` (d) of the dense layer of a checkpoint's own pooler; empty
-    if it stores none."""
+    """Return `weight` (d, d) and `bias` (d) of the dense layer that a checkpoint stores behind
+    [CLS]; empty if it stores none."""
     tensors: dict[str, torch.Tensor] = {}
     for file in weight_files(folder):
         with safe_open(folder / file, framework="pt") as weights:
@@ -181,7 +181,7 @@ def longest_input(model: Any, tokenizer: Any) -> int:
         positions = LONGEST
     table = getattr(getattr(model, "embeddings", None), "position_embeddings", None)
     padding = getattr(table, "padding_idx", None)
-    if padding is not None:  # RoBERTa and MPNet: positions start behind that of padding
+    if padding is not None:  # RoBERTa and MPNet: the position of padding comes first
         positions -= padding + 1
     return int(min(positions, tokenizer.model_max_length, LONGEST))
 

@@ -79,7 +79,9 @@ def nearest_rows(vectors: np.ndarray, count: int, device: str = "cpu") -> np.nda
         for keys in rows.split(KEYS):
             # Whole numbers by cosine, then by row: of equal cosines the lowest row is largest.
             ranks = (units @ unit(keys).T).mul_(10**DECIMALS).round_().long().mul_(n).sub_(keys)
-            ranks.masked_fill_(queries.unsqueeze(1) == keys, LEAST)  # not its own neighbour
+            ranks.masked_fill_(
+                queries.unsqueeze(1) == keys, LEAST
+            )  # a row is no neighbour of itself
             best = torch.cat([best, ranks], dim=1).topk(count).values
         blocks.append(best.neg() % n)
         progress.advance(len(queries))
@@ -227,7 +229,8 @@ class RunContext(Context):
         return load_language_head(self.run.pretrained.folder(), self.backbone).to(self.device)
 
     def load_masked_language_model(self, model: str) -> nn.Module:
-        """Load a transformer with its masked-language head, or that of the "backbone", frozen."""
+        """Load a transformer with its masked-language head, frozen; "backbone" names the initial
+        checkpoint of the run."""
         if model == BACKBONE:
             folder = self.run.pretrained.folder()
         else:
@@ -334,7 +337,7 @@ class RunContext(Context):
 
     def encoder(self, pooler: str | None = None) -> Any:
         """Return an Encoder of the backbone: as the recipe scores it, or with this pooler."""
-        if pooler == "cls":  # the checkpoint's own pooler, which is never trained
+        if pooler == "cls":  # stored in the checkpoint, and never trained
             folder = self.run.pretrained.folder()
             return TransformerEncoder.load(folder, {"pooler": pooler}, device=self.device)
         if pooler:
@@ -362,8 +365,8 @@ class RunContext(Context):
         pooler: str | None = None,
         **options: Any,
     ) -> Any:
-        """Load another, frozen Encoder, with options of `bench.models.load.load_encoder`; by
-        default with its own pooler and prompt ("": none)."""
+        """Load another, frozen Encoder, with options of `bench.models.load.load_encoder`. The
+        defaults are its stored pooler and prompt ("": none)."""
         options |= {"pooler": pooler, "device": self.device}
         needed = self.run.needs.get(model)
         if needed:

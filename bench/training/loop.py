@@ -353,19 +353,20 @@ class Training:
                 state.best_weights = {name: tensor.clone() for name, tensor in weights.items()}
                 state.since_best = 0
             if place > 0:
-                continue  # the curve of the figures is that of the first Encoder
+                continue  # figures show the curve of the first Encoder
             geometry = self._geometry(vectors)
             row |= geometry
             state.curve.append({"step": row["step"], "loss": row["loss"], "dev": value, **geometry})
 
     def _geometry(self, vectors: EncodeSentences) -> dict[str, float | None]:
         """Alignment and uniformity of the dev pairs, for figures."""
+        device = self.context.device
         pairs = zip(*chain.from_iterable(task.items() for task in self.dev), strict=True)
-        left, right = (torch.from_numpy(vectors(side)).to(self.context.device) for side in pairs)
+        firsts, seconds = (torch.from_numpy(vectors(side)).to(device) for side in pairs)
         gold = np.concatenate([subset.gold for task in self.dev for subset in task.subsets])
         return {
-            "alignment": alignment(left, right, torch.from_numpy(gold).to(self.context.device)),
-            "uniformity": uniformity(torch.cat([left, right])),
+            "alignment": alignment(firsts, seconds, torch.from_numpy(gold).to(device)),
+            "uniformity": uniformity(torch.cat([firsts, seconds])),
         }
 
     def finish(self, folder: Path) -> dict[str, Any]:
@@ -386,7 +387,7 @@ class Training:
         }
 
     def load(self, path: Path, state: dict[str, Any]) -> None:
-        """Load the state of a checkpoint; refuse one with other tensors than those of this code."""
+        """Load the state of a checkpoint; refuse one with other tensors than this code has."""
         try:
             self.state.load_state_dict(state)
         except (RuntimeError, ValueError, KeyError):

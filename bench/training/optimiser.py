@@ -33,7 +33,7 @@ def make_optimiser(weights: Sequence[Tensor], recipe: Recipe) -> torch.optim.Opt
 
 class _AdamW(torch.optim.AdamW):
     """Fused AdamW whose host needs a third of the time to list its tensors. Where torch does not
-    call `_init_group`, it is torch's own."""
+    call `_init_group`, it is the AdamW of torch."""
 
     def _init_group(self, group: Any, weights: Any, gradients: Any, *state: list[Tensor]) -> Any:
         """Fill the lists: weights that have gradients, their gradients, and their state."""
@@ -73,14 +73,14 @@ def learning_rate(index: int, total: int, recipe: Recipe) -> float:
 def set_learning_rate(optimiser: torch.optim.Optimizer, rate: float, recipe: Recipe) -> None:
     """Set the learning rate of the next step.
 
-    Without `bias_correction` (BERT's own optimiser), AdamW gets the rate, epsilon and decay that
-    cancel its bias correction at this step. With `early_epsilon`, epsilon counts before that
+    Without `bias_correction` (the optimiser of BERT's code), AdamW gets the rate, epsilon and decay
+    that cancel its bias correction at this step. With `early_epsilon`, epsilon counts before that
     correction, as in the AdamW of transformers before it took torch's.
     """
     epsilon, decay = recipe.epsilon, recipe.weight_decay
     if recipe.optimiser == "adamw" and (recipe.early_epsilon or not recipe.bias_correction):
-        # By the optimiser's own count, which leaves out the steps that a scaler skipped. To read it
-        # is to wait for a GPU. All weights have the same.
+        # By the count of the optimiser, which leaves out the steps that a scaler skipped. To read
+        # it is to wait for a GPU. All weights have the same.
         step = 1 + next((int(state["step"]) for state in optimiser.state.values()), 0)
         mean_factor, root_factor = 1 - BETAS[0] ** step, math.sqrt(1 - BETAS[1] ** step)
         # In both cases epsilon is added before the correction.

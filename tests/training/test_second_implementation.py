@@ -77,7 +77,7 @@ def in_float64(monkeypatch, global_state):
         torch.set_default_dtype(torch.float64)
         return model.double(), tokenizer
 
-    monkeypatch.setattr("bench.training.context.load_backbone", load)
+    monkeypatch.setattr("bench.models.load.load_backbone", load)
 
 
 @pytest.mark.usefixtures("in_float64")
