@@ -89,8 +89,7 @@ class SSCL(Contrastive):
                 vectors = vectors[:1]
             if self.hyper.detach:
                 vectors = [view.detach() for view in vectors]
-            # Vectors of all sentences are columns of every anchor, vectors of its sentence a set of
-            # it.
+            # Vectors of all sentences are columns of every anchor; otherwise each anchor has a set.
             all_sentences = self.hyper.negatives == "all"
             groups.append(
                 Negatives(torch.cat(vectors) if all_sentences else torch.stack(vectors, dim=1))

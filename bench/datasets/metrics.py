@@ -130,8 +130,8 @@ def _toksim(layers: Mapping[str, Any], top: int = 1) -> float | None:
     return 100 * fmean(layers["toksim"]["without_special"][-top:])
 
 
-_BOUND = Tolerance(0, 0, "print states a bound, which is exceeded or not")
-_SAID = "(print states that it does, without a number)"
+_BOUND = Tolerance(0, 0, "the paper states a bound, which is exceeded or not")
+_SAID = "(the paper states that it does, without a number)"
 # Two of the 150 samples of the smallest test split of the toy data.
 _TWO_SAMPLES = 200 / 150
 
@@ -147,7 +147,7 @@ METRICS = {
         SHARE,
         {"accuracy": _Printed("accuracy"),
          "accuracy_delta_above": _Printed(
-            "differences of accuracy (print states no number: better or on par)", bound=True)},
+            "differences of accuracy (the paper states no number: better or on par)", bound=True)},
         title="accuracy", classifier="logistic regression", axis="average accuracy (%)",
         is_main=True, tasks=("nested", "kfold", "split", "probing"), average="transfer",
         least=_TWO_SAMPLES,
@@ -170,7 +170,8 @@ METRICS = {
     "early_dev": Metric(
         QUANTITY,
         {"early_dev_lead_above": _Printed(
-            f"lead on STS-B dev, mean up to step {EARLY:,} (print states a range)", bound=True)},
+            f"lead on STS-B dev, mean up to step {EARLY:,} (the paper states a range)",
+            bound=True)},
         cell=("early STS-B", "dev"), value=_early_dev, tolerance=_BOUND,
     ),
     "alignment": Metric(
@@ -203,26 +204,27 @@ METRICS = {
     "layer_similarity": Metric(
         QUANTITY,
         {"layer_similarity_above": _Printed(
-            "cosine of neighbouring layers (print states a lower bound)", bound=True)},
+            "cosine of neighbouring layers (the paper states a lower bound)", bound=True)},
         cell=("SetSim", "test"), analysis="layers", value=_setsim, tolerance=_BOUND,
     ),
     "last_layer_similarity": Metric(
         QUANTITY,
         {"last_layer_similarity_drop_above": _Printed(
-            f"by how much that of the last two layers falls {_SAID}", sign=-1, bound=True)},
+            f"by how much the cosine of the last two layers falls {_SAID}", sign=-1, bound=True)},
         cell=("last SetSim", "test"), analysis="layers", value=partial(_setsim, top=1),
         tolerance=_BOUND,
     ),
     "token_similarity": Metric(
         QUANTITY,
         {"token_similarity_above": _Printed(
-            "cosine of tokens in percent (print states a lower bound)", bound=True)},
+            "cosine of tokens in percent (the paper states a lower bound)", bound=True)},
         cell=("TokSim", "test"), analysis="layers", value=_toksim, tolerance=_BOUND,
     ),
     "last_token_similarity": Metric(
         QUANTITY,
         {"last_token_similarity_drop_above": _Printed(
-            f"by how much that of the last two layers falls {_SAID}", sign=-1, bound=True)},
+            f"by how much the cosine of tokens in the last two layers falls {_SAID}",
+            sign=-1, bound=True)},
         cell=("last TokSim", "test"), analysis="layers", value=partial(_toksim, top=2),
         tolerance=_BOUND,
     ),

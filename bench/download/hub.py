@@ -307,7 +307,7 @@ def _copying(key: str) -> str:
 
 def fetch_description(key: str) -> Path:
     """Return the hub's folder of a model with its configuration and tokenizer, verified, as
-    `fetch_backbone`. The name of the folder is the commit. A first download is said."""
+    `fetch_backbone`. The name of the folder is the commit. A first download is reported."""
     is_new = not pinned(key)[1]
     with fetched(key, DESCRIPTION, _copying(key)) as folder:
         if not (folder / "config.json").is_file():

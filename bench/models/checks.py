@@ -31,7 +31,7 @@ EQUAL_TEXTS = {
 }
 FIRST_TOKEN = ("cls", "cls_before_pooler")  # poolers that read it alone
 # Distances of cosines from 1. Above the first, a text has two vectors, and the encoder is refused.
-# Above the second, the difference is said: rounding of float32 alone stays below it.
+# Above the second, there is a warning: rounding of float32 alone stays below it.
 APART, ROUNDED = 1e-3, 1e-9
 
 Encode = Callable[[Sequence[str]], np.ndarray]

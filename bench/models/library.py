@@ -98,7 +98,7 @@ def _drawn_weights(model: Any) -> set[str]:
         for name, weight in model.named_parameters()
         if not getattr(weight, "_is_hf_initialized", False)
     }
-    # The dense layer behind [CLS] is not used, so that it may be random.
+    # The dense layer behind [CLS] is not used, so it may be random.
     return {name for name in drawn if not name.startswith("pooler.")}
 
 

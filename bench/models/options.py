@@ -79,8 +79,7 @@ _READERS: dict[str, Callable[[str], Any]] = {
 
 
 def read_options(text: str, source: str) -> dict[str, Any]:
-    """The options in brackets of the text `source`, such as `pooler=avg,prompt=query:
-    ,normalize`."""
+    """The options in the brackets of `source`, such as `pooler=avg,prompt=query,normalize`."""
     options: dict[str, Any] = {}
     for name, value in read_keys(text, source, bare=["normalize"]).items():
         if name not in NAMES:

@@ -136,5 +136,5 @@ def test_ten_steps_of_a_plain_loop(precision, tolerance, train_tiny, tiny_bert, 
     folder = train_tiny("simcse", fresh=True, sentences=40, **recipe)
     lines = read_sentences(tiny_corpus, 40)
     expected = plain_losses(tiny_bert, lines, getattr(torch, precision), 4, 1e-3)
-    found = [row["loss"] for row in log_of(folder)]
-    assert found == pytest.approx(expected, rel=0, abs=tolerance)
+    result = [row["loss"] for row in log_of(folder)]
+    assert result == pytest.approx(expected, rel=0, abs=tolerance)
