@@ -20,8 +20,8 @@ from methods.base import (
     to_device,
 )
 
-# "dropout" zeroes single elements of the embeddings without rescaling; the backbone's own dropout
-# is a recipe field.
+# "dropout" zeroes single elements of the embeddings without rescaling; the dropout inside the
+# backbone is a recipe field.
 Augmentation = Literal["plain", "shuffle", "feature_cutoff", "token_cutoff", "dropout"]
 
 
@@ -128,7 +128,7 @@ def augmented(
     views: Sequence[tuple[str, torch.Generator]],
     rate: float,
 ) -> Iterator[None]:
-    """Augment the backbone's embeddings, each view by its own draws; the views of a sentence are
+    """Augment the backbone's embeddings, each view by other draws. The views of a sentence are
     consecutive rows."""
     # Hooks inside the embedding layer: a shuffle exchanges the position vectors of a sentence
     # before they are added to its words, a cutoff masks the sums.

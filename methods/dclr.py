@@ -87,8 +87,9 @@ class DCLR(Contrastive):
         "pooler": "cls_pooler_mlp",
         "early_epsilon": True,
     }
-    # Four processes average gradients that are each of their own sentences alone: a quarter of the
-    # batch's. AdamW with four times the epsilon and clipping takes the same steps.
+    # Four processes average gradients, each of a quarter of the batch's sentences alone: the result
+    # is a quarter of the gradient of the batch. AdamW with four times the epsilon and clipping
+    # takes the same steps.
     _large_released = {"pooler": "cls_pooler", "epsilon": 4e-8, "clip": 4.0}
     official = overlay(
         paper,

@@ -117,7 +117,7 @@ class DeCLUTR(Method):
             vectors = context.embed([tokens]).vectors[0]
         else:
             tokens, *predicted = self.mask(tokens, context.tokenizer, step)
-            views = context.embed([tokens], whole=True)
+            views = context.embed([tokens], all_tokens=True)
             vectors = views.vectors[0]
             rows, positions, targets = (to_device(ids, vectors.device) for ids in predicted)
             states = views.states[-1][rows, positions].to(vectors.dtype)
@@ -147,8 +147,8 @@ class DeCLUTR(Method):
     def loss(
         self, anchors: Tensor, positives: Tensor, guesses: tuple[Tensor, Tensor] | None
     ) -> Tensor:
-        """Return the loss of anchors (n, d), of their positives (n * positives, d), those of one
-        anchor consecutively, and of predicted tokens: logits (m, vocabulary) and truth (m)."""
+        """Return the loss of anchors (n, d), of their positives (n * positives, d), anchor by
+        anchor, and of predicted tokens: logits (m, vocabulary) and truth (m)."""
         means = positives.unflatten(0, (len(anchors), -1)).mean(1)
         reduction = "mean" if self.hyper.average else "sum"
         loss = nt_xent(anchors, means, self.hyper.temperature, reduction)
@@ -189,15 +189,15 @@ def sample_spans(
         share = draws.sort().values[rank].item()
         return int(share * (hyper.longest - hyper.shortest) + hyper.shortest)
 
-    # Anchors start in windows of `longest` pieces, never in one beside that of another anchor.
+    # Anchors start in windows of `longest` pieces, never in neighbouring windows.
     windows = list(range(0, count - hyper.longest + 1, hyper.longest))
     spans = []
     for remaining in range(hyper.anchors, 0, -1):
         size = length(ANCHOR)
         # With few windows an anchor in the middle would leave none; only the outermost are used.
         scarce = len(windows) < remaining * remaining
-        last = len(windows) - 1
-        index = whole(0, 1) * last if scarce else whole(0, last)
+        end = len(windows) - 1
+        index = whole(0, 1) * end if scarce else whole(0, end)
         start = windows[index] + whole(0, hyper.longest - size)
         del windows[max(0, index - 1) : index + 2]
         positives = []

@@ -71,7 +71,7 @@ class DiffCSE(Contrastive):
             self.projector = projector(width, stream(context.seed, "projector"))
         if self.hyper.weight:
             language_model = context.load_masked_language_model(self.hyper.generator)
-            self.generator = Frozen(language_model.train())  # with its own dropout
+            self.generator = Frozen(language_model.train())  # its configuration sets its dropout
             self.discriminator = context.copy_backbone()
             self.detector = nn.Linear(width, 2)
             bound, generator = 1 / math.sqrt(width), stream(context.seed, "detector")
@@ -89,7 +89,7 @@ class DiffCSE(Contrastive):
         return loss + self.hyper.weight * detection
 
     def projected(self, context: Context, vectors: Sequence[Tensor]) -> Sequence[Tensor]:
-        """Project lists of vectors (n, d) together: batch statistics are those of all of them."""
+        """Project lists of vectors (n, d) together: they share the batch statistics."""
         if self.projector is None or not vectors:
             return vectors
         return context.apply(self.projector, torch.cat([*vectors])).chunk(len(vectors))

@@ -75,9 +75,9 @@ class Coupling(nn.Module):
             layer = nn.utils.skip_init(nn.Linear, inputs, hidden, bias=False)
             nn.init.normal_(layer.weight, std=0.05, generator=generator)
             layers += [layer, ActNorm(hidden, generator), nn.ReLU()]
-        last = nn.utils.skip_init(nn.Linear, hidden, width - self.cut, bias=False)
-        nn.init.zeros_(last.weight)
-        self.network = nn.Sequential(*layers, last, ActNorm(width - self.cut, None))
+        output = nn.utils.skip_init(nn.Linear, hidden, width - self.cut, bias=False)
+        nn.init.zeros_(output.weight)
+        self.network = nn.Sequential(*layers, output, ActNorm(width - self.cut, None))
 
     def forward(self, u: Tensor) -> Tensor:
         first, second = u[:, : self.cut], u[:, self.cut :]
@@ -123,7 +123,7 @@ class Glow(nn.Module):
 
     @torch.no_grad()
     def start(self, u: Tensor) -> None:
-        """Initialise every `ActNorm` but those of output layers from a first batch (n, d)."""
+        """Initialise every `ActNorm`, except of output layers, from a first batch (n, d)."""
         outputs = [step.coupling.network[-1] for steps in self.levels for step in steps]
         norms = [module for module in self.modules() if isinstance(module, ActNorm)]
         # Each one starts from what the layers before it, which have started, make of the batch.

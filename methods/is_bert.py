@@ -34,7 +34,7 @@ class LocalFeatures(nn.Module):
         )
 
     def draw(self, seed: int) -> None:
-        """Initialise the weights in torch's default range, from their own random stream."""
+        """Initialise the weights in torch's default range, from named random streams."""
         for convolution, window in zip(self.convolutions, WINDOWS, strict=True):
             generator, limit = stream(seed, "is-bert", window), (self.inputs * window) ** -0.5
             for weights in convolution.parameters():
@@ -52,8 +52,8 @@ class LocalFeatures(nn.Module):
 
 def jensen_shannon(features: Tensor, sentences: Tensor, mask: Tensor) -> Tensor:
     """Return minus the Jensen-Shannon bound of the mutual information of features (n, length, d)
-    and sentences (n, d), up to a constant: with s the dot product, the mean of softplus(-s) over
-    tokens and their own sentence plus that of softplus(s) over tokens and other sentences."""
+    and sentences (n, d), up to a constant. With s the dot product, it is the mean of softplus(-s)
+    over tokens and their sentence, plus the mean of softplus(s) over tokens and other sentences."""
     count = len(sentences)
     scores = torch.einsum("ild,jd->ilj", features, sentences)
     tokens = mask.unsqueeze(-1).to(scores)

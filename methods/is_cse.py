@@ -76,8 +76,8 @@ class ISCSE(Queued):
     _schedule = {"alpha": 0.05, "alpha_start": 0.005}
     _schedules = {"bert-large-uncased": _schedule, "roberta-large": _schedule}
     paper = overlay(SHARED_RECIPE, _schedules, {"*": {"current_first": False}})
-    # The scripts of the two base models train in float32, those of the large ones in mixed
-    # precision.
+    # The scripts of the two base models train in float32, and the scripts of the large ones in
+    # mixed precision.
     official = overlay(
         SHARED_RECIPE,
         _schedules,

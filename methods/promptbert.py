@@ -1,5 +1,5 @@
 """PromptBERT: SimCSE's loss between the mask states of two templates around one sentence, each less
-that of the template alone at the same positions (docs/methods.md#promptbert)."""
+the state of the template alone at the same positions (docs/methods.md#promptbert)."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -71,7 +71,7 @@ class Prompt:
 
 
 def first_position(config: Any) -> int:
-    """Return the position of the first token; RoBERTa's stand behind that of padding."""
+    """Return the position of the first token; in RoBERTa, the position of padding is before it."""
     roberta = config.model_type in ("roberta", "xlm-roberta")
     return config.pad_token_id + 1 if roberta else 0
 
@@ -221,7 +221,7 @@ class PromptBERT(Contrastive):
         tokens = step.take(context.tokens())
         extras = self.read_batch(context, tokens, step)
         lists = [*self.views(context, tokens, step), *chain.from_iterable(extras.values())]
-        # Extras of the method written first have its third template, those of others the second.
+        # Extras of the method written first have its third template, extras of others the second.
         prompts = self.prompts[:2]
         for name, rows in extras.items():
             prompts += [self.prompts[-1 if name == self.name else 1]] * len(rows)
@@ -241,8 +241,8 @@ class PromptBERT(Contrastive):
 
         vectors = at_layer(len(states) - 1)
         remaining = iter(vectors[2:])
-        named = {name: [next(remaining) for _ in rows] for name, rows in extras.items()}
-        return self.loss(Views(vectors[:2], lambda layer: at_layer(layer)[:2], named), step)
+        by_name = {name: [next(remaining) for _ in rows] for name, rows in extras.items()}
+        return self.loss(Views(vectors[:2], lambda layer: at_layer(layer)[:2], by_name), step)
 
     def _alone(
         self, context: Context, prompt: Prompt, wrapped: Tokens

@@ -57,7 +57,7 @@ class Published(Method):
 
     @classmethod
     def version_of(cls, hyper: Mapping[str, Any]) -> int:
-        # Of version 1 a mean was that of the sentence's tokens, without those of the template.
+        # In version 1, a mean was taken over the tokens of the sentence, without the template.
         return 2 if hyper.get("template") else cls.version
 
     def encoder(self, context: Context) -> Any:

@@ -95,7 +95,7 @@ class RankCSE(Contrastive):
 
     @torch.no_grad()
     def before_loss(self, context: Context, tokens: Tokens, step: Step) -> None:
-        """Ask the teachers about the batch."""
+        """Compute the cosines that the teachers give the sentences of the batch."""
         shares = [self.hyper.alpha, 1 - self.hyper.alpha] if len(self.teachers) == 2 else [1.0]
         cosines = []
         for teacher, share in zip(self.teachers, shares, strict=False):
@@ -125,18 +125,18 @@ class RankCSE(Contrastive):
         return terms
 
 
-def divergence(first: Tensor, second: Tensor) -> Tensor:
+def divergence(rows: Tensor, columns: Tensor) -> Tensor:
     """Return the mean Jensen-Shannon divergence of the rows of two log distributions (n, m)."""
-    middle = torch.logaddexp(first, second) - math.log(2)
-    halves = [(logs.exp() * (logs - middle)).sum(dim=1) for logs in (first, second)]
+    middle = torch.logaddexp(rows, columns) - math.log(2)
+    halves = [(logs.exp() * (logs - middle)).sum(dim=1) for logs in (rows, columns)]
     return torch.stack(halves).mean()
 
 
-def negative_entropy(first: Tensor, second: Tensor) -> Tensor:
+def negative_entropy(rows: Tensor, columns: Tensor) -> Tensor:
     """Return minus the mean entropy of the rows of two log distributions (n, m)."""
     # The community code clamps the log of their mean, never above 0, to at least 1e-7.
     least = 1e-7
-    shares = [logs.exp().clamp(min=least) for logs in (first, second)]
+    shares = [logs.exp().clamp(min=least) for logs in (rows, columns)]
     return torch.stack([(p * (p.log() - least)).sum(dim=1) for p in shares]).mean()
 
 

@@ -31,7 +31,7 @@ class SimCSEPlusPlus(Contrastive):
     class Hyper(Contrastive.Hyper):
         off_dropout: bool = True
         """negatives come from a pass without dropout"""
-        # 1 in the script of both terms, 0.9 in that of the first.
+        # 1 in the script of both terms, 0.9 in the script of the first term.
         positive_factor: PositiveFloat = Field(1.0, json_schema_extra=HOST)
         """p, factor of the positive's cosine"""
         # Released script, and released code.

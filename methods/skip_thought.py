@@ -113,8 +113,10 @@ class Reader(nn.Module):
         """Return the states after the last words, (n, units); zero for a sentence without words."""
         ids, lengths = _pad(rows, self.embedding.device)
         states = self.gru(self.embed(ids))
-        last = states[torch.arange(len(rows), device=ids.device), (lengths - 1).clamp(min=0)]
-        return last * (lengths > 0).unsqueeze(1)
+        final_states = states[
+            torch.arange(len(rows), device=ids.device), (lengths - 1).clamp(min=0)
+        ]
+        return final_states * (lengths > 0).unsqueeze(1)
 
 
 class Decoders(nn.Module):

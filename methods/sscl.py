@@ -46,7 +46,7 @@ class SSCL(Contrastive):
 
     @classmethod
     def clamp_to_backbone(cls, hyper: Hyper, shape: Shape) -> Hyper:
-        """Limit the stack to layers from 1 on; SSCL-BERT averages only by a key of its own."""
+        """Limit the stack to layers from 1 on; SSCL-BERT averages only by another key."""
         changes: dict[str, Any] = {"stack": min(hyper.stack, shape.depth - 1)}
         if hyper.positive == "self":
             changes["average"] = hyper.average_self
@@ -89,7 +89,7 @@ class SSCL(Contrastive):
                 vectors = vectors[:1]
             if self.hyper.detach:
                 vectors = [view.detach() for view in vectors]
-            # Those of all sentences are columns of every anchor; those of its sentence a set of it.
+            # Vectors of all sentences are columns of every anchor; otherwise each anchor has a set.
             all_sentences = self.hyper.negatives == "all"
             groups.append(
                 Negatives(torch.cat(vectors) if all_sentences else torch.stack(vectors, dim=1))

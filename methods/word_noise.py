@@ -46,7 +46,7 @@ class WordNoise(Method):
         temperature: PositiveFloat = 0.05
         """divisor of the cosines"""
 
-    # From the base code; the report's own code was not released.
+    # From the base code; the code of the report was not released.
     paper = {
         "*": {
             "batch_size": 32,

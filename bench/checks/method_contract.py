@@ -2,9 +2,8 @@
 
     pytest -p bench.checks.pytest_option --pyargs bench.checks.method_contract --method FILE.py
 
-A test is a clause, and its docstring the claim. Trials are a few steps on the CPU. The corpus of
-the embedded world and a toy backbone stand in for all that a method asks for, so nothing is
-downloaded.
+A test is a clause, and its docstring the claim. Trials are a few steps on the CPU. A corpus of toy
+data and a toy backbone stand in for all that a method asks for, so nothing is downloaded.
 """
 
 import difflib
@@ -59,7 +58,7 @@ RECIPE = {
 _FLOAT32 = 1e-4
 # Values that are invalid for many hyper-parameters.
 UNLIKELY = ("-1", "0", "nonsense", "true", "false", "none")
-NEARLY = 0.8  # likeness of a name that is probably a misspelt slot
+NEARLY = 0.8  # likeness, by difflib, of a name that is probably a misspelt slot
 _REMEDY = "draw with a generator of stream(context.seed, 'name') or step.generator('name')"
 
 
@@ -77,13 +76,13 @@ def require(holds: object, fault: str) -> None:
 
 
 class _Context(RunContext):
-    """A run's context in which the run's own corpus and backbone stand in for any other."""
+    """The context of a run. Its corpus and its backbone stand in for any other."""
 
     def sentences(self, corpus: str | None = None) -> Sequence[str]:
         return super().sentences()
 
     def triples(self) -> Sequence[Sequence[int]]:
-        return [range(first, first + 3) for first in range(0, len(self.sentences()) - 2, 3)]
+        return [range(row, row + 3) for row in range(0, len(self.sentences()) - 2, 3)]
 
     def load_encoder(self, model: str, pooler: str | None = None, **_: Any) -> Encoder:
         stored = {"pooler": pooler or "cls_before_pooler"}
@@ -130,6 +129,7 @@ def first_loss(training: Training, count: int | None = None, still: bool = False
     rows = next(batches(training.items, training.run.recipe, training.seed))[:count]
     training.modules.train()
     for module in training.modules.modules():
+        # Transformers have a configuration. Other modules may behave differently in a training.
         if still and hasattr(module, "config"):
             module.eval()
     seed_torch(stream_seed(training.seed, "dropout", 0))
@@ -167,9 +167,10 @@ def state_bytes(training: Training) -> dict[str, bytes]:
     }
 
 
-def different(first: Mapping[str, bytes], second: Mapping[str, bytes]) -> str:
+def different(state: Mapping[str, bytes], repeated: Mapping[str, bytes]) -> str:
     """The name of a tensor that differs in any bit; empty if all are equal."""
-    return next((name for name in {**first, **second} if first.get(name) != second.get(name)), "")
+    names = (name for name in {**state, **repeated} if state.get(name) != repeated.get(name))
+    return next(names, "")
 
 
 # Clauses
@@ -271,13 +272,14 @@ def _weights(name: str, suite: Path, noise: int) -> dict[str, bytes]:
 
 def test_same_seed(trained: Trial) -> None:
     """the same seed gives the same weights bit for bit, in another process"""
-    here = _weights(trained.cls.name, trained.suite, 1)
+    state = _weights(trained.cls.name, trained.suite, 1)
+    # Another hash seed gives sets of strings another order.
     hash_seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("PYTHONHASHSEED", hash_seed)
         with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-            there = pool.submit(_weights, trained.cls.name, trained.suite, 2).result()
-    name = different(here, there)
+            repeated = pool.submit(_weights, trained.cls.name, trained.suite, 2).result()
+    name = different(state, repeated)
     require(
         not name,
         f"'{name}' differs; {_REMEDY}, and iterate over sorted(...) instead of a set of strings, "
@@ -298,8 +300,10 @@ def test_random_streams(trained: Trial) -> None:
 
 def test_resume(trained: Trial) -> None:
     """a resumed training gives the same weights"""
-    whole, stopped, resumed = trained.training(), trained.training(steps=HALF), trained.training()
-    rows = advance(whole, STEPS)
+    unbroken, stopped = trained.training(), trained.training(steps=HALF)
+    resumed = trained.training()
+    rows = advance(unbroken, STEPS)
+    # Through a file, as in another process.
     with tempfile.TemporaryDirectory() as folder:
         checkpoints = Checkpoints(Path(folder) / "checkpoints", {})
         checkpoints.save(stopped.state.step, stopped.state.state_dict())
@@ -307,7 +311,7 @@ def test_resume(trained: Trial) -> None:
     assert checkpoint is not None
     resumed.load(*checkpoint)
     resumed_rows = advance(resumed, STEPS - HALF)
-    name = different(state_bytes(whole), state_bytes(resumed))
+    name = different(state_bytes(unbroken), state_bytes(resumed))
     require(
         not name and resumed_rows == rows[HALF:],
         f"{name or 'the loss'} differs; keep state in buffers (register_buffer), not in plain "
@@ -320,14 +324,14 @@ class Halves(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.seen: set[torch.dtype] = set()
+        self.types: set[torch.dtype] = set()
 
     def __torch_dispatch__(
         self, operation: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         result = operation(*args, **(kwargs or {}))
         dtypes = {leaf.dtype for leaf in tree_leaves(result) if isinstance(leaf, Tensor)}
-        self.seen |= dtypes & {torch.float16, torch.bfloat16}
+        self.types |= dtypes & {torch.float16, torch.bfloat16}
         return result
 
 
@@ -341,8 +345,8 @@ def test_float64(trained: Trial) -> None:
             losses.append(first_loss(training, still=True))
     # Its error may be too small for the comparison, or come in a later step.
     require(
-        not halves.seen,
-        f"something is cast to {', '.join(map(str, halves.seen))}; leave the types to the recipe",
+        not halves.types,
+        f"something is cast to {', '.join(map(str, halves.types))}; leave the types to the recipe",
     )
     dtype, single, double = losses[1].dtype, losses[0].item(), losses[1].item()
     require(

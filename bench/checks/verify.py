@@ -29,7 +29,7 @@ from bench.training.checkpoint import trained_encoder
 from bench.utils.errors import UserError, errors_of
 from bench.utils.validation import validated
 
-# Points by which a score of the same weights may differ between machines. On the embedded world
+# Points by which a score of the same weights may differ between machines. On the toy data
 # correlations move by at most 0.007 and accuracies not at all ("not trained" in
 # docs/portability.md), on SentEval's STS and MRPC all scores by at most 0.0001 (wiki-minilm without
 # training, from an AMD EPYC to an Intel Xeon); TF32 moves correlations by 0.04
@@ -48,12 +48,12 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True)
 class Verification:
-    """A result beside what is computed now."""
+    """A result, compared with what is computed now."""
 
     result: Path  # the file
     differences: Sequence[Difference]
     provenance: Sequence[str]  # what differs in it, a line each
-    faults: Sequence[str]  # against confirmation even if all scores are equal, as clauses
+    faults: Sequence[str]  # clauses that deny a confirmation, even if all scores are equal
 
     @property
     def confirmed(self) -> bool:
@@ -69,8 +69,8 @@ class Verification:
                 f"the largest difference is {points:.2g} points, rounding explains {ROUNDING} "
                 f"({score}: {recorded:.4f} recorded, {again:.4f} again)"
             )
-        word = "confirmed" if self.confirmed else "not confirmed"
-        return f"{word}: {'; '.join(clauses)}" if clauses else f"{word}, to the bit"
+        verdict = "confirmed" if self.confirmed else "not confirmed"
+        return f"{verdict}: {'; '.join(clauses)}" if clauses else f"{verdict}, to the bit"
 
     def report(self) -> str:
         """The result, the differences of its provenance, and the verdict."""
@@ -88,8 +88,8 @@ def verify(
         data: as `paths.data_folder` takes it; by default what the result names.
         device: torch device.
     """
-    read = read_scores(result)
-    described, outcome = read.provenance, read.provenance.outcome
+    document = read_scores(result)
+    described, outcome = document.provenance, document.provenance.outcome
     if outcome.status != "finished" or not described.tasks:
         raise UserError(
             f"{result} holds no scores to verify, since its run was {outcome.status} "
@@ -100,6 +100,7 @@ def verify(
         folder = paths.data_folder(data or described.run.data or described.data.folder)
     # As in the result, at most the machine's CPUs.
     threads = min(described.device.threads or 1, os.cpu_count() or 1)
+    # The arithmetic of the result, or its scores would differ by rounding.
     as_then = computing(threads, "warn" if described.arithmetic.deterministic else "default")
     with tempfile.TemporaryDirectory(prefix="sentbench-verify-") as work, as_then:
         tasks = read_tasks(list(described.tasks), folder)
@@ -114,12 +115,14 @@ def verify(
         for name in then[part] | now[part]
         if then[part].get(name) != now[part].get(name)
     ]
-    # Which items were read before depends on corpora, which may not be here.
+    # Scores without contaminated items depend on corpora, which may not be on this machine.
     recorded = _points(
-        record.as_written() for record in read.records if record.aggregation not in (UNSEEN, REST)
+        record.as_written()
+        for record in document.records
+        if record.aggregation not in (UNSEEN, REST)
     )
     again = dict(_points(scored))
-    faults = [*_faults(read, suite, folder, tasks, encoder)]
+    faults = [*_faults(document, suite, folder, tasks, encoder)]
     unmatched = {name for name, _ in recorded} ^ again.keys()
     if unmatched:
         faults.append(f"only recorded or only scored again: {', '.join(sorted(unmatched))}")
@@ -141,15 +144,15 @@ def _points(records: Iterable[Record]) -> list[tuple[str, float]]:
 
 
 def _faults(
-    read: ScoreDocument, suite: Path, folder: Path, tasks: Sequence[ReadTask], encoder: Encoder
+    document: ScoreDocument, suite: Path, folder: Path, tasks: Sequence[ReadTask], encoder: Encoder
 ) -> Iterator[str]:
     """Reasons why equal scores would confirm nothing, as clauses."""
-    described = read.provenance
+    described = document.provenance
     # The run: is it the one that the records name, and the one that was trained?
     run = described.run
     if run.id:
         for name in ("method", "backbone", "setting", "seed"):
-            if any(getattr(record, name) != getattr(run, name) for record in read.records):
+            if any(getattr(record, name) != getattr(run, name) for record in document.records):
                 yield f"its records name another {name} than its provenance"
         outcome = paths.run_folder(suite, run.id) / "outcome.json"
         if run.trained and outcome.is_file():

@@ -18,7 +18,7 @@ from bench.datasets.sts import StsTask
 
 @cache
 def _letter(char: str) -> str:
-    """A character as it counts: a letter, mark or number, nothing, or a space."""
+    """What a character counts as: a letter, mark or number, nothing, or a space."""
     kind = unicodedata.category(char)
     if kind == "Cf" or char == "\u0640":  # joins, or stretches
         return ""
@@ -38,11 +38,12 @@ def normalised(sentence: str) -> str:
 
 
 def in_corpora(sentences: Iterable[str], corpora: Iterable[Iterable[str]]) -> set[str]:
-    """Return the sentences that stand in a corpus, normalised; those without words never do."""
+    """Return the sentences that stand in a corpus, normalised. Sentences without words never do."""
     forms = {sentence: normalised(sentence) for sentence in sentences}
     words = set(forms.values()) - {""}
-    standing = words.intersection(map(normalised, chain.from_iterable(corpora)))
-    return {sentence for sentence, form in forms.items() if form in standing}
+    # Corpora may have more lines than memory takes, so only the words of tasks are kept.
+    common = words.intersection(map(normalised, chain.from_iterable(corpora)))
+    return {sentence for sentence, form in forms.items() if form in common}
 
 
 def item_keys(items: Iterable[Iterable[str]]) -> np.ndarray:
@@ -70,11 +71,11 @@ def contamination(
     """
     dev_sets = (sts.read(name, data, "dev").items() for name in selection)
     dev_keys = item_keys(chain.from_iterable(dev_sets))
-    items = {task.name: task.items() for task in tasks if task.has_test}
-    sentences = chain.from_iterable(chain.from_iterable(items.values()))
-    standing = in_corpora(sentences, corpora)
-    known = {}
-    for name, of_task in items.items():
-        seen = [not standing.isdisjoint(item) for item in of_task]
-        known[name] = np.array(seen), np.isin(item_keys(of_task), dev_keys)
-    return known
+    items_of = {task.name: task.items() for task in tasks if task.has_test}
+    sentences = chain.from_iterable(chain.from_iterable(items_of.values()))
+    contaminated = in_corpora(sentences, corpora)  # one pass over the corpora for all tasks
+    result = {}
+    for name, items in items_of.items():
+        in_corpus = [not contaminated.isdisjoint(item) for item in items]
+        result[name] = np.array(in_corpus), np.isin(item_keys(items), dev_keys)
+    return result

@@ -18,7 +18,7 @@ from bench.utils.errors import UserError, warn
 from bench.utils.files import read_lines
 
 NLI_HEADER = "sent0,sent1,hard_neg"  # of nli_for_simcse.csv: premise, entailment, contradiction
-# How names of other formats end. A name without such an end is a text's, such as wiki.en.
+# Ends of names of other formats. Any other name is that of a text, such as wiki.en.
 OTHER_FORMATS = (
     r"(?i)\.(jsonl?|ndjson|tsv|tab|xml|html?|ya?ml|conllu?|tmx|rtf|pdf|docx?|odt|epub|xlsx?|ods|"
     r"parquet|arrow|feather|avro|pkl|np[yz]|h5|db|sqlite|zip|bz2|xz|zst|lz4|7z|rar|tar|tgz)(\.gz)?$"
@@ -39,9 +39,9 @@ OTHER_LINES = re.compile(
 def read_sentences(path: Path, limit: int | None = None, distinct: int | None = None) -> list[str]:
     """Read the first `limit` sentences of a corpus, or all.
 
-    No line is dropped, so row i is line i + 1 of the file. With `distinct`, equal sentences are one
-    and those of fewer words are left out. An empty line becomes a single space, as in SimCSE. Of a
-    table such as `nli_for_simcse.csv[.gz]`, the distinct sentences are read row by row, all three
+    No line is dropped, so row i is line i + 1 of the file. An empty line becomes a single space, as
+    in SimCSE. With `distinct`, repeated sentences and sentences of fewer words are left out. A
+    table such as `nli_for_simcse.csv[.gz]` gives its distinct sentences row by row, from all three
     columns (docs/methods.md#bert-whitening).
     """
     sentences = list(islice(_rows(path), limit))
@@ -89,8 +89,8 @@ def _table_rows(path: Path) -> Iterator[list[str]]:
 
 
 def read_triples(path: Path, sentences: Sequence[str]) -> list[tuple[int, ...]]:
-    """Return the rows of a table like `nli_for_simcse.csv` as rows of `sentences`, without those
-    that have another or an empty sentence."""
+    """Return the rows of a table like `nli_for_simcse.csv`, as rows of `sentences`. A row with an
+    empty sentence, or with one that is not among them, is left out."""
     check_structure(str(path), "triples")
     places = {sentence: row for row, sentence in enumerate(sentences)}
     triples = [
@@ -106,17 +106,18 @@ def read_triples(path: Path, sentences: Sequence[str]) -> list[tuple[int, ...]]:
 
 
 def sts_sentences(data: Path) -> list[str]:
-    """Return all sentences of the seven STS tasks, with duplicates, also those of pairs without
+    """Return all sentences of the seven STS tasks, with duplicates, and with the pairs that have no
     gold score: the corpus "sts" (docs/methods.md#consert)."""
     sentences: list[str] = []
     for name in STS_TASKS:
         task = listed_task(name, data)
-        for part in task.sizes:
+        for split in task.sizes:  # or a subset, of a task that has some
             if task.has_subsets:
-                for _, row in rows(data / task.file(part), 2):
+                # `sts.read` leaves out pairs without a gold score.
+                for _, row in rows(data / task.file(split), 2):
                     sentences += map(clean, row[:2])
             else:
-                sentences += sts.read(name, data, part).sentences()
+                sentences += sts.read(name, data, split).sentences()
     return [sentence for sentence in sentences if sentence]
 
 
@@ -128,17 +129,18 @@ def cnsd_sentences(data: Path) -> list[str]:
 
 # Corpora extracted from the tasks of a data folder.
 MADE = {"sts": sts_sentences, "cnsd": cnsd_sentences}
-# Corpora of the embedded world, and their files there.
+# Corpora of the toy data, and their files there.
 WORLDS = {"world": "world.txt", "world-nli": "world-nli.csv"}
 
 
 def check_name(name: str) -> None:
-    """Raise `UserError` if no corpus and no file in BENCH_DATA has this name, or the file is here
-    and is no list of sentences; warn of a file with copies of one sentence alone."""
+    """Raise `UserError` if no corpus and no file in BENCH_DATA has this name, or if the file is no
+    list of sentences. Warn of a file that repeats a single sentence."""
     path = local_corpus(name, local_folder())
     if path:
         head = list(islice(_rows(path), 1000))
-        # Of any thousand lines of wiki1m_fallback at most 5 % look so, of subtitles 16 % or more.
+        # Measured: at most 5 % of any thousand lines of wiki1m_fallback look so, and 16 % or more
+        # of subtitles.
         if len([*filter(OTHER_LINES.fullmatch, head)]) > 5 + len(head) / 8:
             raise UserError(
                 f"{path} has lines that are no sentences, as of tables, subtitles, markup or "
@@ -176,7 +178,8 @@ def is_fetched(name: str) -> bool:
 
 
 def corpus_identity(path: Path) -> dict[str, Any]:
-    """Return `{"name", "sha256", "rows"}` of a corpus; the digest is that of the file as it is."""
+    """Return `{"name", "sha256", "rows"}` of a corpus. The digest is of the file as it is,
+    compressed or not."""
     name, length, digest = corpus_name(path), sum(1 for _ in _rows(path)), file_sum(path)
     published = pin(name, "corpora") or {"rows": [length]}
     sums = published.get("sha256") or [pinned(DATASET)[1].get(path.name, digest)]

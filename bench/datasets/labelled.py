@@ -55,7 +55,7 @@ class LabelledTask:
         for split, samples in self.splits.items():
             yield split, split, samples.columns, samples.labels
 
-    target = sentences  # what a map of the vectors is fitted on
+    target = sentences  # what a post-processing of the vectors is fitted on
     has_test = True
 
     @property
@@ -83,7 +83,8 @@ class LabelledTask:
 
 
 def ordered(rows: Iterable[tuple[Sequence[str], int]]) -> Samples:
-    """Return samples in SentEval's order: by number of tokens, label, and line of the file."""
+    """Return samples in SentEval's order: by number of tokens, then label, then line of the
+    file."""
     rows = sorted(rows, key=lambda row: (*(len(text.split()) for text in row[0]), row[1]))
     columns = tuple(zip(*(texts for texts, _ in rows), strict=True))
     return Samples(columns, np.array([label for _, label in rows], dtype=np.int64))
@@ -92,31 +93,31 @@ def ordered(rows: Iterable[tuple[Sequence[str], int]]) -> Samples:
 def read(name: str, data: Path) -> LabelledTask:
     """Read one task from the folder that holds `downstream/`, checked against its manifest."""
     task = listed_task(name, data)
-    parts = read_parts(task, data, task_of(name).sizes or SPLITS)
+    by_split = read_parts(task, data, task_of(name).sizes or SPLITS)
     if task.reader == "classes":
-        # The sentences of label 1, then those of label 0, as SentEval reads them.
-        parts = {"all": [*chain.from_iterable(parts.values())]}
-    # SentEval numbers the sorted labels of the first part, the training's.
-    labels = task.labels or sorted({line.answer for line in next(iter(parts.values()))})
+        # First the sentences of label 1, then those of label 0, as SentEval reads them.
+        by_split = {"all": [*chain.from_iterable(by_split.values())]}
+    # SentEval numbers the sorted labels of the training split, which comes first.
+    labels = task.labels or sorted({line.answer for line in next(iter(by_split.values()))})
     numbers = {label: number for number, label in enumerate(labels)}
     splits = {}
-    for part, lines in parts.items():
+    for split, lines in by_split.items():
         for line in lines:
             if line.answer not in numbers:
                 hint = did_you_mean(line.answer, labels)
                 raise bad(line.path, line.number, f"unknown label {line.answer[:20]!r}{hint}")
         if len({line.answer for line in lines}) < 2:
             raise UserError(
-                f"{name}: its {part} samples have fewer than two labels, so that no classifier can "
-                "fail; correct the file"
+                f"{name}: its {split} samples have fewer than two labels, so that no classifier "
+                "can fail; correct the file"
             )
-        splits[part] = ordered((line.texts, numbers[line.answer]) for line in lines)
+        splits[split] = ordered((line.texts, numbers[line.answer]) for line in lines)
     return LabelledTask(name, task.protocol, len(labels), splits)
 
 
 def read_scored(name: str, data: Path) -> list[StsTask | LabelledTask]:
-    """Read what is scored of a task: a labelled one, or the test and dev splits of a set of
-    pairs."""
+    """Read the scored data of a task: all splits of labelled sentences, or the test and dev splits
+    of pairs."""
     if task_of(name).protocol == PAIRS:
         splits = listed_task(name, data).splits
         tasks: list[StsTask | LabelledTask]
@@ -146,13 +147,13 @@ def task_sums(tasks: Iterable[StsTask | LabelledTask]) -> dict[str, dict[str, st
 def check_dev(tasks: Iterable[str], data: Path, present: bool) -> None:
     """Check the dev sets on which trainings select their weights, and read them if `present`."""
     listed = manifest(data)
-    with_dev = [task for task, parts in listed.sts.items() if "dev" in parts]
+    with_dev = [task for task, sizes in listed.sts.items() if "dev" in sizes]
     for task in tasks:
         if task not in with_dev:
-            known = " or ".join(with_dev) or "a set that has one"
+            choices = " or ".join(with_dev) or "a set that has one"
             raise UserError(
                 f"the data set {listed.name} has no dev set of {task}, on which trainings "
-                f"select their weights; set 'select_on' in 'recipe' to {known}"
+                f"select their weights; set 'select_on' in 'recipe' to {choices}"
             )
         if present:
             sts.read(task, data, "dev")

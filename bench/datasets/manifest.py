@@ -20,8 +20,9 @@ from bench.utils.validation import FileName, StrictModel, read_document
 
 # Encodes sentences of a task: float32 (n, d).
 EncodeSentences = Callable[[Sequence[str]], np.ndarray]
-_CODES = {"tr": "train", "va": "dev", "te": "test"}  # of parts, in files with all of them
-Sizes = dict[str, dict[FileName, PositiveInt]]  # of the parts of tasks, by task and part
+_CODES = {"tr": "train", "va": "dev", "te": "test"}  # of splits, in files with all of them
+# Pairs or samples by task and file: a split, a subset of pairs, or the sentences of a label.
+Sizes = dict[str, dict[FileName, PositiveInt]]
 
 
 class PairFile(StrictModel):
@@ -53,14 +54,14 @@ class Manifest(StrictModel):
         for kind in ("sts", "transfer", "probing"):
             for name in getattr(self, kind):
                 if not is_task(name) or task_of(name).kind != kind:
-                    known = [task.name for task in TASKS.values() if task.kind == kind]
-                    hint = did_you_mean(name, known)
+                    tasks = [task.name for task in TASKS.values() if task.kind == kind]
+                    hint = did_you_mean(name, tasks)
                     raise ValueError(
                         f"the table '{kind}' has an unknown task '{name}'{hint}; "
                         "a set of your own is called sts:NAME or probing:NAME, with letters, "
                         "digits, '_', '.' and '-' in NAME"
                     )
-        # Of a set of one's own nobody but the manifest knows the files.
+        # Only the manifest can know the files of a user-defined set.
         for name, parts in self.sts.items():
             if name.startswith(OWN_STS) and name not in self.sts_files:
                 raise ValueError(
@@ -75,7 +76,7 @@ class Manifest(StrictModel):
 
 
 def manifest(data: Path) -> Manifest:
-    """Read the folder's own `manifest.json`; SentEval's tasks if there is none."""
+    """Read the `manifest.json` of a data folder. A folder without one has SentEval's tasks."""
     path = data / "manifest.json"
     if not path.exists():
         content: dict[str, Any] = {"name": "senteval"}
@@ -156,17 +157,18 @@ class Line(NamedTuple):
 
 
 def read_parts(task: Task, data: Path, parts: Iterable[str]) -> dict[str, list[Line]]:
-    """Read parts of a task as they stand in its files, and compare their sizes with the manifest's.
+    """Read parts of a task as they stand in its files, and compare their sizes with the manifest.
 
-    The parts of an STS set with subsets are these, without the pairs that have no gold score.
+    A part is a split, a subset of an STS set, or the sentences of one label. Pairs without a gold
+    score are left out.
     """
-    read: dict[str, list[Line]] = {}
+    by_part: dict[str, list[Line]] = {}
     for part in parts:
         path, lines = data / task.file(part), list[Line]()
         if task.group == "probing":
             probing_file(path)
         # The first file of "classes" has label 1.
-        for texts, answer, file, number in _lines(task, path, part, "0" if read else "1"):
+        for texts, answer, file, number in _lines(task, path, part, "0" if by_part else "1"):
             line = Line(tuple(map(clean, texts)), answer.strip(), file, number)
             if not line.answer:
                 raise bad(file, number, "no gold score or label")
@@ -181,8 +183,8 @@ def read_parts(task: Task, data: Path, parts: Iterable[str]) -> dict[str, list[L
                 f"{path}: {len(lines)} {unit}, the manifest expects {expected}; fetch the file "
                 "again, or, for other data, name its counts in manifest.json beside downstream/"
             )
-        read[part] = lines
-    return read
+        by_part[part] = lines
+    return by_part
 
 
 def _lines(
@@ -217,8 +219,8 @@ def _lines(
     else:
         for number, text in enumerate(read_lines(path, "latin-1"), start=1):
             if task.reader == "trec":
-                label, _, rest = text.strip().partition(":")
-                text = rest.partition(" ")[2]
+                label, _, text = text.strip().partition(":")
+                text = text.partition(" ")[2]  # without the fine label
             yield [text], label, path, number
 
 
@@ -241,8 +243,9 @@ def check_vectors(texts: Sequence[str], answer: Any, width: int = 0) -> np.ndarr
     `UserError` unless each has a vector of floating-point numbers, with squares in float32."""
     vectors = np.asarray(answer)
     shape = len(texts), width or np.atleast_1d(vectors).shape[-1] or 1
-    # Whole numbers may be packed bits. Their type does not say so: "ubinary" vectors of libraries
-    # are uint8, "binary" ones int8, as those of another quantisation; services give both as lists.
+    # Whole numbers are refused, since they may be packed bits, and no type says so: libraries give
+    # "ubinary" vectors as uint8 and "binary" ones as int8, which is also a quantisation. Services
+    # give both as lists.
     if vectors.shape != shape or vectors.dtype.kind != "f":
         kind = f"an array of {vectors.dtype} of shape {vectors.shape}"
         if not vectors.ndim:
@@ -253,7 +256,7 @@ def check_vectors(texts: Sequence[str], answer: Any, width: int = 0) -> np.ndarr
             "numpy.unpackbits(vectors, axis=1), convert other numbers by .astype('float32')"
         )
     vectors = vectors.astype(np.float32, copy=False)
-    # Norms and the optimisers of classifiers square numbers.
+    # Norms and the optimisers of classifiers square numbers: float32 reaches from 1e-38 to 3e38.
     largest = np.maximum(vectors.max(axis=1), -vectors.min(axis=1))
     has_squares = (largest == 0) | (largest > 1e-19) & (largest < 1e19)
     if not has_squares.all():

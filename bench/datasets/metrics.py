@@ -1,4 +1,4 @@
-"""The metrics: what they are called, which tasks have them, and how exact print is to be met.
+"""The metrics: their names, the tasks that have them, and how near a printed value must be met.
 
 A new metric is one entry of `METRICS`.
 """
@@ -22,10 +22,10 @@ if TYPE_CHECKING:  # help and completion read names of tasks, and numpy takes lo
 
 @dataclass(frozen=True)
 class Tolerance:
-    """The largest difference from the printed number at which a mean counts as `reproduced`."""
+    """The largest difference from a printed value at which a mean counts as `reproduced`."""
 
-    average: float  # in points, as that of a single task
-    task: float
+    average: float  # of an average, in points
+    task: float  # of a single task, in points
     reason: str  # where the numbers come from
     spreads: float = 0.0  # of a task in standard deviations of public seeds, where that is larger
     limit: float = inf  # the largest of a task
@@ -37,8 +37,8 @@ class _Printed:
     """A form in which papers print a metric."""
 
     title: str  # in captions
-    sign: int = 1  # -1: print states the negated quantity
-    bound: bool = False  # print states a lower bound
+    sign: int = 1  # -1: the paper states the negated quantity
+    bound: bool = False  # the paper states a lower bound
     tolerance: Tolerance | None = None  # in place of the metric's
     direction: str = ""  # names the rows of this form in a table that has several
 
@@ -99,13 +99,13 @@ EARLY = 1500  # steps; SSCL, Figure 6: the best of SSCL-SimCSE
 
 
 def _early_dev(outcome: Any) -> float | None:
-    """Mean dev score up to the step at which SSCL has its best in print."""
+    """Mean dev score up to the step at which SSCL has its best printed value."""
     scores = [point.dev for point in outcome.curve or () if point.step <= EARLY]
     return fmean(scores) if scores else None
 
 
 def _of_all(name: str, alignment: Mapping[str, Any]) -> float | None:
-    """On all sentences of STS-B. Without them the analysis says why there is none."""
+    """A value of all sentences of STS-B; None if the analysis has none, and says why."""
     return alignment["STS-B"]["all"].get(name) if "STS-B" in alignment else None
 
 
@@ -117,22 +117,22 @@ def _cosine_variance(cosines: Mapping[str, Any]) -> float | None:
     return fmean(map(pvariance, groups.values())) if groups else None
 
 
-def _setsim(layers: Mapping[str, Any], last: int = 0) -> float | None:
-    """Mean over the `last` pairs of neighbouring layers, or all; a bag of words has none."""
+def _setsim(layers: Mapping[str, Any], top: int = 0) -> float | None:
+    """Mean over the `top` pairs of neighbouring layers, or all; a bag of words has none."""
     similarities = layers.get("setsim", {}).get("cls")
-    return fmean(similarities[-last:]) if similarities else None
+    return fmean(similarities[-top:]) if similarities else None
 
 
-def _toksim(layers: Mapping[str, Any], last: int = 1) -> float | None:
-    """Mean over the `last` layers, in percent."""
+def _toksim(layers: Mapping[str, Any], top: int = 1) -> float | None:
+    """Mean over the `top` layers, in percent."""
     if not layers.get("setsim", {}).get("cls"):
         return None
-    return 100 * fmean(layers["toksim"]["without_special"][-last:])
+    return 100 * fmean(layers["toksim"]["without_special"][-top:])
 
 
-_BOUND = Tolerance(0, 0, "print states a bound, which is exceeded or not")
-_SAID = "(print states that it does, without a number)"
-# Two of the 150 samples of the world's smallest test split.
+_BOUND = Tolerance(0, 0, "the paper states a bound, which is exceeded or not")
+_SAID = "(the paper states that it does, without a number)"
+# Two of the 150 samples of the smallest test split of the toy data.
 _TWO_SAMPLES = 200 / 150
 
 METRICS = {
@@ -147,7 +147,7 @@ METRICS = {
         SHARE,
         {"accuracy": _Printed("accuracy"),
          "accuracy_delta_above": _Printed(
-            "differences of accuracy (print states no number: better or on par)", bound=True)},
+            "differences of accuracy (the paper states no number: better or on par)", bound=True)},
         title="accuracy", classifier="logistic regression", axis="average accuracy (%)",
         is_main=True, tasks=("nested", "kfold", "split", "probing"), average="transfer",
         least=_TWO_SAMPLES,
@@ -170,7 +170,8 @@ METRICS = {
     "early_dev": Metric(
         QUANTITY,
         {"early_dev_lead_above": _Printed(
-            f"lead on STS-B dev, mean up to step {EARLY:,} (print states a range)", bound=True)},
+            f"lead on STS-B dev, mean up to step {EARLY:,} (the paper states a range)",
+            bound=True)},
         cell=("early STS-B", "dev"), value=_early_dev, tolerance=_BOUND,
     ),
     "alignment": Metric(
@@ -180,7 +181,7 @@ METRICS = {
         cell=("alignment", ""), analysis="alignment", value=partial(_of_all, "alignment"),
         tolerance=_BOUND,
     ),
-    # The papers speak of uniformity as a quality, while ours is the loss: a printed drop of
+    # The papers speak of uniformity as a quality, and we measure its loss: a printed drop of
     # uniformity is a rise of the loss.
     "uniformity": Metric(
         QUANTITY,
@@ -203,27 +204,28 @@ METRICS = {
     "layer_similarity": Metric(
         QUANTITY,
         {"layer_similarity_above": _Printed(
-            "cosine of neighbouring layers (print states a lower bound)", bound=True)},
+            "cosine of neighbouring layers (the paper states a lower bound)", bound=True)},
         cell=("SetSim", "test"), analysis="layers", value=_setsim, tolerance=_BOUND,
     ),
     "last_layer_similarity": Metric(
         QUANTITY,
         {"last_layer_similarity_drop_above": _Printed(
-            f"by how much that of the last two layers falls {_SAID}", sign=-1, bound=True)},
-        cell=("last SetSim", "test"), analysis="layers", value=partial(_setsim, last=1),
+            f"by how much the cosine of the last two layers falls {_SAID}", sign=-1, bound=True)},
+        cell=("last SetSim", "test"), analysis="layers", value=partial(_setsim, top=1),
         tolerance=_BOUND,
     ),
     "token_similarity": Metric(
         QUANTITY,
         {"token_similarity_above": _Printed(
-            "cosine of tokens in percent (print states a lower bound)", bound=True)},
+            "cosine of tokens in percent (the paper states a lower bound)", bound=True)},
         cell=("TokSim", "test"), analysis="layers", value=_toksim, tolerance=_BOUND,
     ),
     "last_token_similarity": Metric(
         QUANTITY,
         {"last_token_similarity_drop_above": _Printed(
-            f"by how much that of the last two layers falls {_SAID}", sign=-1, bound=True)},
-        cell=("last TokSim", "test"), analysis="layers", value=partial(_toksim, last=2),
+            f"by how much the cosine of tokens in the last two layers falls {_SAID}",
+            sign=-1, bound=True)},
+        cell=("last TokSim", "test"), analysis="layers", value=partial(_toksim, top=2),
         tolerance=_BOUND,
     ),
 }  # fmt: skip
@@ -258,23 +260,22 @@ class OfMetric:
         return PRINTED[self.metric][1]
 
 
-# What tasks of several subsets have beside one correlation over all pairs ("all"): means of the
-# correlations of the subsets.
+# Tasks of several subsets have one correlation over all pairs ("all"), and beside it these means of
+# the correlations of their subsets.
 AGGREGATIONS = {
     "mean": "means over their subsets (mean)",
     "wmean": "means over their subsets, weighted by number of pairs (wmean)",
 }
 
 
-# The aggregations of scores over the test items without a sentence that stands in a training
-# corpus, and over those of them that do not stand in a dev set either
-# (docs/protocol.md#contamination).
+# Aggregations over a part of the test items (docs/protocol.md#contamination). UNSEEN: no sentence
+# of the item stands in a training corpus. REST: the item stands in no dev set either.
 UNSEEN, REST = "unseen", "rest"
 
 CLASSIFIER_SEED = 1111  # SentEval's, for weights, permutations, dropout and folds
-# With it, the seeds of an encoder in a suite that has no other (docs/protocol.md#further-seeds).
+# Further seeds for an encoder that a suite does not train (docs/protocol.md#further-seeds).
 FURTHER_SEEDS = (1112, 1113, 1114, 1115)
-# Scores with classifiers of a further seed have this and the seed as their aggregation
+# Begins the aggregation of scores with classifiers of a further seed
 # (docs/protocol.md#further-seeds).
 PROBE_SEED = "probe seed"
 
@@ -295,7 +296,7 @@ def probe_seed(seed: int) -> str:
 
 
 def check_probe_seeds(seeds: Sequence[int]) -> None:
-    """Refuse further seeds of classifiers that are no seeds, SentEval's own or given twice."""
+    """Refuse further seeds of classifiers that are no seeds, SentEval's seed, or repeated."""
     for seed in seeds:
         is_seed = isinstance(seed, int) and seed in range(2**32)  # as numpy takes them
         if not is_seed or [CLASSIFIER_SEED, *seeds].count(seed) > 1:
@@ -324,8 +325,8 @@ def metrics_of(protocol: str, task: str) -> dict[str, Metric]:
 
 
 def quantities(outcome: Any, analyses: Mapping[str, Any]) -> dict[Cell, float]:
-    """The metrics that are no scores, of the `bench.results.records.Outcome` of a training and of
-    its analyses."""
+    """The values of the metrics that are no scores, from the `bench.results.records.Outcome` of a
+    training and from its analyses."""
     values = {}
     for name, metric in METRICS.items():
         if metric.value:

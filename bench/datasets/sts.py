@@ -6,7 +6,8 @@ all subsets (as in papers), "mean" is the mean of the subsets' correlations, and
 weighted by number of pairs.
 
 The files are described by `bench.datasets.tasks`; subsets and numbers of pairs come from a
-manifest: the data folder's own `manifest.json`, which can describe further sets, else SentEval's.
+manifest: the file `manifest.json` of the data folder, which can describe further sets, or
+SentEval's.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +26,7 @@ from bench.utils.errors import UserError
 
 @dataclass(frozen=True)
 class Subset:
-    """Pairs of sentences, and gold similarities from 0 or 1 to 5, float64 (n,); those of another
+    """Pairs of sentences, and gold similarities from 0 or 1 to 5, float64 (n,). Scores of another
     range are scaled to 0 to 5, which changes no rank."""
 
     name: str
@@ -70,8 +71,8 @@ class StsTask:
         pair, with duplicates."""
         tasks = [self]
         if self.data:
-            known = listed_task(self.name, self.data).splits
-            tasks = [read(self.name, self.data, split) for split in SPLITS if split in known]
+            splits = listed_task(self.name, self.data).splits
+            tasks = [read(self.name, self.data, split) for split in SPLITS if split in splits]
         for task in tasks:
             yield from chain.from_iterable(task.items())
 
@@ -114,7 +115,7 @@ def _subset(name: str, lines: Sequence[Line], least: float, most: float) -> Subs
     return Subset(name, firsts, seconds, np.interp(golds, (least, most), (0, 5)))
 
 
-def cosine(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+def cosine(firsts: np.ndarray, seconds: np.ndarray) -> np.ndarray:
     """Return the row-wise cosine of two arrays (n, d) as float64 (n,); 0 for zero vectors.
 
     A float32 sum has an error in the seventh digit, which can reorder close pairs. The error of
@@ -122,9 +123,9 @@ def cosine(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     SMTeuroparl's 459 pairs have equal sentences, and their random order would change STS12's mean
     by 0.01 points.
     """
-    first, second = first.astype(np.float64), second.astype(np.float64)
-    dot = np.einsum("nd,nd->n", first, second)
-    norms = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
+    firsts, seconds = firsts.astype(np.float64), seconds.astype(np.float64)
+    dot = np.einsum("nd,nd->n", firsts, seconds)
+    norms = np.linalg.norm(firsts, axis=1) * np.linalg.norm(seconds, axis=1)
     return np.round(np.divide(dot, norms, out=np.zeros_like(dot), where=norms > 0), 12)
 
 

@@ -1,7 +1,7 @@
 """The tasks: their files and sizes, their groups, and the result tables of a suite.
 
 A new task is one entry of tasks.toml. The papers' averages are over the groups "sts" and
-"transfer", so a further set belongs in a group of its own, with a heading in `_HEADINGS`.
+"transfer", so a further set belongs in another group, with a heading in `_HEADINGS`.
 """
 
 import re
@@ -16,9 +16,9 @@ from bench.datasets.metrics import AGGREGATIONS, METRICS, Cell, metrics_of
 from bench.utils.errors import UserError, suggestion
 from bench.utils.validation import FileName
 
-# Protocols: cosines of pairs, or a classifier with nested k-fold cross-validation over all samples,
-# with k-fold cross-validation over "train", or with the fixed parts "train" and "dev"; for probing
-# these with a second classifier, a network.
+# Protocols: cosines of pairs, or a classifier. Its weight decay is selected by nested k-fold
+# cross-validation over all samples, by k-fold cross-validation over "train", or on a fixed "dev".
+# Probing is the last of these with a second classifier, a network.
 PAIRS, NESTED, KFOLD, SPLIT, PROBING = "pairs", "nested", "kfold", "split", "probing"
 
 SPLITS = ("train", "dev", "test")  # of an STS set
@@ -34,17 +34,17 @@ class Task:
     name: str
     group: str
     protocol: str
-    # The file of a part below the data folder: {split} stands for its name, or what `names` has
-    # instead.
+    # The file of a split below the data folder. {split} stands for the name of the split, or for
+    # the name that `names` has for it.
     path: str = ""
-    sizes: Mapping[str, int] = field(default_factory=dict)  # pairs or samples by part
+    sizes: Mapping[str, int] = field(default_factory=dict)  # pairs or samples by split
     names: Mapping[str, str] = field(default_factory=dict)
     # How a file is read:
-    #   "table"    a part, in `columns`: one or two sentences, then the gold score or label
+    #   "table"    a split, in `columns`: one or two sentences, then the gold score or label
     #   "subsets"  a subset of pairs; the gold scores are in the file STS.gs beside STS.input
-    #   "classes"  the sentences of one label in latin-1, that of label 1 first
-    #   "trec"     a part in latin-1: LABEL:fine, a space, the sentence
-    #   "parts"    all parts: tr, va or te; label; ...; sentence
+    #   "classes"  the sentences of one label in latin-1; the file of label 1 is the first
+    #   "trec"     a split in latin-1: LABEL:fine, a space, the sentence
+    #   "parts"    all splits: tr, va or te; label; ...; sentence
     reader: str = "table"
     columns: Sequence[int] = (0, 1)  # counted from 0
     separator: str = "\t"
@@ -52,7 +52,7 @@ class Task:
     even: bool = False  # whether all rows have equally many fields
     quoted: bool = False  # whether fields may stand in double quotes
     range: tuple[float, float] = (0, 5)  # of gold scores
-    labels: Sequence[str] = ()  # in the order of their numbers; else those of training, sorted
+    labels: Sequence[str] = ()  # in the order of their numbers; none: sorted, as training has them
     aliases: Sequence[str] = ()  # names in papers
     # Accuracy in points of the most frequent class in test, as the sole prediction; 0: unknown.
     majority: Fraction = Fraction(0)
@@ -90,8 +90,8 @@ def _read_table() -> dict[str, Task]:
     text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
     tasks = {}
     for family in tomllib.loads(text)["families"]:
-        for name, own in family.pop("tasks").items():
-            fields = {"majority": "0", **family, **own}
+        for name, values in family.pop("tasks").items():
+            fields = {"majority": "0", **family, **values}
             fields["majority"] = 100 * Fraction(fields["majority"])
             tasks[name] = Task(name, **fields)
     return tasks
@@ -126,8 +126,8 @@ ALIASES = {alias: task.name for task in TASKS.values() for alias in task.aliases
 
 def is_task(name: str) -> bool:
     """Return whether this is the name of a task, which may be user-defined."""
-    own = re.fullmatch(rf"({OWN_STS}|{OWN_PROBING})\w[\w.-]*", name)
-    return name in TASKS or own is not None
+    user_defined = re.fullmatch(rf"({OWN_STS}|{OWN_PROBING})\w[\w.-]*", name)
+    return name in TASKS or user_defined is not None
 
 
 def task_of(name: str) -> Task:
@@ -180,7 +180,8 @@ class Board:
         return "Avg" if len(self.tasks) > 1 else self.tasks[0]
 
     def cells(self, task: str) -> list[Cell]:
-        """The scores whose mean stands in a column: one, or for "Avg" those of all tasks."""
+        """The scores whose mean stands in a column: one score, or for "Avg" the scores of all
+        tasks."""
         tasks = self.tasks if task == "Avg" else (task,)
         return [Cell(name, "test", self.metric) for name in tasks]
 
@@ -234,7 +235,7 @@ def scored_cells(tasks: Iterable[str]) -> set[Cell]:
         means = AGGREGATIONS if task.has_subsets else ()
         for name, metric in metrics_of(task.protocol, task.name).items():
             cells |= {Cell(task.name, "test", name, mean) for mean in ("all", *means)}
-            # SentEval gives F1 on the test part only.
+            # SentEval gives F1 on the test split only.
             is_pairs = task.protocol == PAIRS
             if "dev" in (task.sizes or SPLITS) if is_pairs else not metric.formula:
                 cells.add(Cell(task.name, "dev", name))

@@ -136,7 +136,7 @@ retrying = _retry(stop=stop_after_attempt(5))
 @_retry(stop=stop_after_attempt(2))
 def _connect(endpoint: str) -> None:
     """Raise the error of a connection that cannot be made; any answer will do. Without a network
-    the retries of a download, huggingface_hub's own among them, take minutes."""
+    the retries of a download, ours and those of huggingface_hub, take minutes."""
     from httpx2 import ReadError, ReadTimeout, RemoteProtocolError
     from huggingface_hub.utils import get_session
 
@@ -145,9 +145,9 @@ def _connect(endpoint: str) -> None:
 
 
 @contextmanager
-def one_sentence(wanted: str, alternative: str) -> Iterator[None]:
-    """Turn errors of the network and of the hub, while `wanted` is fetched, into a `UserError` with
-    an `alternative`, which is a `TransientError` if another attempt may succeed."""
+def one_sentence(subject: str, alternative: str) -> Iterator[None]:
+    """Turn errors of the network and of the hub, while the subject is fetched, into a `UserError`
+    that names an `alternative`. It is a `TransientError` if another attempt may succeed."""
     from huggingface_hub import constants
 
     try:
@@ -157,6 +157,8 @@ def one_sentence(wanted: str, alternative: str) -> Iterator[None]:
         names = {base.__name__ for base in type(cause).__mro__}
         marks = (mark for mark in _LASTING if mark in f"{names} {cause}")
         reason = _LASTING.get(next(marks, ""), "").format(cache=constants.HF_HUB_CACHE)
+        # An error that is neither known nor transient, and has no status, is a fault of the code:
+        # it is raised as it is.
         if _is_transient(error):
             reason = (
                 f"no answer from {constants.ENDPOINT} ({cause}); "
@@ -167,7 +169,7 @@ def one_sentence(wanted: str, alternative: str) -> Iterator[None]:
             reason = f"the server answers with status {status}; check HF_ENDPOINT, {_TOKEN}"
         if not reason:
             raise
-        message = f"cannot fetch {wanted}: {' '.join(reason.split())}, or {alternative}"
+        message = f"cannot fetch {subject}: {' '.join(reason.split())}, or {alternative}"
         raise problem(message) from None
 
 
@@ -188,14 +190,14 @@ def lock_file() -> Path:
 def pinned(key: str) -> tuple[str | None, dict[str, str]]:
     """Return the pinned revision of a repository, and the SHA-256 of its pinned files; the key of a
     data set begins with `datasets/`."""
-    # `pins.json` goes before what the first download recorded, but a pull request that it names may
-    # move, so the recorded commit goes before that.
-    known = pin(key)
+    # `pins.json` goes before the record of the first download. Only a pull request that `pins.json`
+    # names may move, so the recorded commit goes before it.
+    published = pin(key)
     recorded = read_settings(lock_file()).get(key, {"revision": None, "files": {}})
-    revision, files = known.get("revision"), dict(recorded["files"])
+    revision, files = published.get("revision"), dict(recorded["files"])
     if not revision or revision.startswith("refs/"):
         revision = recorded["revision"] or revision
-    for name, entry in known.get("files", {}).items():
+    for name, entry in published.get("files", {}).items():
         if entry.get("sha256"):
             files[name] = entry["sha256"]
     return revision, files
@@ -235,8 +237,8 @@ def _snapshot(key: str, patterns: Sequence[str], alternative: str) -> Path:
     constants.HF_HUB_DISABLE_XET = True  # plain HTTP, whose errors `one_sentence` knows
     repository, _, revision = key.partition("@")
     name = repository.removeprefix("datasets/")
-    wanted = f"{patterns[0]} of {key}" if len(patterns) == 1 else key
-    with one_sentence(wanted, alternative), disk_errors(Path(constants.HF_HUB_CACHE)):
+    subject = f"{patterns[0]} of {key}" if len(patterns) == 1 else key
+    with one_sentence(subject, alternative), disk_errors(Path(constants.HF_HUB_CACHE)):
         download = partial(
             snapshot_download,
             name,
@@ -258,8 +260,8 @@ def _unpinned(key: str) -> str:
 
 @contextmanager
 def fetched(key: str, patterns: Sequence[str], alternative: str) -> Iterator[Path]:
-    """Yield a folder with all files of these patterns, verified. What the first download brings is
-    pinned after the block, which may refuse it."""
+    """Yield a folder with all files of these patterns, verified. The files of a first download are
+    pinned after the block, which may refuse them."""
     (revision, digests), local = pinned(key), local_model(key)
     folder = local or _snapshot(key, patterns, alternative)
     sums = {}
@@ -267,7 +269,7 @@ def fetched(key: str, patterns: Sequence[str], alternative: str) -> Iterator[Pat
         name, blob = path.relative_to(folder).as_posix(), path.resolve()
         sums[name] = digest = sha256_file(path)
         # The hub's cache names a large file by its SHA-256 and another one by its id in git, both
-        # without a suffix. Where the file system has no links, the file has its own name.
+        # without a suffix. Where the file system has no links, the file keeps its name.
         expected = digests.get(name, digest if local or blob.suffix else blob.name)
         if len(expected) == 40:
             digest = git_blob(path.read_bytes())
@@ -279,9 +281,9 @@ def fetched(key: str, patterns: Sequence[str], alternative: str) -> Iterator[Pat
                 f"{path} of {key} has the checksum {digest}, expected {expected}; fetch it again, "
                 f"or, {_unpinned(key)}"
             )
-    missing = pin(key).get("files", {}).keys() & set(patterns) - sums.keys()
-    if local and missing:
-        raise UserError(f"{folder / min(missing)} does not exist; copy it from {key}")
+    absent = pin(key).get("files", {}).keys() & set(patterns) - sums.keys()
+    if local and absent:
+        raise UserError(f"{folder / min(absent)} does not exist; copy it from {key}")
     yield folder
     # Nothing is written if all of it is known: the cache may be read-only.
     is_known = folder.name == revision and sums.items() <= digests.items()
@@ -305,7 +307,7 @@ def _copying(key: str) -> str:
 
 def fetch_description(key: str) -> Path:
     """Return the hub's folder of a model with its configuration and tokenizer, verified, as
-    `fetch_backbone`; the name of the folder is the commit. What is downloaded is said once."""
+    `fetch_backbone`. The name of the folder is the commit. A first download is reported."""
     is_new = not pinned(key)[1]
     with fetched(key, DESCRIPTION, _copying(key)) as folder:
         if not (folder / "config.json").is_file():
@@ -316,9 +318,9 @@ def fetch_description(key: str) -> Path:
 
 
 def fetch_backbone(key: str) -> Path:
-    """Return the folder of a hub model, OWNER/NAME or OWNER/NAME@REVISION, verified: that in
-    BENCH_MODELS, else the hub's, of which what is missing is downloaded. Without a revision
-    (commit, branch or "refs/pr/1") it is the pinned commit."""
+    """Return the folder of a hub model, OWNER/NAME or OWNER/NAME@REVISION, verified: in
+    BENCH_MODELS or, after a download of what it lacks, in the cache of the hub. The default of the
+    revision, a commit, branch or "refs/pr/1", is the pinned commit."""
     with fetched(key, BACKBONE_FILES, _copying(key)) as folder:
         # An adapter alone is refused where it is read.
         if any(chain(folder.rglob("*.safetensors"), folder.glob(ADAPTER))):
@@ -342,12 +344,13 @@ def probing_file(path: Path) -> None:
                 "choose other tasks"
             )
         return
-    known = pin(SENTEVAL)
+    senteval = pin(SENTEVAL)
     source = f"data/probing/{path.name}"
-    expected = known["files"][source]["blob"]
+    expected = senteval["files"][source]["blob"]
+    # A file with another id is damaged, or was pinned anew, and is downloaded again.
     if not path.is_file() or git_blob(path.read_bytes()) != expected:
         endpoint = os.environ.get("GITHUB_RAW_ENDPOINT") or "https://raw.githubusercontent.com"
-        url = f"{endpoint}/facebookresearch/SentEval/{known['revision']}/{source}"
+        url = f"{endpoint}/facebookresearch/SentEval/{senteval['revision']}/{source}"
         with one_sentence(url, "set BENCH_DATA to a data folder that holds probing/"):
             _connect(endpoint)
             content = _get(url)

@@ -12,8 +12,8 @@ LARGE = 2**20  # bytes; to read a smaller file takes no longer than to look for 
 
 
 def file_sum(path: Path) -> str:
-    """The SHA-256 of a file. That of a large one is kept in the cache, until path, size, times or
-    inode of the file are others."""
+    """The SHA-256 of a file. The sum of a large file is kept in the cache until the path, size,
+    times or inode of the file change."""
     state = path.stat()
     if state.st_size < LARGE:
         return sha256_file(path)

@@ -1,12 +1,12 @@
 """SentEval's classifiers (docs/protocol.md#classifier), many of them trained at once.
 
 SentEval trains its classifiers one after another, all from the same weights and shuffled with the
-same seed. Those whose training parts have equal length therefore see the same sequence of row
+same seed. Those whose training splits have equal length therefore see the same sequence of row
 indices. Here they take every step together, as a batch dimension. In float64 the accuracies equal
-those of the one-by-one loop; in float32 they differ by rounding.
+the accuracies of the one-by-one loop; in float32 they differ by rounding.
 
 A GPU is kept busy by few large operations, so there heads of unlike shapes share a loop too, padded
-with units that are exactly 0. A processor is kept busy by several loops, each on its own threads.
+with units that are exactly 0. A processor is kept busy by several loops, each on other threads.
 """
 
 from collections import defaultdict
@@ -64,14 +64,15 @@ def _initial(shapes: Sequence[tuple[int, int]], seed: int) -> tuple[list[Tensor]
 def _forward(
     weights: Sequence[Tensor], inputs: Tensor, masks: Tensor | None
 ) -> tuple[Tensor, Tensor | None]:
-    """Logits (heads, classes, n), and hidden units (heads, hidden, n) or None, of inputs
+    """Compute logits (heads, classes, n), and hidden units (heads, hidden, n) or None, from inputs
     (folds, n, d + 1) and dropout masks (folds or 1, heads of a fold, hidden, n)."""
     heads, folds = len(weights[0]), len(inputs)
     by_fold = weights[0].reshape(folds, -1, inputs.shape[2])
-    first = torch.bmm(by_fold, inputs.transpose(1, 2)).view(heads, -1, inputs.shape[1])
+    sums = torch.bmm(by_fold, inputs.transpose(1, 2)).view(heads, -1, inputs.shape[1])
     if len(weights) == 1:
-        return first, None
-    units = torch.sigmoid(first if masks is None else _masked(first, masks))
+        return sums, None
+    # SentEval has the dropout before the sigmoid.
+    units = torch.sigmoid(sums if masks is None else _masked(sums, masks))
     return torch.baddbmm(weights[1][:, :, -1:], weights[1][:, :, :-1], units), units
 
 
@@ -173,7 +174,8 @@ class Optimiser:
             )  # fmt: skip
 
 
-HELD_OUT = 0.05  # share of the training part that stops it early where no dev part is given
+# Share of the training split that stops a training early if a task has no dev split: SentEval's.
+HELD_OUT = 0.05
 # Folds trained at once: hides what a call costs, and on a processor stays in its cache. Another
 # number rounds the weights at the end of a block differently.
 BLOCK = {"cpu": 32, "cuda": 128}
@@ -202,7 +204,7 @@ MODES = {
 
 @dataclass(frozen=True)
 class Fold:
-    """A training part and the heads trained on it."""
+    """A training split and the heads that are trained on it."""
 
     train: np.ndarray  # row indices of the features, int64 (n,)
     dev: np.ndarray | None  # for early stopping; None holds out 5 % of `train`, as SentEval draws
@@ -256,7 +258,8 @@ def fit(
 
 
 class _Part(NamedTuple):
-    """Some heads of a fold: the fold's place, theirs in it, and the fold with only these heads."""
+    """Some heads of a fold: the place of the fold, the places of the heads in it, and the fold with
+    only these heads."""
 
     place: int
     heads: Sequence[int]
@@ -264,8 +267,8 @@ class _Part(NamedTuple):
 
 
 def _groups(folds: Sequence[Fold], padded: bool) -> list[list[_Part]]:
-    """Heads that may share a loop: their training parts have equal lengths, and the folds have
-    equally many heads, of layers of one shape or `padded` to it."""
+    """Group the heads that may share a loop: their training splits have equal lengths, and the
+    folds have equally many heads, of layers of one shape or `padded` to it."""
     groups: dict[tuple[object, ...], list[_Part]] = defaultdict(list)
     for place, fold in enumerate(folds):
         # 0 where a loop may hold folds of different numbers of labels.
@@ -285,7 +288,7 @@ def _groups(folds: Sequence[Fold], padded: bool) -> list[list[_Part]]:
 
 
 class _Cohort:
-    """Folds with training parts of equal length, which share one sequence of permutations."""
+    """Folds with training splits of equal length, which share one sequence of permutations."""
 
     def __init__(
         self, inputs: Tensor, labels: Tensor, parts: Sequence[_Part], settings: Settings
@@ -327,10 +330,11 @@ class _Cohort:
                 shapes = _shapes(self.width, fold.classes, head.hidden)
                 drawn, generator = _initial(shapes, seed)
                 generators[fold.classes].append(generator)
-                for layer, own in zip(self.weights, drawn, strict=True):
-                    units, inputs = own.shape
-                    layer[place, :units, : inputs - 1] = own[:, :-1]
-                    layer[place, :units, -1] = own[:, -1]
+                # The bias is the last column, behind inputs that a smaller layer lacks.
+                for layer, weights in zip(self.weights, drawn, strict=True):
+                    units, inputs = weights.shape
+                    layer[place, :units, : inputs - 1] = weights[:, :-1]
+                    layer[place, :units, -1] = weights[:, -1]
                 place += 1
         self.dropout = _Dropout(self.inputs, self.heads, generators, seed) if hidden else None
 
@@ -344,11 +348,12 @@ class _Cohort:
         passes = 0
         while self.parts:
             for _ in range(self.settings.epoch_size):
-                if is_stopped():
+                if is_stopped():  # an error or an interrupt ends the other loops, too
                     return
                 self._pass()
             passes += self.settings.epoch_size
             correct = torch.stack([self._correct(place) for place in range(len(self.parts))]).cpu()
+            # Of equal checks the earliest counts, as in SentEval.
             better = running & (correct > best_correct)
             improved = better.view(-1).nonzero().squeeze(1).to(self.rows.device)
             for best_weight, weight in zip(best, self.weights, strict=True):
@@ -367,6 +372,7 @@ class _Cohort:
             best_correct, misses, running = (
                 state[staying] for state in (best_correct, misses, running)
             )
+            # Only the heads of the folds that go on: the tensors shrink with each end.
             kept = (~ended).repeat_interleave(heads).nonzero().squeeze(1).to(self.rows.device)
             best = [weight[kept] for weight in best]
             self._select(staying, kept)
@@ -377,8 +383,8 @@ class _Cohort:
         for i, head in enumerate(self.heads):
             shapes, weights = _shapes(self.width, classes, head.hidden), []
             for layer, (inputs, units) in zip(best, shapes, strict=True):
-                own = layer[place * len(self.heads) + i, :units]
-                weights.append(torch.cat([own[:, :inputs], own[:, -1:]], dim=1))
+                rows = layer[place * len(self.heads) + i, :units]
+                weights.append(torch.cat([rows[:, :inputs], rows[:, -1:]], dim=1))
             fitted.append(Fitted(correct[i] / len(self.dev[place]), weights))
         return fitted
 

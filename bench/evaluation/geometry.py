@@ -9,8 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-POSITIVE = 4.0  # pairs of STS-B with a higher gold score are positive
-ROWS = 256  # rows per block of a similarity matrix: 40 MB in float64 against 20,000 other rows
+# Pairs of STS-B with a higher gold score are positive (docs/analyses.md).
+POSITIVE = 4.0
+# Rows per block of a similarity matrix: 40 MB in float64 against 20,000 other rows.
+ROWS = 256
 
 
 def unit(vectors: Tensor) -> Tensor:
@@ -18,13 +20,13 @@ def unit(vectors: Tensor) -> Tensor:
     return F.normalize(vectors, dim=-1, eps=1e-37)
 
 
-def alignment(first: Tensor, second: Tensor, gold: Tensor) -> float | None:
-    """Mean squared distance between the unit vectors of positive pairs, sides (n, d) and gold (n,);
-    None without one."""
+def alignment(firsts: Tensor, seconds: Tensor, gold: Tensor) -> float | None:
+    """Mean squared distance between the unit vectors of positive pairs, from both sides (n, d) of
+    all pairs and their gold scores (n,); None without a positive pair."""
     positive = gold > POSITIVE
     if not positive.any():
         return None
-    return float((unit(first[positive]) - unit(second[positive])).square().sum(1).mean())
+    return float((unit(firsts[positive]) - unit(seconds[positive])).square().sum(1).mean())
 
 
 def uniformity(vectors: Tensor) -> float:
@@ -41,8 +43,8 @@ def uniformity(vectors: Tensor) -> float:
 
 
 def largest_similarities(vectors: Tensor, candidates: Tensor, ranks: int) -> list[float]:
-    """Means of the largest, second largest, ... cosine of each row with `candidates` but its own;
-    all are unit vectors (n, d)."""
+    """Means of the largest, second largest, ... cosine of each row with the `candidates`, without
+    the candidate of the same number. All are unit vectors (n, d)."""
     cosines = (vectors @ candidates.T).fill_diagonal_(-math.inf)
     return cosines.topk(ranks).values.double().mean(0).tolist()
 
@@ -64,16 +66,19 @@ def layer_similarities(states: Sequence[Tensor], mask: Tensor) -> Tensor:
     and the mean of all tokens (L); TokSim of layers 0 to L without special tokens (L + 1), which
     are the first and the last, and with them (L + 1).
     """
+    # Without the special tokens, the first and the last of each sentence.
     inner = mask.clone()
     inner[:, 0] = 0
     inner[torch.arange(len(mask), device=mask.device), mask.sum(1) - 1] = 0
-    first, mean, without, whole = [], [], [], []
+    first_tokens, means, inner_tokens, all_tokens = [], [], [], []
     for layer in states:
         exact = layer.double()
-        first.append(unit(exact[:, 0]))
+        first_tokens.append(unit(exact[:, 0]))
         # The sum has the same direction as the mean.
-        mean.append(unit((exact * mask.unsqueeze(-1)).sum(1)))
-        without.append(token_similarity(exact, inner))
-        whole.append(token_similarity(exact, mask))
-    adjacent = [(lower * upper).sum(1) for side in (first, mean) for lower, upper in pairwise(side)]
-    return torch.stack([*adjacent, *without, *whole], dim=1)
+        means.append(unit((exact * mask.unsqueeze(-1)).sum(1)))
+        inner_tokens.append(token_similarity(exact, inner))
+        all_tokens.append(token_similarity(exact, mask))
+    adjacent = []
+    for layers in (first_tokens, means):
+        adjacent += [(lower * upper).sum(1) for lower, upper in pairwise(layers)]
+    return torch.stack([*adjacent, *inner_tokens, *all_tokens], dim=1)

@@ -1,4 +1,4 @@
-"""SentEval's three protocols (docs/protocol.md#protocols): which parts train, select and test."""
+"""SentEval's three protocols (docs/protocol.md#protocols): which splits train, select and test."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from bench.evaluation.classifier import ClassifierHead, Fitted, Fold, Settings, fit
 
+# The grid of SentEval's logistic regression (validation.py).
 DECAYS = tuple(10**power for power in range(-5, -1))
 GRID = tuple(ClassifierHead(decay) for decay in DECAYS)  # for every task
 # Probing, as SentEval recommends: a network with sigmoid, tuned on dev, at SentEval's default
@@ -37,13 +38,13 @@ class SplitPart:
     labels: Tensor
 
 
-# The fixed parts of a task, "train", "dev" and "test", and its number of labels.
+# The fixed splits of a task, "train", "dev" and "test", and its number of labels.
 Split = tuple[dict[str, SplitPart], int]
 
 
 def nested(data: SplitPart, classes: int, settings: Settings) -> ProtocolResult:
     """Nested k-fold cross-validation: the weight decay is selected inside each outer training
-    part."""
+    split."""
     labels = data.labels.cpu().numpy()
     outer = _folds(labels, settings)
     scores, heads = _cross_validated(data, [train for train, _ in outer], classes, settings)
@@ -53,12 +54,12 @@ def nested(data: SplitPart, classes: int, settings: Settings) -> ProtocolResult:
         predicted[test] = head.predict(data.features[rows])
         tests.append(_accuracy(predicted[test], labels[test]))
     # SentEval rounds means with numpy, single accuracies with Python.
-    dev, found = np.round(np.mean(scores), 2), np.round(np.mean(tests), 2)
-    return ProtocolResult(float(dev), float(found), predicted)
+    dev_score, test_score = np.round(np.mean(scores), 2), np.round(np.mean(tests), 2)
+    return ProtocolResult(float(dev_score), float(test_score), predicted)
 
 
 def kfold(train: SplitPart, test: SplitPart, classes: int, settings: Settings) -> ProtocolResult:
-    """Select the weight decay by k-fold cross-validation on the training part."""
+    """Select the weight decay by k-fold cross-validation on the training split."""
     rows = np.arange(len(train.labels))
     (score,), (head,) = _cross_validated(train, [rows], classes, settings)
     return _tested(score, head, test)
@@ -67,19 +68,20 @@ def kfold(train: SplitPart, test: SplitPart, classes: int, settings: Settings) -
 def _cross_validated(
     data: SplitPart, parts: Sequence[np.ndarray], classes: int, settings: Settings
 ) -> tuple[list[float], list[Fitted]]:
-    """For each part of the rows, the accuracy of the best head of `GRID` (the first of equals) in
-    k-fold cross-validation, in points, and that head trained on the whole part."""
+    """For each part of the rows: the accuracy, in points, of the head of `GRID` that is best in
+    k-fold cross-validation, the first of equals; and this head trained on all rows of the part."""
     labels, folds = data.labels.cpu().numpy(), []
     for rows in parts:
         for train, dev in _folds(labels[rows], settings):
             folds.append(Fold(rows[train], rows[dev], GRID, classes))
+    # One call for all parts: more folds share a loop.
     fitted = iter(fit(data.features, data.labels, folds, settings))
-    scores, whole = [], []
+    scores, winners = [], []
     for rows in parts:
         means = _means(list(islice(fitted, settings.folds)))
         scores.append(max(means))
-        whole.append(Fold(rows, None, (GRID[int(np.argmax(means))],), classes))
-    return scores, [head for (head,) in fit(data.features, data.labels, whole, settings)]
+        winners.append(Fold(rows, None, (GRID[int(np.argmax(means))],), classes))
+    return scores, [head for (head,) in fit(data.features, data.labels, winners, settings)]
 
 
 def best_on_dev(

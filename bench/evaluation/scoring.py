@@ -48,7 +48,7 @@ from bench.utils.progress import Progress
 # Sentences between two writes, the most that an interruption loses. A GPU, which waits for each
 # write, takes more at once.
 CHUNK, GPU_CHUNKS = 2048, 8
-KEY = 16  # bytes of a sentence's hash
+KEY = 16  # bytes of the hash of a sentence; 128 bits have no collisions in practice
 
 
 def _key(sentence: str) -> bytes:
@@ -88,14 +88,15 @@ class VectorStore:
         base = innermost(self.encoder)
         if tokens and isinstance(base, TransformerEncoder):
             base.read_tokens(sentences, tokens)
-        missing = [text for text in {*sentences} if _key(text) not in self._vectors]
-        missing.sort(key=lambda text: (-len(text), text))
+        texts = [text for text in {*sentences} if _key(text) not in self._vectors]
+        # The longest first: memory that is too small is full at once, and not after hours.
+        texts.sort(key=lambda text: (-len(text), text))
         size = CHUNK if device == "cpu" else CHUNK * GPU_CHUNKS
-        progress = Progress(len(missing), f"encode {len(missing):,} sentences")
-        for start in range(0, len(missing), size):
-            chunk = missing[start : start + size]
+        progress = Progress(len(texts), f"encode {len(texts):,} sentences")
+        for start in range(0, len(texts), size):
+            chunk = texts[start : start + size]
             width = len(next(iter(self._vectors.values()), ()))
-            # Before they are written, since those are not encoded again.
+            # Checked before they are written, since stored vectors are not computed again.
             vectors = check_vectors(chunk, self.encoder.encode(chunk), width)
             rows = np.empty(
                 len(chunk), [("key", np.void, KEY), ("vector", np.float32, vectors.shape[1])]
@@ -120,8 +121,8 @@ Adaptation = Callable[
     [Sequence[str], EncodeSentences], EncodeSentences
 ]  # see `bench.models.encoder.adaptation`
 Columns = dict[str, np.ndarray]
-# By task, which test items were read in training, and which stand in dev sets, bool (n,) each.
-KnownItems = Mapping[str, tuple[np.ndarray, np.ndarray]]
+# By task: which test items stand in a training corpus, and which in a dev set, bool (n,) each.
+Contamination = Mapping[str, tuple[np.ndarray, np.ndarray]]
 Classified = tuple[list[TaskRecord], list[bool]]  # records, and which test samples are right
 
 
@@ -168,15 +169,15 @@ def encoded(encoder: Encoder, tasks: Sequence[ReadTask]) -> EncodeSentences:
 def score_tasks(
     encoder: Encoder, tasks: Sequence[ReadTask], vectors: EncodeSentences | None = None
 ) -> list[TaskRecord]:
-    """Score STS tasks from vectors in memory, by default those of `encoded`."""
+    """Score STS tasks from vectors in memory, by default from `encoded`."""
     vectors = vectors or encoded(encoder, tasks)
     return Scorer(tasks, vectors, adaptation(encoder)).scores().records
 
 
 @dataclass(frozen=True)
 class Classifiers:
-    """How classifiers are trained: in a mode of `MODES`, on a device, and on the test split with
-    further seeds beside SentEval's, each of which has records of its own."""
+    """How classifiers are trained: in a mode of `MODES` and on a device. Each further seed beside
+    SentEval's gives further records of the test split."""
 
     mode: str = "test"
     probe_seeds: Sequence[int] = ()
@@ -184,7 +185,7 @@ class Classifiers:
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """All seeds, that of the scores first."""
+        """All seeds, SentEval's first."""
         return CLASSIFIER_SEED, *self.probe_seeds
 
 
@@ -195,14 +196,16 @@ def score_encoder(
     classifiers: Classifiers,
     work: Path,
     tokens: Path | None = None,
-    known: KnownItems | None = None,
+    contamination: Contamination | None = None,
 ) -> EncoderScores:
-    """Score an encoder on tasks, as `score_tasks`; an interrupted call is resumed by the next
-    one with the same `work`, of vectors and finished tasks. Scorings of a suite share `tokens`."""
+    """Score an encoder on tasks, as `score_tasks`.
+
+    Vectors and finished tasks are kept in the folder `work`, where the next call resumes an
+    interrupted one. The folder `tokens` is shared by the scorings of a suite."""
     with disk_errors(work), closing(VectorStore(work, encoder)) as store:
         adapt = adaptation(encoder)
         store.add(sentences(tasks, adapt), classifiers.device, tokens)
-        return Scorer(tasks, store, adapt, classifiers, store.folder, known).scores()
+        return Scorer(tasks, store, adapt, classifiers, store.folder, contamination).scores()
 
 
 @dataclass
@@ -213,7 +216,8 @@ class Scorer:
         vectors: a lookup of the tasks' sentences, float32 (n, d).
         adapt: the encoder's last step, fitted on each task.
         folder: keeps the results of classifications.
-        known: a result of `contamination`; the other test items have records of their own.
+        contamination: the result of `bench.datasets.contamination`. The test items that are in
+            neither get further records.
     """
 
     tasks: Sequence[ReadTask]
@@ -221,7 +225,7 @@ class Scorer:
     adapt: Adaptation | None = None
     classifiers: Classifiers = Classifiers()
     folder: Path | None = None
-    known: KnownItems | None = None
+    contamination: Contamination | None = None
 
     def __post_init__(self) -> None:
         self.labelled = [task for task in self.tasks if isinstance(task, LabelledTask)]
@@ -246,10 +250,11 @@ class Scorer:
             records += task_records
             if columns:
                 items[task.name] = columns
-            if columns and self.known:
-                seen, in_dev = self.known[task.name]
-                records += _on_others(task, columns, seen, UNSEEN)
-                records += _on_others(task, columns, seen | in_dev, REST)
+            if columns and self.contamination:
+                in_corpus, in_dev = self.contamination[task.name]
+                records += _without(task, columns, in_corpus, UNSEEN)
+                records += _without(task, columns, in_corpus | in_dev, REST)
+        # Last, since they are means of the records above, for each seed of the classifiers.
         for aggregation in map(probe_seed, self.classifiers.seeds):
             values = {}
             for record in records:
@@ -264,7 +269,7 @@ class Scorer:
         return f"{task.name}-{self.classifiers.mode}-{seed}-{digest}"
 
     def score(self, task: ReadTask) -> tuple[list[TaskRecord], Columns]:
-        """The records of a task, and what its test items contribute (empty without any)."""
+        """The records of a task, and the columns of its test items (empty without any)."""
         if not isinstance(task, LabelledTask):
             return self._score_pairs(task)
         of_first_seed, right = self._classified(task, CLASSIFIER_SEED)
@@ -284,8 +289,8 @@ class Scorer:
         return records, {"gold": gold, "similarity": np.concatenate(similarities)}
 
     def _vectors_of(self, task: ReadTask) -> EncodeSentences:
-        """The finished vectors of a task. Its splits follow one another and have one target, so
-        that the last map that was fitted is kept."""
+        """The finished vectors of a task. Its splits follow one another and have the same target,
+        so it is enough to keep the last post-processing that was fitted."""
         if not self.adapt:
             return self.vectors
         target = list(task.target())
@@ -317,6 +322,7 @@ class Scorer:
                 labels = torch.from_numpy(samples.labels).to(device)
                 parts[name] = protocols.SplitPart(features, labels)
             splits.append((parts, task.classes))
+        # Only tasks with fixed splits are trained together.
         protocol, (parts, classes) = tasks[0].protocol, splits[0]
         if protocol == NESTED:
             results = [[protocols.nested(parts["all"], classes, settings)]]
@@ -344,18 +350,18 @@ def with_keys(tasks: Sequence[ReadTask], items: Mapping[str, Columns]) -> dict[s
     return keyed
 
 
-def _on_others(
+def _without(
     task: ReadTask, items: Columns, left_out: np.ndarray, aggregation: str
 ) -> list[TaskRecord]:
-    """The record of the test items that are not left out; none if all are here, or if they have no
-    score."""
-    others = ~left_out
-    if others.all() or not others.any():
+    """The record of the test items that are not left out; none if that leaves all items, or items
+    without a score."""
+    kept = ~left_out
+    if kept.all() or not kept.any():
         return []
     if isinstance(task, LabelledTask):
-        accuracy = round(100 * float(items["right"][others].mean()), 2)
+        accuracy = round(100 * float(items["right"][kept].mean()), 2)
         return [score_record(task.name, "test", "accuracy", accuracy, aggregation)]
-    gold, similarity = items["gold"][others], items["similarity"][others]
+    gold, similarity = items["gold"][kept], items["similarity"][kept]
     if not (np.ptp(gold) and np.ptp(similarity)):  # equal values have no ranks
         return []
     points = 100 * spearman(gold, similarity)
@@ -365,8 +371,8 @@ def _on_others(
 def _trained_together(
     task: LabelledTask, waiting: Sequence[LabelledTask], device: str
 ) -> list[LabelledTask]:
-    """The tasks whose classifiers train with those of `task`: on a GPU all probing tasks with
-    equally many training samples, else it alone: a processor would only need more memory."""
+    """The tasks that are trained together with `task`. On a GPU these are all probing tasks with
+    equally many training samples. A processor would only need more memory."""
     if device == "cpu" or task.protocol != PROBING:
         return [task]
     size, together = len(task.splits["train"].labels), []
@@ -377,8 +383,8 @@ def _trained_together(
 
 
 def _result(task: LabelledTask, results: Sequence[protocols.ProtocolResult]) -> Classified:
-    """The records of logistic regression and, of a probing task, of the networks; and which test
-    samples the former gets right."""
+    """The records of logistic regression and, for a probing task, of the networks; and which test
+    samples logistic regression gets right."""
     records = []
     for metric, result in zip(("accuracy", "accuracy_mlp"), results, strict=False):
         records.append(score_record(task.name, "test", metric, result.test))

@@ -6,6 +6,7 @@ settings that its version 4 carried out.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,24 +21,31 @@ from bench.utils.files import read_settings
 PROBES = ("A Café's 2 CATS\t(了)", "The 1,000 cats of the café aren't re-read by XÆ-12, 不了。")
 # Two ends of one word, short since a folder may cut texts; a tokenizer knows one of their words.
 ENDS = "It a dog 7 了", "It the house 24 不"
-# Settings of a tokenizer, and two texts that have the same ids where it is true, others where not.
-SAME = {
+# Settings of a tokenizer, each with two texts. They have the same ids where the setting is true,
+# and different ids where it is false.
+EQUAL_TEXTS = {
     "do_lower_case": ("CATS", "cats"),
     "strip_accents": ("café", "cafe"),
     "tokenize_chinese_chars": ("了不", "了 不"),
     "add_prefix_space": ("cats", " cats"),
 }
-FIRST = ("cls", "cls_before_pooler")  # poolers of the first token
-APART, ROUNDED = 1e-3, 1e-9  # of cosines: of another vector, and more than float32 rounds
+FIRST_TOKEN = ("cls", "cls_before_pooler")  # poolers that read it alone
+# Distances of cosines from 1. Above the first, a text has two vectors, and the encoder is refused.
+# Above the second, there is a warning: rounding of float32 alone stays below it.
+APART, ROUNDED = 1e-3, 1e-9
 
 Encode = Callable[[Sequence[str]], np.ndarray]
 
 
 def check_model(folder: Path, tokenizer: Any, encoder: Any) -> None:
-    """Check the tokenizer of a folder, and its encoder, which has the name of a `pooler`."""
+    """Check the tokenizer of a folder and the encoder that was made of it; `encoder.pooler` is the
+    name of its pooler."""
     for fault in _faults(folder, tokenizer):
         raise UserError(f"the tokenizer in {folder} {fault}, or else score a Python function")
-    if encoder.pooler in FIRST and tokenizer(ENDS[0])["input_ids"][0] != tokenizer.cls_token_id:
+    if (
+        encoder.pooler in FIRST_TOKEN
+        and tokenizer(ENDS[0])["input_ids"][0] != tokenizer.cls_token_id
+    ):
         raise UserError(
             f"the first token of {folder} is not [CLS]; choose pooler avg, last or weighted_mean"
         )
@@ -61,21 +69,23 @@ def check_text(folder: Path, encode: Encode) -> None:
         )
 
 
-def compare(first: np.ndarray, again: np.ndarray, subject: str, remedy: str) -> None:
-    """Compare vectors of the same texts, encoded in other batches; refuse, or say, a difference."""
+def compare(vectors: np.ndarray, repeated: np.ndarray, subject: str, remedy: str) -> None:
+    """Compare vectors of the same texts, encoded in other batches; refuse a large difference, and
+    warn of a small one."""
     # Zero vectors have no direction.
-    apart = 1 - cosine(first, again)[cosine(first, first) > 0].min(initial=1)
-    message = f"{subject} gives a text different vectors (a cosine of 1 - {apart:.1g})"
-    if apart > APART:
+    distance = 1 - cosine(vectors, repeated)[cosine(vectors, vectors) > 0].min(initial=1)
+    message = f"{subject} gives a text different vectors (a cosine of 1 - {distance:.1g})"
+    if distance > APART:
         raise UserError(f"{message}, by the order, the padding or the size of a batch; {remedy}")
-    if apart > ROUNDED:
+    if distance > ROUNDED:
         warn(message)
 
 
 def _faults(folder: Path, tokenizer: Any) -> Iterator[str]:
-    """What is wrong, and what corrects it."""
+    """Yield what is wrong with a tokenizer, and how to correct it."""
     ids = tokenizer(list(PROBES))["input_ids"]
     file = folder / "tokenizer.json"
+    # transformers may build the tokenizer anew by its class, and then leaves out steps of the file.
     if file.is_file():
         plain = Tokenizer.from_file(str(file))
         plain.no_truncation()
@@ -101,17 +111,18 @@ def _faults(folder: Path, tokenizer: Any) -> Iterator[str]:
 
 
 def _settings(tokenizer: Any) -> dict[str, bool]:
-    """Settings of a tokenizer, and whether they hold for what it gives."""
+    """Settings of a tokenizer, with the values that its token ids show."""
     ids, actual = tokenizer(PROBES[0])["input_ids"], dict[str, bool]()
     # [CLS] and [SEP] are added whatever the setting of a token that is the same.
     if tokenizer.bos_token_id != tokenizer.cls_token_id:
         actual["add_bos_token"] = ids[0] == tokenizer.bos_token_id
     if tokenizer.eos_token_id != tokenizer.sep_token_id:
         actual["add_eos_token"] = ids[-1] == tokenizer.eos_token_id
-    for key, texts in SAME.items():
-        one, other = tokenizer(list(texts))["input_ids"]
-        if tokenizer.unk_token_id not in (*one, *other):
-            actual[key] = one == other
+    for key, texts in EQUAL_TEXTS.items():
+        ids_of_both = tokenizer(list(texts))["input_ids"]
+        # An unknown token says nothing of the text behind it.
+        if tokenizer.unk_token_id not in chain.from_iterable(ids_of_both):
+            actual[key] = ids_of_both[0] == ids_of_both[1]
     # Other tokenizers have a mark of words for the space.
     if not isinstance(tokenizer.backend_tokenizer.pre_tokenizer, pre_tokenizers.ByteLevel):
         actual.pop("add_prefix_space", None)
@@ -124,7 +135,7 @@ def _changed_words(tokenizer: Any) -> Iterator[tuple[str, str]]:
     if backend.normalizer is None or not isinstance(backend.model, models.WordPiece):
         return
     for word in tokenizer.get_vocab():
-        plain = word.removeprefix("##")
+        plain = word.removeprefix("##")  # the mark of a piece inside a word
         # Special tokens begin with a bracket. A single letter may come from text that a trainer of
         # vocabularies did not normalise.
         if len(plain) > 1 and plain[0] not in "[<":

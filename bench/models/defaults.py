@@ -21,8 +21,8 @@ _inside = ContextVar("_inside", default=False)  # whether a block of `torch_defa
 def torch_defaults() -> Iterator[None]:
     """Take float32, exact products, the processor, gradients, no autocast and all kernels of
     attention and of oneDNN by default within the block. Threads, deterministic kernels and
-    generators stay. A block within another one changes nothing: what runs in the outer one may
-    have set products of its own, as a training does."""
+    generators stay. A block within another one changes nothing, since the code of the outer block
+    may have chosen other products, as a training does."""
     if _inside.get():
         yield
         return

@@ -42,7 +42,7 @@ TOKEN_BUDGET = {"cpu": 4096, "cuda": 65_536}
 # The most bytes of the hidden states of a batch, of all layers. Models beyond BERT-large have fewer
 # tokens in a batch.
 STATE_BYTES = 2**33
-# The same of a processor with one batch at a time: faster by a sixth than 4096 tokens.
+# The budget of a processor that computes one batch at a time: faster by a sixth than 4096 tokens.
 ALONE = 1024
 # Batches that a processor encodes at once; each takes up to 0.5 GB with BERT-large.
 AT_ONCE = 16
@@ -76,7 +76,8 @@ def length_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
 
 
 def tokenizer_identity(tokenizer: Any) -> str:
-    """The state that determines a fast tokenizer's output, as JSON, without settings of a call."""
+    """The state that determines the output of a fast tokenizer, as JSON. Truncation and padding are
+    left out: each call sets them."""
     state = json.loads(tokenizer.backend_tokenizer.to_str())
     per_call = ("truncation", "padding")
     return json.dumps({key: value for key, value in state.items() if key not in per_call})
@@ -135,8 +136,8 @@ class TransformerEncoder:
         *,
         cached_tokens: Mapping[str, list[int]] | None = None,
     ) -> None:
-        """Take a Hugging Face transformer, its fast tokenizer, the name of a pooler, and token ids
-        of sentences that are encoded repeatedly."""
+        """Take a Hugging Face transformer, its fast tokenizer and the name of a pooler.
+        `cached_tokens` are the token ids of sentences that are encoded repeatedly."""
         self.model, self.tokenizer, self.pooler = model, tokenizer, pooler
         self._pooler = BY_NAME[pooler]
         self._cached_tokens = {} if cached_tokens is None else cached_tokens
@@ -155,6 +156,7 @@ class TransformerEncoder:
     def tokenize(self, sentences: Sequence[str], room: int = 0) -> list[list[int]]:
         """Token ids, special tokens included, with room for tokens that the caller adds."""
         sentences = text_list(sentences)
+        # With room for more tokens, a sentence may be cut earlier than its cached ids.
         if not sentences or (not room and all(text in self._cached_tokens for text in sentences)):
             return [self._cached_tokens[text] for text in sentences]
         return token_ids(self.tokenizer, sentences, self._limit - room)
@@ -185,8 +187,8 @@ class TransformerEncoder:
         device = weight.device
         shape = len(tokens), width or config.hidden_size
         vectors = torch.zeros(*shape, dtype=torch.float32, device=device)
-        lengths = [pooler.positions or len(row) for row in tokens]
-        # Nothing says that a model's own forward pass may run in several threads.
+        lengths = [pooler.positions or len(ids) for ids in tokens]
+        # Only our forward pass is known to run in several threads at once.
         is_alone = device.type == "cpu" and not is_packed(self.model)
         layers = getattr(config, "num_hidden_layers", 0) + 1
         budget = ALONE if is_alone else TOKEN_BUDGET[device.type]
@@ -255,9 +257,9 @@ def innermost(encoder: Any) -> Any:
 def adaptation(
     encoder: Encoder,
 ) -> Callable[[Sequence[str], EncodeSentences], EncodeSentences] | None:
-    """The encoder's last step, or None if it has none.
+    """The last step of an encoder, which is fitted on each task; None if it has none.
 
-    It is fitted on sentences, all of a task, and maps a lookup of the vectors of `encode` to a
-    lookup of final ones. Two sentences in a row are a pair.
+    The step takes all sentences of a task, two in a row a pair, and a lookup of the vectors of
+    `encode`. It returns the lookup of the final vectors.
     """
     return getattr(encoder, "adapt", None)

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-# Of the products of a GPU, as provenance records them. torch's default of convolutions is TF32.
+# Products on a GPU, as provenance records them. torch's default of convolutions is TF32.
 TRAINING = SELECTION = "tf32"
 ELSEWHERE = "ieee"
 

@@ -26,7 +26,7 @@ VOCABULARIES = (
     "tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model",
 )  # fmt: skip
 SETTINGS = "config_sentence_transformers.json"  # prompts, and what kind of model it is
-# What a folder of sentence-transformers is, if it does not say.
+# The kind of a folder of sentence-transformers that names none.
 SENTENCES = "SentenceTransformer"
 # Our poolers that sentence-transformers has, and their names there.
 MODES = {
@@ -69,21 +69,22 @@ def refuse_pickled(folder: Path) -> None:
 
 
 def runs_here(folder: Path, options: Options) -> bool:
-    """Whether our forward pass runs a folder of transformers: BERT and RoBERTa, in float32, on the
-    sentences as they are."""
+    """Whether our forward pass runs a folder of transformers. It runs BERT and RoBERTa in float32,
+    on the sentences as they are."""
     config = read_settings(folder / TRANSFORMER)
     is_family = config.get("model_type") in PACKED and not config.get("is_decoder")
     return is_family and not options.for_library
 
 
 def read_kind(folder: Path, options: Options) -> str:
-    """Return how a folder is read with these options: as what `save_encoder` wrote, as modules, or
-    as a transformer with a pooler. `UserError` for what shows without weights."""
+    """Return how a folder is read with these options, one of `KINDS`: as what `save_encoder` wrote,
+    as modules, or as a transformer with a pooler. `UserError` for faults that are visible without
+    the weights."""
     kind = folder_kind(folder)
     if kind == SAVED:
         _check_saved(folder, options)
         return kind
-    prompt_text(folder, options)
+    prompt_text(folder, options)  # refuses the name of a prompt that the folder lacks
     if kind == MODULES and options.pooler is None:
         _check_modules(folder)
         return kind

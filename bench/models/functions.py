@@ -25,8 +25,8 @@ Function = Callable[[list[str]], Any]
 
 
 def function_of(source: Any, name: str) -> Function:
-    """The function, or the method `encode` of an object, as of a SentenceTransformer. What is named
-    `module:function` is imported from Python's path or the present folder."""
+    """Return a function as it is, of an object (such as a SentenceTransformer) its method `encode`.
+    A text `module:function` is imported from Python's path or the present folder."""
     if isinstance(source, str):
         module, _, path = source.partition(":")
         if os.getcwd() not in sys.path:
@@ -38,6 +38,7 @@ def function_of(source: Any, name: str) -> Function:
                 f"'{name}' cannot be imported ({describe_error(error)}); "
                 "run in its folder, or install what it needs"
             ) from error
+    # A SentenceTransformer is callable, too, but with tokens.
     if isinstance(source, nn.Module) or not callable(source):
         source = getattr(source, "encode", None)
     if source is None:
@@ -52,12 +53,12 @@ class FunctionEncoder:
     """Encodes with a function from a list of texts to an array (n, d) of numpy or torch, of
     floating-point numbers.
 
-    Without an attribute `identity` of the function, its vectors are not known in another process
-    (`lasting` is False), and evaluations are not resumed.
+    A function without an attribute `identity` may give other vectors in another process: `lasting`
+    is False then, and evaluations are not resumed.
     """
 
     kind = "function"
-    asked = False  # whether it was asked twice for some texts
+    is_checked = False  # whether some texts were encoded twice and compared
 
     def __init__(self, function: Function, name: str) -> None:
         self.function, self.name = function, name
@@ -82,10 +83,11 @@ class FunctionEncoder:
                 f"'{self.name}' failed on {len(texts)} texts{blank} ({reason}); mend it"
             ) from error
         vectors = check_vectors(texts, output)
-        if self.asked or len(texts) < 2:
+        if self.is_checked or len(texts) < 2:
             return vectors
-        self.asked = True
-        # Up to eight of the texts, in another order and batch.
+        self.is_checked = True
+        # Up to eight of the texts, in another order and batch. A function that returns what it
+        # computed for the batch before, or that draws dropout, gives them other vectors.
         step = -len(texts) // 8
         remedy = "call model.eval(), fix the random state, and let no vector depend on other texts"
         compare(vectors[::step], self.encode(texts[::step]), "the function", remedy)

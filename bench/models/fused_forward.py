@@ -8,8 +8,8 @@ decides. Compared with `bench.models.packed_forward`:
 * weights are copied to the type of the products in one launch, and their gradients back in one.
 
 The copies are what autocast would cast: the weights and biases of products. Layer norms, sums and
-states are float32. Without dropout, states and gradients equal those of the packed forward pass up
-to rounding; with dropout, the distributions do.
+states are float32. Without dropout, states and gradients equal the packed forward pass up to
+rounding; with dropout, their distributions do.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -39,12 +39,11 @@ def is_fused(model: Any, device: str) -> bool:
 
 
 class FusedLayers:
-    """The layers of a model for which `is_fused` holds, with its own weights and products of a
-    type."""
+    """The layers of a model for which `is_fused` holds: its weights, and products of a type."""
 
     def __init__(self, model: Any, dtype: torch.dtype) -> None:
         self.model, self.dtype = model, dtype
-        self.weights: list[Tensor] = []  # of products, those of `_GROUPS` in a row
+        self.weights: list[Tensor] = []  # of products; the members of a group follow one another
         for layer in model.encoder.layer:
             attention = layer.attention.self
             joined = (attention.query, attention.key, attention.value)
@@ -75,6 +74,7 @@ class FusedLayers:
         heads, width = attention.num_attention_heads, states.shape[1]
         inputs, computed, ends = states.to(self.dtype), states, batch.ends
         if first_only:
+            # Queries of the first tokens alone; keys and values of all tokens.
             computed = batch.first(states)
             ends = torch.arange(len(ends), dtype=ends.dtype, device=ends.device)
             parts = [width, 2 * width]
@@ -96,8 +96,8 @@ class FusedLayers:
 
 
 class _Copies(torch.autograd.Function):
-    """Copies of weights in another type, those of a group joined along their first dimension. Both
-    passes are one launch."""
+    """Copies of weights in another type; a group is joined along its first dimension. Both passes
+    are one launch."""
 
     @staticmethod
     def forward(ctx: Any, dtype: torch.dtype, groups: Sequence[int], *weights: Tensor) -> Any:

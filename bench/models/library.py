@@ -1,8 +1,8 @@
 """Models that sentence-transformers loads and runs: all that were not trained here, except plain
 transformers of the BERT and RoBERTa families.
 
-A folder of modules is taken as it is, but for Normalize as the last one. A transformer with one of
-our poolers is its modules Transformer and Pooling.
+A folder of modules is taken as it is, without a last module Normalize. A transformer with one of
+our poolers becomes the modules Transformer and Pooling.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from bench.utils.errors import UserError
 from bench.utils.files import read_json, sha256_text
 from methods.base import text_list
 
-# What the library does with text. By default it would put the text of a model with a template of
-# chats into that.
+# What the library does with text. By default it would put the text into the template of chats, if
+# the model has one.
 PLAIN_TEXT = {
     "modality_config": {"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
     "module_output_name": "token_embeddings",
@@ -61,18 +61,18 @@ def load_library(folder: Path, kind: str, options: Options, device: str) -> Libr
             local_files_only=True, trust_remote_code=False,
         )  # fmt: skip
     else:
-        first = Transformer(
+        module = Transformer(
             str(folder),
             model_kwargs=loading | local,
             processor_kwargs=dict(local),
             config_kwargs=dict(local),
             **PLAIN_TEXT,
         )
-        # Where states are padded on the left, positions that are counted from there are others.
-        first.tokenizer.padding_side = "right"
-        pooling = Pooling(first.get_embedding_dimension(), MODES[str(options.pooler)])
-        library = SentenceTransformer(modules=[first, pooling], device="cpu")
-    # It changes no cosine, and SentEval's classifiers get vectors that are not normalised.
+        # Some models count positions from the left, padding included.
+        module.tokenizer.padding_side = "right"
+        pooling = Pooling(module.get_embedding_dimension(), MODES[str(options.pooler)])
+        library = SentenceTransformer(modules=[module, pooling], device="cpu")
+    # Normalising changes no cosine, and SentEval's classifiers get vectors that are not normalised.
     while isinstance(library[-1], Normalize):
         library.pop(-1)
     model = library[0].model if isinstance(library[0], Transformer) else None
@@ -84,22 +84,22 @@ def load_library(folder: Path, kind: str, options: Options, device: str) -> Libr
         raise UserError(f"the states of {folder} would be its decoder's; choose an encoder")
     place = folder / read_json(folder / MODULES)[0]["path"] if kind == MODULES else folder
     refuse_missing(place, _drawn_weights(model))
-    # As it is in the files: the library may add a step that makes letters small.
+    # The tokenizer of the files, since the library may add a step that makes letters small.
     check_model(place, load_tokenizer(place), encoder)
     return encoder
 
 
 def _drawn_weights(model: Any) -> set[str]:
     """The weights of a model that its files lack, which transformers has drawn at random."""
-    # The mark of transformers on what it has read from files. The public list of missing names is
-    # given only where a model is loaded by hand: twice the time and the memory.
-    unread = {
+    # transformers marks the weights that it has read from files. Its public list of missing names
+    # needs a second loading of the model: twice the time and the memory.
+    drawn = {
         name
         for name, weight in model.named_parameters()
         if not getattr(weight, "_is_hf_initialized", False)
     }
-    # Of a model's own pooler nothing is read.
-    return {name for name in unread if not name.startswith("pooler.")}
+    # The dense layer behind [CLS] is not used, so it may be random.
+    return {name for name in drawn if not name.startswith("pooler.")}
 
 
 class LibraryEncoder:
@@ -117,7 +117,7 @@ class LibraryEncoder:
             set_padding(folder, self.tokenizer)
             if not self.tokenizer("")["input_ids"]:
                 self._blank = blank_token(self.tokenizer)
-            # The library does not know that RoBERTa's first positions are taken.
+            # The library does not know that RoBERTa's first positions are those of padding.
             longest = longest_input(model, self.tokenizer)
             library.max_seq_length = min(longest, library.max_seq_length or longest)
         modes = [str(module.pooling_mode) for module in library if hasattr(module, "pooling_mode")]

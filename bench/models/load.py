@@ -1,7 +1,7 @@
 """Save encoders to folders, and load them by name.
 
 A folder that `save_encoder` writes holds `encoder.json` (the kind, a checksum of the other files,
-and what the encoder's `save` returned), the encoder's own files, and, where the encoder has them,
+and what the encoder's `save` returned), the files that it wrote, and, where the encoder has them,
 `base/` (the encoder that it wraps) and `arrays.safetensors` (its tensors). Where
 sentence-transformers can give the vectors, it holds what that library reads, too.
 
@@ -61,7 +61,7 @@ def load_encoder(model: str | Path, *, device: str = "cpu", **options: Any) -> E
     Args:
         model: a folder written by `save_encoder`, sentence-transformers or Hugging Face
             transformers, the name of a backbone, or a hub id.
-        options: those of `bench.models.options.Options`. A folder of transformers needs a pooler.
+        options: as in `bench.models.options.Options`. A folder of transformers needs a pooler.
             With one, only the transformer of a folder of sentence-transformers is used, without its
             other modules and prompts.
     """
@@ -78,18 +78,21 @@ def load_encoder(model: str | Path, *, device: str = "cpu", **options: Any) -> E
         return shaped(encoder, chosen)
 
 
-def load_transformer(folder: Path, pooler: str, device: str) -> TransformerEncoder:
-    """Load and check a transformer that our forward pass runs."""
-    model, tokenizer = load_backbone(folder, pooling_layer=pooler == "cls")
+def load_transformer(
+    folder: Path, pooler: str, device: str, dropout: float | None = None
+) -> TransformerEncoder:
+    """Load and check a transformer that our code runs; `dropout` as `load_backbone` has it."""
+    model, tokenizer = load_backbone(folder, dropout=dropout, pooling_layer=pooler == "cls")
     encoder = TransformerEncoder(model.to(device), tokenizer, pooler)
+    # Types first: with others than 0 all vectors would be wrong, and the message says why.
     check_types(folder, tokenizer)
     check_model(folder, tokenizer, encoder)
     return encoder
 
 
 def readable(model: str | Path, options: Options) -> tuple[Path, str]:
-    """The folder of a model, which is fetched from the hub if need be, and how it is read; refuse
-    what shows without its weights."""
+    """The folder of a model, which is fetched from the hub if needed, and how it is read.
+    `UserError` for faults that are visible without the weights."""
     folder = find_model(model)
     with library_errors(f"a JSON file in {folder} is damaged", DAMAGED):
         return folder, read_kind(folder, options)
@@ -106,7 +109,7 @@ def find_model(model: str | Path) -> Path:
 
 
 def check_planned(model: str, options: Options) -> None:
-    """Refuse mistakes that are visible before anything is downloaded, or weights are read."""
+    """Refuse mistakes in a plan that are visible before a download, and without the weights."""
     if encoder_folder(model):
         readable(model, options)
     elif "/" not in model:  # a model of the hub has an owner
@@ -114,18 +117,19 @@ def check_planned(model: str, options: Options) -> None:
 
 
 def shaped(encoder: Encoder, options: Options) -> Encoder:
-    """An encoder of the first dimensions of another's vectors, scaled to length 1 if so asked;
-    `UserError` if it has fewer."""
+    """An encoder with the `dims` and `normalize` of the options: the first dimensions of the
+    vectors, at length 1. `UserError` if the vectors have fewer dimensions."""
     if options.dims is not None:
         encoder = FirstDimensions(encoder, {}, dims=options.dims)
-        encoder.encode(["a"])
+        encoder.encode(["a"])  # refuses too few dimensions before anything is scored
     return Normalised(encoder) if options.normalize else encoder
 
 
 def _load_saved(folder: Path, device: str) -> Encoder:
     """Load a folder that `save_encoder` wrote; its encoder is one of ours, or of a method's."""
     stored = read_json(folder / SAVED)
-    kind, checksum = stored.pop("kind"), stored.pop("sha256", None)  # older ones have none
+    # Encoders of older versions have no checksum.
+    kind, checksum = stored.pop("kind"), stored.pop("sha256", None)
     if checksum not in (None, sha256_folder(folder, SAVED)):
         raise UserError(
             f"the files in {folder} are not those that were saved; restore them, or, in a suite, "
@@ -149,7 +153,7 @@ def _load_saved(folder: Path, device: str) -> Encoder:
 
 
 class Shaped(Mapped):
-    """An Encoder of another shape: it knows of its base what does not change."""
+    """An Encoder with vectors of another shape, and with the facts of its base that stay true."""
 
     fixed = True
 

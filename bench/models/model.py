@@ -31,16 +31,17 @@ class Model:
     options: Options = field(default_factory=Options)
 
     @classmethod
-    def read(cls, word: str, common: Mapping[str, Any] = MappingProxyType({})) -> list[Model]:
+    def read(cls, text: str, common: Mapping[str, Any] = MappingProxyType({})) -> list[Model]:
         """Parse `SOURCE` or `SOURCE[pooler=avg,prompt=query,normalize]` of the command line, with
-        `common` options where it sets none: a model for each template, where they name a set."""
-        match, options = _OPTIONS.fullmatch(word), dict(common)
+        `common` options where it sets none. An option that names a set of templates gives a model
+        for each of them."""
+        match, options, source = _OPTIONS.fullmatch(text), dict(common), text
         if match:
-            word, options = match["source"], options | read_options(match["options"], word)
-        texts: list[Any] = [options.pop("template", None)]
-        if texts[0] is not None:
-            texts = templates_of(texts[0])
-        return [cls(word, Options(**options, template=text)) for text in texts]
+            source, options = match["source"], options | read_options(match["options"], text)
+        templates: list[Any] = [options.pop("template", None)]
+        if templates[0] is not None:
+            templates = templates_of(templates[0])
+        return [cls(source, Options(**options, template=template)) for template in templates]
 
     @classmethod
     def stored(cls, described: Mapping[str, Any]) -> Model:
@@ -81,7 +82,7 @@ class Model:
         return {"model": self.name, **asdict(self.options), "function": self.is_function}
 
     def check(self) -> None:
-        """Refuse what shows before weights are loaded; a model of the hub is fetched."""
+        """Refuse faults that are visible without the weights; a model of the hub is fetched."""
         if self.is_function:
             self._function()
         else:

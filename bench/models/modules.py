@@ -1,7 +1,7 @@
 """Files by which sentence-transformers opens the folder of a saved encoder.
 
-They stand beside the encoder's own: `modules.json`, what the library asks of a transformer, and a
-folder for each module behind it. The form is one that its versions from 3.0 on read.
+They stand beside the files of the encoder: `modules.json`, what the library asks of a transformer,
+and a folder for each module behind it. The form is one that its versions from 3.0 on read.
 """
 
 from pathlib import Path
@@ -16,8 +16,8 @@ from bench.models.transformer import longest_input, without_pooler
 from bench.registry.backbones import MODULES
 from bench.utils.files import read_json, write_json
 
-# The library's names of poolers. The mean of two layers is a module of its own before the mean over
-# tokens, and the model's own pooler, "cls", a dense layer behind the first token.
+# The library's names of poolers. The mean of two layers is a further module before the mean over
+# tokens. The pooler "cls" has a dense layer behind the first token.
 MODES = {
     "avg": "mean_tokens",
     "avg_top2": "mean_tokens",
@@ -33,9 +33,10 @@ Module = tuple[str, dict[str, Any], dict[str, Tensor]]
 
 
 def write_modules(encoder: Any, folder: Path) -> None:
-    """Add to the folder of an encoder, with that of its base in `base/`, what the library reads; if
-    the library's modules do not give its vectors, nothing."""
+    """Add to the folder of an encoder the files that the library reads. Its base is in `base/`.
+    Nothing is written if the library's modules cannot give the vectors."""
     entries, inner = list[dict[str, Any]](), folder / "base" / MODULES
+    # An affine map, as of a projection, is one more module behind those of its base.
     if encoder.kind == "affine" and inner.is_file():
         for entry in read_json(inner):
             entries.append(entry | {"path": f"base/{entry['path']}"})
@@ -56,8 +57,9 @@ def write_modules(encoder: Any, folder: Path) -> None:
 
 
 def _is_expressible(encoder: Any) -> bool:
-    """Whether the library would pool the same states of the same token ids: it pads where the
-    tokenizer says, leaves a blank sentence without a token, and passes token types."""
+    """Whether the library would pool the same states of the same token ids. Unlike our code, it
+    pads on the side that the tokenizer names, leaves a blank sentence without a token, and passes
+    token types."""
     blank = encoder.tokenizer("")
     return (
         encoder.pooler in MODES
@@ -79,7 +81,8 @@ def _transformer(encoder: Any, file: Path) -> list[Module]:
         dense = getattr(model.pooler, "dense", model.pooler)  # ALBERT's is the layer itself
         modules.append(_dense(dense.weight.detach(), dense.bias.detach(), tanh=True))
     else:
-        settings["model_args"] = without_pooler(type(model))  # which the library would draw
+        # Otherwise the library would draw the weights of a dense layer behind [CLS].
+        settings["model_args"] = without_pooler(type(model))
     layers = BY_NAME[pooler].layers
     if layers != LAST:
         settings["config_args"] = {"output_hidden_states": True}

@@ -69,8 +69,7 @@ NAMES = [field.name for field in fields(Options)]
 USUAL = asdict(Options())
 
 
-# What makes a value of the text in brackets. Spaces at the ends of a prompt and of a template are
-# part of it.
+# How a text in brackets becomes a value. Spaces at the ends of a prompt or template belong to it.
 _READERS: dict[str, Callable[[str], Any]] = {
     "dims": int,
     "normalize": lambda value: value.strip().lower() != "false",
@@ -79,17 +78,17 @@ _READERS: dict[str, Callable[[str], Any]] = {
 }
 
 
-def read_options(text: str, word: str) -> dict[str, Any]:
-    """The options in brackets of `word`, such as `pooler=avg,prompt=query: ,normalize`."""
+def read_options(text: str, source: str) -> dict[str, Any]:
+    """The options in the brackets of `source`, such as `pooler=avg,prompt=query,normalize`."""
     options: dict[str, Any] = {}
-    for name, value in read_keys(text, word, bare=["normalize"]).items():
+    for name, value in read_keys(text, source, bare=["normalize"]).items():
         if name not in NAMES:
             raise UserError(
-                f"'{word}' has an unknown option '{name}'{did_you_mean(name, NAMES)}; "
+                f"'{source}' has an unknown option '{name}'{did_you_mean(name, NAMES)}; "
                 "write pooler=avg, prompt=query or normalize, and a template with a comma "
                 "before word= outside brackets"
             )
         if name == "dims" and not value.strip().isdecimal():
-            raise UserError(f"'{word}' has dims '{value}'; write a whole number")
+            raise UserError(f"'{source}' has dims '{value}'; write a whole number")
         options[name] = _READERS.get(name, str.strip)(value)
     return options

@@ -1,11 +1,11 @@
 """Forward pass of transformers on packed sequences: linear layers skip padding, unless its states
 are asked for.
 
-Layers of BERT and RoBERTa run on *packed* states, one row per token, with the model's own modules
-and weights. Only attention uses padded states, so its dropout is unchanged. If only
-[CLS] of the last layer is needed, that layer computes queries and feed-forward for [CLS] alone.
-Without dropout the result equals the model's own forward pass up to rounding; with dropout it has
-the same distribution. Other architectures run their own padded forward pass.
+Layers of BERT and RoBERTa run on *packed* states, one row per token, with the modules and weights
+of the model. Only attention uses padded states, so its dropout is unchanged. If only [CLS] of the
+last layer is needed, that layer computes queries and feed-forward for [CLS] alone. Without dropout
+the result equals the forward pass of transformers up to rounding; with dropout it has the same
+distribution. Other architectures run the forward pass of transformers, padded.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class _Take(torch.autograd.Function):
     `index_copy_` into zeros, for which deterministic kernels of a GPU would sort."""
 
     @staticmethod
-    def forward(ctx: Any, matrix: Tensor, there: Rows, back: Rows) -> Tensor:
+    def forward(ctx: Any, matrix: Tensor, rows: Rows, back: Rows) -> Tensor:
         ctx.back = back
-        return there.of(matrix)
+        return rows.of(matrix)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
@@ -68,7 +68,7 @@ class Batch:
     packed: Rows | None  # of the flattened (n * length); None if all positions are packed
     ragged: bool  # whether any position is padding, which attention ignores
     unpacked: Rows  # of the packed states at all positions, zeros at padding
-    spread: Rows  # of (n, d) at the first tokens in the packed states, zeros at others
+    at_first: Rows  # of (n, d) at the first tokens in the packed states, zeros at others
     ends: Tensor  # where each sequence ends in the packed states, after a 0, int32 (n + 1,)
 
     @classmethod
@@ -97,7 +97,7 @@ class Batch:
         # All as int64 in one copy: each costs the host of a GPU several launches.
         arrays = [ids, real, flat.nonzero()[0], flat.cumsum() - 1, owners, later, ends]
         joined = to_device(torch.from_numpy(np.concatenate(arrays, axis=None)), device)
-        padded, mask, packed, unpacked, spread, apart, bounds = joined.split(
+        padded, mask, packed, unpacked, owner, is_later, bounds = joined.split(
             [array.size for array in arrays]
         )
         return cls(
@@ -107,7 +107,7 @@ class Batch:
             packed=Rows(packed) if ragged and positions is None else None,
             ragged=ragged,
             unpacked=Rows(unpacked, mask.unsqueeze(1) == 0),
-            spread=Rows(spread, apart.unsqueeze(1) != 0),
+            at_first=Rows(owner, is_later.unsqueeze(1) != 0),
             ends=bounds.int(),
         )
 
@@ -131,7 +131,7 @@ class Batch:
 
     def first(self, rows: Tensor) -> Tensor:
         """(rows, d) -> (n, d): the first token of each sequence."""
-        return cast(Tensor, _Take.apply(rows, Rows(self.ends[:-1]), self.spread))
+        return cast(Tensor, _Take.apply(rows, Rows(self.ends[:-1]), self.at_first))
 
 
 class States(Sequence[Tensor]):
@@ -179,6 +179,7 @@ def bert_layer(
     def heads(rows: Tensor) -> Tensor:
         return rows.unflatten(-1, (attention.num_attention_heads, -1)).transpose(1, 2)
 
+    # Only attention compares tokens, so only it is padded.
     queries = attention.query(computed)
     queries = heads(queries.unsqueeze(1) if first_only else batch.pad(queries))
     keys, values = (heads(batch.pad(key(states))) for key in (attention.key, attention.value))
@@ -195,10 +196,11 @@ def bert_layer(
 def attend(
     queries: Tensor, keys: Tensor, values: Tensor, padding: Any, dropout: float, drop: Dropout
 ) -> Tensor:
-    """Attention with dropout; `padding` is added to its logits; None: nothing is."""
+    """Attention with dropout. `padding` is added to its logits, unless it is None."""
     if padding is not None:
         padding = padding.to(queries.dtype)
     if drop.active and dropout and drop.fast:
+        # Written out, since torch's attention would draw its own, slower dropout.
         weights = queries * queries.shape[-1] ** -0.5 @ keys.transpose(-1, -2)
         if padding is not None:
             weights = weights + padding
@@ -234,7 +236,7 @@ class Dropout:
 
 
 def is_packed(model: Any) -> bool:
-    """Whether a model runs on packed states rather than with its own forward pass."""
+    """Whether a model runs on packed states, not with the forward pass of transformers."""
     config = model.config
     return config.model_type in PACKED and not getattr(config, "is_decoder", False)
 
@@ -248,10 +250,14 @@ def forward(
     fused: Any = None,
     **inputs: Any,
 ) -> States:
-    """Hidden states of a Hugging Face transformer, in its current mode; with `first_only` a packed
-    model computes only the first tokens of the last layer, and with `last_only` another one keeps
-    only the last layer; with `fused`, of `bench.models.fused_forward`, a packed model takes few
-    launches."""
+    """Hidden states of a Hugging Face transformer, in its current mode.
+
+    Args:
+        first_only: a packed model computes only the first tokens of the last layer.
+        last_only: a model that is not packed keeps only the last layer.
+        fused: `bench.models.fused_forward.FusedLayers`, which compute the layers of a packed model.
+        inputs: further inputs of the embeddings, such as `position_ids`.
+    """
     first_only = first_only and is_packed(model)
     if not is_packed(model):
         inputs |= {"input_ids": batch.ids, "attention_mask": batch.mask}
@@ -267,9 +273,9 @@ def forward(
     else:
         padding, drop = _padding(batch), Dropout(model.training, batch.ids.device)
         run = partial(bert_layer, batch=batch, padding=padding, drop=drop)
-    last = model.encoder.layer[-1]
+    last_layer = model.encoder.layer[-1]
     for layer in model.encoder.layer:
-        layers.append(run(layer, layers[-1], first_only and layer is last))
+        layers.append(run(layer, layers[-1], first_only and layer is last_layer))
     return States(layers, batch, first_only)
 
 

@@ -18,7 +18,8 @@ LAST = (-1,)
 
 @dataclass(frozen=True)
 class Pooler:
-    """A function of hidden states, and which of them it reads, so that no others are computed."""
+    """A function of hidden states. It says which states it reads, so that no others are
+    computed."""
 
     # All layers, embeddings first, and the attention mask, (n, length) -> (n, d).
     of: Callable[[States, Tensor], Tensor]
@@ -36,12 +37,12 @@ class Pooler:
 
 
 class StoredPooler(Pooler):
-    """The model's own dense layer with tanh, behind the first token."""
+    """The first token behind the dense layer with tanh that the checkpoint stores."""
 
     def pool(self, model: Any, rows: Batch) -> Tensor:
         if is_packed(model):
-            first = forward(model, rows, first_only=True).first(-1)
-            pooled: Tensor = model.pooler(first.unsqueeze(1))
+            states = forward(model, rows, first_only=True).first(-1)
+            pooled: Tensor = model.pooler(states.unsqueeze(1))
         else:
             pooled = model(input_ids=rows.ids, attention_mask=rows.mask).pooler_output
         return pooled.float()
@@ -68,9 +69,9 @@ def _weighted(states: States, mask: Tensor) -> Tensor:
     return masked_mean(states[-1], mask * _places(mask))
 
 
-def _two_layers(one: int, other: int) -> Pooler:
+def _two_layers(upper: int, lower: int) -> Pooler:
     return Pooler(
-        lambda states, mask: masked_mean((states[one] + states[other]) / 2, mask), (one, other)
+        lambda states, mask: masked_mean((states[upper] + states[lower]) / 2, mask), (upper, lower)
     )
 
 

@@ -1,8 +1,8 @@
 """Work on several threads of a processor that do not wait for each other.
 
 torch divides each operation among its threads, and all wait for the slowest: if another process
-takes one of their cores, every operation takes as long as on that core. Threads with work of their
-own lose no more than the core that is taken.
+takes one of their cores, every operation takes as long as on that core. Threads with separate
+work lose no more than the core that is taken.
 """
 
 from collections.abc import Callable, Sequence

@@ -27,9 +27,9 @@ def load_backbone(
 ) -> tuple[Any, Any]:
     """Load a transformer in float32 and its fast tokenizer from a local folder.
 
-    `dropout` sets hidden and attention dropout; None keeps the model's own. With `pooling_layer`,
-    the model's own pooler (dense + tanh) is loaded, too. Weights that are missing are an error. A
-    folder that was not saved here has further questions to answer (`bench.models.checks`).
+    `dropout` sets hidden and attention dropout; None keeps the rates of the model. With
+    `pooling_layer`, the dense layer with tanh behind [CLS] is loaded, too. Missing weights are an
+    error. A folder that was not saved here needs further checks (`bench.models.checks`).
     """
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
@@ -79,7 +79,7 @@ def _set_dropout(config: Any, rate: float, folder: Path) -> None:
 
 
 def _pretrained(loader: Any, folder: Path, config: Any, **options: Any) -> tuple[Any, Any]:
-    """A model in float32, and what its weights lack or have too many."""
+    """A model in float32, and the lists of weights that its files lack or have too many."""
     return loader.from_pretrained(
         folder,
         config=config,
@@ -146,8 +146,8 @@ def without_pooler(model_class: Any) -> dict[str, bool]:
 
 
 def stored_pooler(folder: Path) -> dict[str, torch.Tensor]:
-    """Return `weight` (d, d) and `bias` (d) of the dense layer of a checkpoint's own pooler; empty
-    if it stores none."""
+    """Return `weight` (d, d) and `bias` (d) of the dense layer that a checkpoint stores behind
+    [CLS]; empty if it stores none."""
     tensors: dict[str, torch.Tensor] = {}
     for file in weight_files(folder):
         with safe_open(folder / file, framework="pt") as weights:
@@ -160,7 +160,8 @@ def stored_pooler(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def blank_token(tokenizer: Any) -> Any:
-    """The token of a blank sentence where the tokenizer adds no special ones, as of decoders."""
+    """The token that stands for a blank sentence, if the tokenizer adds no special tokens, as those
+    of decoders."""
     return tokenizer.eos_token or tokenizer.pad_token
 
 
@@ -180,7 +181,7 @@ def longest_input(model: Any, tokenizer: Any) -> int:
         positions = LONGEST
     table = getattr(getattr(model, "embeddings", None), "position_embeddings", None)
     padding = getattr(table, "padding_idx", None)
-    if padding is not None:  # RoBERTa and MPNet: positions start behind that of padding
+    if padding is not None:  # RoBERTa and MPNet: the position of padding comes first
         positions -= padding + 1
     return int(min(positions, tokenizer.model_max_length, LONGEST))
 

@@ -63,7 +63,7 @@ class TrainingState:
 
     @property
     def seconds(self) -> float:
-        """Seconds of training, without those of steps that were lost and repeated."""
+        """Seconds of training, without the steps that were lost and repeated."""
         return round(time.monotonic() - self._started, 2)
 
     def state_dict(self) -> dict[str, Any]:
@@ -87,6 +87,7 @@ class TrainingState:
             names = [name for name in state if name.startswith(prefix)]
             return {name.removeprefix(prefix): state[name] for name in names}
 
+        # The optimiser numbers its weights, in the order in which it was given them.
         moments: dict[int, dict[str, Tensor]] = {}
         for name, value in part("optimiser/").items():
             index, _, key = name.partition("/")
@@ -104,7 +105,7 @@ class TrainingState:
 
 
 class Checkpoints:
-    """The checkpoints of one training, in a folder of their own."""
+    """The checkpoints of one training, in a folder."""
 
     def __init__(self, folder: Path, origin: Mapping[str, Any]) -> None:
         """Name the folder, and the training by plain data: checkpoints of others are refused."""

@@ -14,15 +14,13 @@ from torch import Tensor, nn
 from bench.datasets import corpora
 from bench.datasets.word_vectors import load_words
 from bench.evaluation.scoring import vectors_of
-from bench.models.checks import check_model, check_types
 from bench.models.encoder import Encoder, TransformerEncoder, tokenized
 from bench.models.float32 import ELSEWHERE, TRAINING, float32_products
 from bench.models.fused_forward import FusedLayers, is_fused
-from bench.models.load import find_model, load_encoder
+from bench.models.load import find_model, load_encoder, load_transformer
 from bench.models.packed_forward import Batch, States, forward
 from bench.models.pooling import BY_NAME
 from bench.models.transformer import (
-    load_backbone,
     load_language_head,
     load_masked_language_model,
     load_tokenizer,
@@ -38,6 +36,7 @@ from bench.training.checkpoint import trained_encoder
 from bench.utils.errors import UserError, errors_of
 from bench.utils.progress import Progress
 from methods.base import (
+    Context,
     Refusal,
     Tokens,
     Views,
@@ -49,7 +48,8 @@ from methods.base import (
 )
 from methods.projection import Affine
 
-QUERIES, KEYS = 1024, 8192  # rows of a block of products: 64 MB
+# Rows of a block of products, which takes 64 MB in float64.
+QUERIES, KEYS = 1024, 8192
 LEAST = torch.iinfo(torch.int64).min
 DECIMALS = 12  # equal vectors have equal cosines on every machine (docs/protocol.md#sts)
 
@@ -79,7 +79,9 @@ def nearest_rows(vectors: np.ndarray, count: int, device: str = "cpu") -> np.nda
         for keys in rows.split(KEYS):
             # Whole numbers by cosine, then by row: of equal cosines the lowest row is largest.
             ranks = (units @ unit(keys).T).mul_(10**DECIMALS).round_().long().mul_(n).sub_(keys)
-            ranks.masked_fill_(queries.unsqueeze(1) == keys, LEAST)  # not its own neighbour
+            ranks.masked_fill_(
+                queries.unsqueeze(1) == keys, LEAST
+            )  # a row is no neighbour of itself
             best = torch.cat([best, ranks], dim=1).topk(count).values
         blocks.append(best.neg() % n)
         progress.advance(len(queries))
@@ -110,14 +112,14 @@ def first_layers(model: Any, count: int) -> Any:
     return cut
 
 
-class RunContext:
-    """The inputs and the backbone of a run: `methods.base.Context`, and what the loop needs
-    beside. Large inputs are read on first use."""
+class RunContext(Context):
+    """The inputs and the backbone of a run, for its method and for the loop. Large inputs are read
+    on first use. Methods of `Context` are described there."""
 
     def __init__(self, run: Run, files: Files, device: str) -> None:
         self.run, self.files, self.device = run, files, device
         self.seed, self.shape = run.seed or 0, run.shape
-        self._known: dict[str, list[int]] = {}
+        self._dev_tokens: dict[str, list[int]] = {}  # of sentences of the dev sets
         self._fused: dict[nn.Module, FusedLayers] = {}  # of the models that run on a GPU
         # By name; transforms check their corpus before the training and use it after.
         self._corpora: dict[str | None, list[str]] = {}
@@ -132,11 +134,9 @@ class RunContext:
         return self._corpora[corpus]
 
     def documents(self) -> Sequence[range]:
-        """Return the documents of the training corpus, as ranges of its sentences."""
         return corpora.read_documents(self.files.corpus(self.run.corpus), len(self.sentences()))
 
     def triples(self) -> Sequence[Sequence[int]]:
-        """Return the rows of premise, entailment and contradiction of each labelled triple."""
         return corpora.read_triples(self.files.corpus(self.run.corpus), self.sentences())
 
     def tokens(self) -> Sequence[Sequence[int]]:
@@ -160,21 +160,18 @@ class RunContext:
             return None, None
         if backbone.kind == "words":
             return load_words(backbone.table(), backbone.name, backbone.shape.width), None
-        folder, pooler = backbone.folder(), self.run.evaluation_pooler
-        model, tokenizer = load_backbone(folder, dropout=recipe.dropout)
-        model = model.to(self.device)
-        check_types(folder, tokenizer)
-        check_model(folder, tokenizer, TransformerEncoder(model, tokenizer, pooler))
-        return first_layers(model, recipe.layers) if recipe.layers else model, tokenizer
+        pooler = self.run.evaluation_pooler
+        encoder = load_transformer(backbone.folder(), pooler, self.device, recipe.dropout)
+        # Cut only now: the checks need the model as its folder describes it.
+        model = first_layers(encoder.model, recipe.layers) if recipe.layers else encoder.model
+        return model, encoder.tokenizer
 
     @property
     def backbone(self) -> Any:
-        """The transformer, or an object with `words` (a list) and `vectors` (float32 numpy)."""
         return self._loaded[0]
 
     @property
     def tokenizer(self) -> Any:
-        """The backbone's tokenizer, of transformers."""
         return self._loaded[1]
 
     @cached_property
@@ -220,7 +217,6 @@ class RunContext:
             self.training_head[0].load_state_dict(pooler.dense.state_dict())  # type: ignore[index]
 
     def copy_backbone(self, fresh: str | None = None) -> Any:
-        """Return a copy, or a transformer with new weights from the random stream `fresh`."""
         if fresh is None:
             return copy.deepcopy(self.backbone)
         with torch.random.fork_rng(devices=[]):
@@ -230,11 +226,11 @@ class RunContext:
             return model_class(config, **without_pooler(model_class)).to(self.device)
 
     def masked_language_head(self) -> nn.Module:
-        """Return the checkpoint's map from last states (..., width) to vocabulary logits."""
         return load_language_head(self.run.pretrained.folder(), self.backbone).to(self.device)
 
     def load_masked_language_model(self, model: str) -> nn.Module:
-        """Load a transformer with its masked-language head, or that of the "backbone", frozen."""
+        """Load a transformer with its masked-language head, frozen; "backbone" names the initial
+        checkpoint of the run."""
         if model == BACKBONE:
             folder = self.run.pretrained.folder()
         else:
@@ -243,7 +239,6 @@ class RunContext:
         return load_masked_language_model(folder).requires_grad_(False).to(self.device)
 
     def guesses(self, model: nn.Module, tokens: Tokens) -> Tensor:
-        """Return the most likely tokens under such a model, int64 (n, length)."""
         batch = Batch.of(tokens, self.tokenizer.pad_token_id, self.device)
         with torch.no_grad(), self.autocast():
             return model(input_ids=batch.ids, attention_mask=batch.mask).logits.argmax(dim=-1)
@@ -287,18 +282,18 @@ class RunContext:
         views: Sequence[Tokens],
         extras: Mapping[str, Sequence[Tokens]] | None = None,
         model: nn.Module | None = None,
-        whole: bool = False,
+        all_tokens: bool = False,
         dropout: bool = True,
     ) -> Views:
         """Encode lists of n token sequences in one forward pass, with the recipe's pooler and head,
-        in float32. `whole` computes all tokens of the last layer, even if the pooler reads only the
-        first; without `dropout` nothing is drawn."""
-        named = {name: list(lists) for name, lists in (extras or {}).items()}
-        rows = [*views, *chain.from_iterable(named.values())]
+        in float32. `all_tokens` computes all tokens of the last layer, even if the pooler reads
+        only the first; without `dropout` nothing is drawn."""
+        extra_lists = {name: list(lists) for name, lists in (extras or {}).items()}
+        rows = [*views, *chain.from_iterable(extra_lists.values())]
         # Interleaved: s1, s1, s2, s2, ... (docs/methods.md#batches)
         tokens = [row[i] for i in range(len(rows[0])) for row in rows]
         pooler, chosen = BY_NAME[self.run.evaluation_pooler], model or self.backbone
-        first_only = pooler.first and not whole
+        first_only = pooler.first and not all_tokens
         with contextlib.nullcontext() if dropout else training_mode(chosen, False):
             states, mask = self.states(
                 tokens, chosen, positions=pooler.positions, first_only=first_only
@@ -312,7 +307,7 @@ class RunContext:
 
         vectors, count = at_layer(len(states) - 1), len(views)
         remaining = iter(vectors[count:])
-        by_name = {name: list(islice(remaining, len(lists))) for name, lists in named.items()}
+        by_name = {name: list(islice(remaining, len(lists))) for name, lists in extra_lists.items()}
         return Views(vectors[:count], lambda layer: at_layer(layer)[:count], by_name, states)
 
     @property
@@ -342,7 +337,7 @@ class RunContext:
 
     def encoder(self, pooler: str | None = None) -> Any:
         """Return an Encoder of the backbone: as the recipe scores it, or with this pooler."""
-        if pooler == "cls":  # the checkpoint's own pooler, which is never trained
+        if pooler == "cls":  # stored in the checkpoint, and never trained
             folder = self.run.pretrained.folder()
             return TransformerEncoder.load(folder, {"pooler": pooler}, device=self.device)
         if pooler:
@@ -355,14 +350,14 @@ class RunContext:
 
     def _join(self, model: Any, pooler: str) -> TransformerEncoder:
         # Another pooler may cut sentences elsewhere.
-        known = self._known if pooler == self.run.evaluation_pooler else None
-        return TransformerEncoder(model, self.tokenizer, pooler, cached_tokens=known)
+        cached = self._dev_tokens if pooler == self.run.evaluation_pooler else None
+        return TransformerEncoder(model, self.tokenizer, pooler, cached_tokens=cached)
 
     def remember(self, sentences: Sequence[str]) -> None:
-        """Tokenize sentences once that this run's Encoders encode often: those of the dev set."""
+        """Tokenize the sentences of the dev sets once, since each selection encodes them."""
         if self.run.pretrained.kind == "transformer":
             encoder = self._join(self.backbone, self.run.evaluation_pooler)
-            self._known.update(zip(sentences, encoder.tokenize(sentences), strict=True))
+            self._dev_tokens.update(zip(sentences, encoder.tokenize(sentences), strict=True))
 
     def load_encoder(
         self,
@@ -370,8 +365,8 @@ class RunContext:
         pooler: str | None = None,
         **options: Any,
     ) -> Any:
-        """Load another, frozen Encoder, with options of `bench.models.load.load_encoder`; by
-        default with its own pooler and prompt ("": none)."""
+        """Load another, frozen Encoder, with options of `bench.models.load.load_encoder`. The
+        defaults are its stored pooler and prompt ("": none)."""
         options |= {"pooler": pooler, "device": self.device}
         needed = self.run.needs.get(model)
         if needed:
@@ -388,5 +383,4 @@ class RunContext:
         return encoder.encode_tokens(tokens)
 
     def neighbours(self, vectors: np.ndarray, count: int) -> np.ndarray:
-        """Return the nearest other rows by cosine, nearest first: int64 numpy (n, count)."""
         return nearest_rows(vectors, count, self.device)

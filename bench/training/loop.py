@@ -94,13 +94,14 @@ def train(run: Run, suite: Path, folder: Path, device: str = "cpu") -> dict[str,
 
 @contextmanager
 def training_settings(run: Run, device: str) -> Iterator[None]:
-    """Refuse kernels that are not deterministic, within the block, and set the number of threads.
-    Afterwards all is as before, the states of torch's generators, too."""
+    """Within the block, refuse kernels that are not deterministic, and set the number of threads.
+    Afterwards all is as before, also the states of torch's generators."""
     deterministic: Any = torch.utils.deterministic
     filled = deterministic.fill_uninitialized_memory
     # The attention of cuDNN has no deterministic backward pass; `torch_defaults` restores it.
     torch.backends.cuda.enable_cudnn_sdp(False)
-    # Not filled with NaN, which has an effect in that mode alone.
+    # In the deterministic mode torch fills new memory with NaN, which costs time and changes
+    # nothing.
     deterministic.fill_uninitialized_memory = False
     try:
         with (
@@ -116,6 +117,8 @@ def _run_training(run: Run, context: RunContext, folder: Path, log: Log) -> dict
     """Return `outcome` and `provenance` of a training, which starts at its newest checkpoint."""
     sums = [corpora.corpus_identity(context.files.corpus(name)) for name in run.corpora]
     described = provenance(context.device, run.recipe.threads) | {"corpora": sums}
+    # What a checkpoint must agree with. The date is no part of it, and neither is the code: a
+    # training may go on with other code, and its outcome says so (`earlier`).
     identity = {"run": run.identity, "corpus": sums[0]}
     files = paths.named_files(run, context.files)
     if files:
@@ -163,6 +166,7 @@ def batches(count: int, recipe: Recipe, seed: int) -> Iterator[list[int]]:
     """Yield the item indices, 0 to count - 1, of each batch: one permutation per epoch, keeping the
     short last batch (docs/methods.md#batches) unless the recipe has `drop_last`."""
     end = count - count % recipe.batch_size if recipe.drop_last else count
+    # A stream per epoch, so that its order does not depend on the epochs before it.
     for epoch in range(recipe.epochs):
         order = torch.randperm(count, generator=stream(seed, "order", epoch)).tolist()
         for start in range(0, end, recipe.batch_size):
@@ -175,8 +179,8 @@ def _is_training(module: nn.Module | None) -> bool:
 
 
 class _Unread(NamedTuple):
-    """A step that was taken, and whose loss was not read yet: to read it is to wait for the device,
-    so a GPU's are read some steps at a time."""
+    """A step whose loss was not read yet. To read it is to wait for the device, so the losses of a
+    GPU are read some steps at a time."""
 
     number: int  # from 1
     learning_rate: float
@@ -276,8 +280,8 @@ class Training:
         return _Unread(state.step, rate, loss.detach(), norm, batch)
 
     def _must_read(self) -> bool:
-        """Whether the losses are read now: at the end, before a selection, so that none is made of
-        weights that have diverged, or when there are many."""
+        """Whether the losses are read now: when there are many, at the end, and before a selection,
+        so that weights that have diverged are never selected."""
         step, device = self.state.step, self.context.device.partition(":")[0]
         is_selected = step % self.run.recipe.select_every == 0
         return is_selected or step == self.total or len(self._unread) >= SYNC_EVERY[device]
@@ -324,7 +328,7 @@ class Training:
         return row
 
     def _select(self, row: dict[str, Any], batch: Sequence[int]) -> None:
-        """Score the method's Encoders on dev, and keep the best, of equal ones the earliest
+        """Score the Encoders of the method on dev, and keep the best
         (docs/methods.md#selection)."""
         state = self.state
         state.since_best += 1
@@ -342,25 +346,27 @@ class Training:
             }
             value = sum(scores.values()) / len(scores)
             row["dev" if place == 0 else f"dev_{place + 1}"] = scores
+            # Strictly larger, so that of equal scores the earliest is kept.
             if not state.best or value > state.best["dev"]:
                 state.best = {"dev": value, "step": row["step"], "place": place}
                 weights = self.modules.state_dict()
                 state.best_weights = {name: tensor.clone() for name, tensor in weights.items()}
                 state.since_best = 0
             if place > 0:
-                continue
+                continue  # figures show the curve of the first Encoder
             geometry = self._geometry(vectors)
             row |= geometry
             state.curve.append({"step": row["step"], "loss": row["loss"], "dev": value, **geometry})
 
     def _geometry(self, vectors: EncodeSentences) -> dict[str, float | None]:
         """Alignment and uniformity of the dev pairs, for figures."""
+        device = self.context.device
         pairs = zip(*chain.from_iterable(task.items() for task in self.dev), strict=True)
-        first, second = (torch.from_numpy(vectors(side)).to(self.context.device) for side in pairs)
+        firsts, seconds = (torch.from_numpy(vectors(side)).to(device) for side in pairs)
         gold = np.concatenate([subset.gold for task in self.dev for subset in task.subsets])
         return {
-            "alignment": alignment(first, second, torch.from_numpy(gold).to(self.context.device)),
-            "uniformity": uniformity(torch.cat([first, second])),
+            "alignment": alignment(firsts, seconds, torch.from_numpy(gold).to(device)),
+            "uniformity": uniformity(torch.cat([firsts, seconds])),
         }
 
     def finish(self, folder: Path) -> dict[str, Any]:
@@ -381,7 +387,7 @@ class Training:
         }
 
     def load(self, path: Path, state: dict[str, Any]) -> None:
-        """Load the state of a checkpoint; refuse one with other tensors than those of this code."""
+        """Load the state of a checkpoint; refuse one with other tensors than this code has."""
         try:
             self.state.load_state_dict(state)
         except (RuntimeError, ValueError, KeyError):

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from bench.runs.run import Recipe
 
-BETAS = (0.9, 0.999)  # of AdamW
+# Of AdamW: the defaults of torch, transformers and BERT's code.
+BETAS = (0.9, 0.999)
 # The smallest rate of a slanted triangle is this part of the largest: the default of AllenNLP.
 SLANTED_RATIO = 32
 
@@ -32,10 +33,10 @@ def make_optimiser(weights: Sequence[Tensor], recipe: Recipe) -> torch.optim.Opt
 
 class _AdamW(torch.optim.AdamW):
     """Fused AdamW whose host needs a third of the time to list its tensors. Where torch does not
-    call `_init_group`, it is torch's own."""
+    call `_init_group`, it is the AdamW of torch."""
 
     def _init_group(self, group: Any, weights: Any, gradients: Any, *state: list[Tensor]) -> Any:
-        """Fill lists of the weights that have gradients, these, and the weights' state."""
+        """Fill the lists: weights that have gradients, their gradients, and their state."""
         learned = [weight for weight in group["params"] if weight.grad is not None]
         states = [self.state[weight] for weight in learned]
         if not all(states):  # of weights with a first gradient it is empty
@@ -72,20 +73,20 @@ def learning_rate(index: int, total: int, recipe: Recipe) -> float:
 def set_learning_rate(optimiser: torch.optim.Optimizer, rate: float, recipe: Recipe) -> None:
     """Set the learning rate of the next step.
 
-    Without `bias_correction` (BERT's own optimiser), AdamW gets the rate, epsilon and decay that
-    cancel its bias correction at this step. With `early_epsilon` (that of transformers before it
-    took torch's), it gets the epsilon that, added after the correction, is `epsilon` before it.
+    Without `bias_correction` (the optimiser of BERT's code), AdamW gets the rate, epsilon and decay
+    that cancel its bias correction at this step. With `early_epsilon`, epsilon counts before that
+    correction, as in the AdamW of transformers before it took torch's.
     """
     epsilon, decay = recipe.epsilon, recipe.weight_decay
     if recipe.optimiser == "adamw" and (recipe.early_epsilon or not recipe.bias_correction):
-        # By the optimiser's own count, which leaves out the steps that a scaler skipped. To read it
-        # is to wait for a GPU. All weights have the same.
+        # By the count of the optimiser, which leaves out the steps that a scaler skipped. To read
+        # it is to wait for a GPU. All weights have the same.
         step = 1 + next((int(state["step"]) for state in optimiser.state.values()), 0)
-        first, second = 1 - BETAS[0] ** step, math.sqrt(1 - BETAS[1] ** step)
+        mean_factor, root_factor = 1 - BETAS[0] ** step, math.sqrt(1 - BETAS[1] ** step)
+        # In both cases epsilon is added before the correction.
+        epsilon = epsilon / root_factor
         if not recipe.bias_correction:
-            rate, epsilon, decay = rate * first / second, epsilon / second, decay * second / first
-        else:
-            epsilon = epsilon / second
+            rate, decay = rate * mean_factor / root_factor, decay * root_factor / mean_factor
     for group in optimiser.param_groups:
         group.update(lr=rate, eps=epsilon, weight_decay=decay if group["weight_decay"] else 0.0)
 

@@ -1,4 +1,4 @@
-"""Keys in brackets, NAME[key=value,...], where values may have brackets and commas of their own."""
+"""Keys in brackets, NAME[key=value,...], where values may contain brackets and commas."""
 
 from collections.abc import Sequence
 
@@ -25,9 +25,9 @@ def split(text: str, mark: str) -> list[str]:
     return pieces
 
 
-def read_keys(text: str, whole: str, bare: Sequence[str] = ()) -> dict[str, str]:
-    """The keys in brackets of the text `whole`. A comma ends a value only before `key=`, or before
-    one of the `bare` keys, which need no value.
+def read_keys(text: str, source: str, bare: Sequence[str] = ()) -> dict[str, str]:
+    """The keys `text` in brackets of the text `source`. A comma ends a value only before `key=`, or
+    before one of the `bare` keys, which need no value.
 
     >>> read_keys("x=1,2,y=3", "a[x=1,2,y=3]")
     {'x': '1,2', 'y': '3'}
@@ -39,10 +39,10 @@ def read_keys(text: str, whole: str, bare: Sequence[str] = ()) -> dict[str, str]
         name = name.strip()
         if name in bare or (equals and name.isidentifier()):
             if name in keys:
-                raise UserError(f"'{name}' is given twice in '{whole}'; give it once")
+                raise UserError(f"'{name}' is given twice in '{source}'; give it once")
             key, keys[name] = name, value
         elif keys:
             keys[key] += f",{piece}"
         else:
-            raise UserError(f"cannot read '{piece.strip()}' in '{whole}'; write key=value")
+            raise UserError(f"cannot read '{piece.strip()}' in '{source}'; write key=value")
     return keys

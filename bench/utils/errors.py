@@ -23,11 +23,11 @@ def errors_of(place: str) -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        raise type(error)(f"{place}: {error}") from None  # what is transient stays so
+        raise type(error)(f"{place}: {error}") from None  # a transient error stays one
 
 
 def printable(text: str, kept: str = "") -> str:
-    """Text for a terminal: what is not printable stands as an escape, besides the `kept` signs.
+    """Text for a terminal: signs that are not printable become escapes, besides the `kept` signs.
     Control characters would move its cursor, and marks of direction turn its letters round.
 
     >>> printable("SS\x1b[2JCL\n")
@@ -48,39 +48,40 @@ def warn(message: str, kept: str = "") -> None:
 LISTED = 10  # most names that a message lists; the closest come first if one is meant
 
 
-def suggestion(word: str, known: Iterable[str]) -> str:
-    """Suggest the closest match of `word` in `known`, or return "" if there is none. Names that it
-    begins are preferred, and those of a run with other keys or another setting.
+def suggestion(word: str, choices: Iterable[str]) -> str:
+    """Suggest the closest match of `word` among the choices, or return "" if there is none. Choices
+    that begin with it are preferred, such as a run with other keys or another setting.
 
     >>> suggestion("simsce", ["SimCSE", "SSCL"]), suggestion("score", ["trec"])
     ("; did you mean 'SimCSE'?", '')
     """
-    names = {name.lower(): name for name in known}
+    names = {name.lower(): name for name in choices}
     begin = re.split(r"[\[@]", word.lower())[0]
-    begun = [name for name in names if name.startswith(begin)]
-    close = difflib.get_close_matches(word.lower(), begun or names, n=1, cutoff=0.5)
+    longer = [name for name in names if name.startswith(begin)]
+    # A cutoff of 0.5 suggests nothing for a word that shares only some letters.
+    close = difflib.get_close_matches(word.lower(), longer or names, n=1, cutoff=0.5)
     return f"; did you mean '{names[close[0]]}'?" if close else ""
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return the end of an error message: the closest match of `word`, and the known names, plain
-    ones before those with keys, ingredients or a setting.
+def did_you_mean(word: str, choices: Iterable[str]) -> str:
+    """Return the end of an error message: the closest match of `word`, and the choices. Plain names
+    come before names with keys, ingredients or a setting.
 
     >>> did_you_mean("simsce", ["simcse", "sscl"])
     "; did you mean 'simcse'? (known: simcse, sscl)"
     """
-    known = sorted(known, key=lambda name: (bool(re.search(r"[\[+@]", name)), name))
-    hint = suggestion(word, known)
-    if len(known) > LISTED:
-        nearest = difflib.get_close_matches(word, known, n=LISTED, cutoff=0) if hint else known
-        known = [*nearest[:LISTED], f"{len(known) - LISTED} more"]
-    return f"{hint} (known: {', '.join(known)})" if known else ""
+    names = sorted(choices, key=lambda name: (bool(re.search(r"[\[+@]", name)), name))
+    hint = suggestion(word, names)
+    if len(names) > LISTED:
+        nearest = difflib.get_close_matches(word, names, n=LISTED, cutoff=0) if hint else names
+        names = [*nearest[:LISTED], f"{len(names) - LISTED} more"]
+    return f"{hint} (known: {', '.join(names)})" if names else ""
 
 
 def listed(parts: Iterable[str]) -> str:
     """An enumeration without repetitions: `a`, `a and b`, `a, b and c`."""
-    *most, last = dict.fromkeys(parts)
-    return f"{', '.join(most)} and {last}" if most else last
+    *names, last_name = dict.fromkeys(parts)
+    return f"{', '.join(names)} and {last_name}" if names else last_name
 
 
 def counted(count: int, noun: str) -> str:
@@ -103,8 +104,8 @@ def is_memory_full(error: BaseException) -> bool:
 
 @contextmanager
 def library_errors(subject: str, remedy: str) -> Iterator[None]:
-    """Turn errors of libraries, and of what reads foreign files, into `UserError`, but not those of
-    full memory."""
+    """Turn errors of libraries, and of code that reads foreign files, into `UserError`; errors of
+    full memory stay."""
     try:
         yield
     except BaseException as error:

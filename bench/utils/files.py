@@ -35,12 +35,12 @@ def write_error(path: Path, number: int | None) -> UserError:
 
 @contextmanager
 def disk_errors(path: Path, cause: str = "{}") -> Iterator[None]:
-    """Let errors of the system in the block name `path` and `cause` if they name no path; those of
+    """Let errors of the system in the block name `path` and `cause` if they name no path. Errors of
     a full or read-only disk become `UserError`."""
     try:
         yield
     except Exception as error:
-        # safetensors and tokenizers raise exceptions of their own, which end with Rust's OS error.
+        # safetensors and tokenizers raise other exceptions, which end with the OS error of Rust.
         match = re.search(r"\(os error (\d+)\)", str(error))
         number = int(match[1]) if match else getattr(error, "errno", None)
         if re.fullmatch(r"\d+ requested and \d+ written", str(error)):  # NumPy keeps no errno
@@ -54,8 +54,8 @@ def disk_errors(path: Path, cause: str = "{}") -> Iterator[None]:
 
 @contextmanager
 def improving(path: Path, call: str) -> Iterator[None]:
-    """Go on without a call that the file system refuses, and say so once; `path` is whole without
-    it. Errors that lose content are raised."""
+    """Go on without a call that the file system refuses, and say so once: the content of `path`
+    does not depend on it. Errors that lose content are raised."""
     try:
         yield
     except OSError as error:
@@ -77,8 +77,8 @@ def fsync(path: Path) -> None:
 
 
 def is_complete(path: Path) -> bool:
-    """Whether a file or folder is there. What killed processes left beside it is removed; what a
-    living one writes is locked."""
+    """Whether a file or folder exists. What killed processes left beside it is removed. What a
+    living process writes is locked, and stays."""
     for lock in path.parent.glob(f".{slug(path.name)}.*.lock"):
         with suppress(OSError), FileLock(lock, 0, fallback_to_soft=False):
             _remove(lock)
@@ -95,7 +95,7 @@ def staging_folder(path: Path, subject: Path | None = None) -> Iterator[Path]:
     """Yield a temporary folder beside `path`, from which finished files are moved. Errors name
     `path`, or the `subject`."""
     subject = subject or path
-    # The lock is a file of its own: on some file systems nobody can write to a locked one.
+    # The lock is a separate file: on some file systems nobody can write to a locked one.
     lock = path.parent / f".{slug(path.name)}.{token_hex(4)}.lock"
     staging = lock.with_suffix(".part")
     held = FileLock(lock, 1, fallback_to_soft=False)
@@ -155,18 +155,18 @@ def intact_files(folder: Path, pattern: str) -> Iterator[Path]:
 def atomic_folder(path: Path) -> Iterator[Path]:
     """Like `atomic_file`, for a folder. An existing folder at `path` is replaced."""
     with staging_folder(path) as staging:
-        made = staging / path.name
-        made.mkdir()
-        yield made
-        for file in _files(made):
+        folder = staging / path.name
+        folder.mkdir()
+        yield folder
+        for file in _files(folder):
             # safetensors writes files that only their owner may read.
             with improving(path, "chmod"):
-                os.chmod(made / file, made.stat().st_mode & 0o666)
-            fsync(made / file)
+                os.chmod(folder / file, folder.stat().st_mode & 0o666)
+            fsync(folder / file)
         # A folder cannot replace another that holds files, so the old one makes way first.
         if path.exists():
             os.replace(path, staging / "old")
-        os.replace(made, path)
+        os.replace(folder, path)
 
 
 @contextmanager
@@ -268,15 +268,16 @@ def stem(text: str) -> str:
 
 
 def slug(name: str) -> str:
-    """Turn a name or path into a part of a file name; one that is long, or has letters beyond
-    ASCII, ends in its hash. Two that differ in other signs have one slug, which callers refuse."""
+    """Turn a name or path into a part of a file name. A name that is long, or has letters beyond
+    ASCII, ends in its hash. Names that differ only in other signs have one slug; callers refuse
+    the second."""
     text = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-")
     # File systems allow 255 bytes, of which callers need some.
     is_whole = name.isascii() and len(text) <= 120
     return text if is_whole else f"{text[:100]}-{sha256_text(name)[:10]}"
 
 
-# How the bytes of what is no text begin, and what to do.
+# How the bytes of files that are no text begin, and what to do.
 _NO_TEXT = {
     rb"\W*<(?i:!doctype|html|\?xml)|(?i:404: not found|entry not found)": "XML or a web page, as "
     "of a download that failed; fetch it again",

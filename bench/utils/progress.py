@@ -30,6 +30,6 @@ class Progress:
             return
         self._due = now + interval()
         seconds = (now - self._started) / (self.done - self._before)
-        left = timedelta(seconds=round(seconds * max(self.total - self.done, 0)))
-        line = f"{self.title}: {min(self.done / self.total, 1):.0%}, {left} left"
+        remaining = timedelta(seconds=round(seconds * max(self.total - self.done, 0)))
+        line = f"{self.title}: {min(self.done / self.total, 1):.0%}, {remaining} left"
         warn(", ".join(filter(None, [line, note])))

@@ -30,15 +30,15 @@ class StrictModel(BaseModel):
     @classmethod
     def _only_known_fields(cls, values: Any) -> Any:
         if cls.model_config.get("extra") == "forbid" and isinstance(values, dict):
-            known = cls.model_fields
-            unknown = [str(name) for name in values if name not in known]
+            fields = cls.model_fields
+            unknown = [str(name) for name in values if name not in fields]
             if unknown:
                 also = [f", '{name}' is unknown" for name in unknown[1:]]
-                required = [name for name, field in known.items() if field.is_required()]
+                required = [name for name, field in fields.items() if field.is_required()]
                 also += [f", '{name}' is missing" for name in required if name not in values]
                 raise PydanticCustomError(
                     "unknown_field",
-                    f"unknown key '{unknown[0]}'{did_you_mean(unknown[0], known)}{''.join(also)}",
+                    f"unknown key '{unknown[0]}'{did_you_mean(unknown[0], fields)}{''.join(also)}",
                 )
         return values
 
@@ -76,13 +76,14 @@ def read_document(path: Path, kind: type[Content], noun: str, remedy: str) -> Co
 
 def explain(error: ValidationError) -> str:
     """Return the outermost error of a validation as one sentence without an end."""
-    first, *rest = sorted(error.errors(include_url=False), key=lambda item: len(item["loc"]))
-    place = ".".join(map(str, first["loc"]))
-    fault, message, value = first["type"], first["msg"], first["input"]
+    # Errors inside a value often follow from the one outside.
+    outermost, *further = sorted(error.errors(include_url=False), key=lambda item: len(item["loc"]))
+    place = ".".join(map(str, outermost["loc"]))
+    fault, message, value = outermost["type"], outermost["msg"], outermost["input"]
     if fault == "missing":
         also = [
             f", {'.'.join(map(str, item['loc']))}: {item['msg']}"
-            for item in rest
+            for item in further
             if item["type"] == "unknown_field"
         ]
         return f"'{place}' is missing{''.join(also)}"
@@ -98,5 +99,5 @@ def explain(error: ValidationError) -> str:
     if isinstance(value, str | int | float) or value is None:
         expected += f", not {value!r}"
     if fault == "literal_error":
-        expected += suggestion(str(value), re.findall("'([^']+)'", first["ctx"]["expected"]))
+        expected += suggestion(str(value), re.findall("'([^']+)'", outermost["ctx"]["expected"]))
     return expected

@@ -122,7 +122,7 @@ class Context(Protocol):
         views: Sequence[Tokens],
         extras: Mapping[str, Sequence[Tokens]] | None = None,
         model: nn.Module | None = None,
-        whole: bool = False,
+        all_tokens: bool = False,
         dropout: bool = True,
     ) -> Views:
         """Encode lists of n token sequences in one forward pass, with pooler and head."""

@@ -93,7 +93,7 @@ def beside(
     temperature: float,
     similarity: Callable[[Tensor], Tensor] | None = None,
 ) -> Tensor:
-    """Return logits (n, n) of in-batch candidates, and those of all negatives beside them."""
+    """Return logits (n, n) of in-batch candidates, and beside them the logits of all negatives."""
     columns = [logits]
     for group in negatives:
         columns.append(group.logits(anchors, temperature, similarity))
@@ -226,7 +226,7 @@ class Contrastive(Method):
         self, context: Context, tokens: Tokens, step: Step
     ) -> dict[str, Sequence[Tokens]]:
         """Call `before_loss` of this method and of those joined to it, and return the `extras` of
-        all, by name. A method with a `step_loss` of its own calls it once a batch."""
+        all, by name. A method that overrides `step_loss` calls it once a batch."""
         for part in self.slots:
             part.before_loss(context, tokens, step)
         return {part.name: part.extras(context, tokens, step) for part in self.slots}
@@ -236,9 +236,9 @@ class Contrastive(Method):
         temperature, slots = self.hyper.temperature, self.slots
         anchors, positives = self.pairs(views)
         negatives = [group for part in slots for group in part.negatives(anchors, views, step)]
-        factors = [part.weights(anchors, positives, step) for part in slots]
-        given = [factor for factor in factors if factor is not None]
-        weights = reduce(torch.mul, given) if given else None
+        by_slot = [part.weights(anchors, positives, step) for part in slots]
+        factors = [factor for factor in by_slot if factor is not None]
+        weights = reduce(torch.mul, factors) if factors else None
         loss = self.contrast(anchors, positives, negatives, weights)
         share = max(part.plain_share for part in slots)
         # A share of the loss without what was added; in SSCL's released code, half of it.

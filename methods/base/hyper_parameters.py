@@ -67,12 +67,13 @@ ComputedPooler = Literal[
     "cls_before_pooler", "avg", "avg_top2", "avg_first_last", "avg_first_last_64",
     "avg_embedding_last", "last", "weighted_mean",
 ]  # fmt: skip
-Pooler = Literal["cls", ComputedPooler]  # "cls": the checkpoint's own, stored pooler
+Pooler = Literal["cls", ComputedPooler]  # "cls": the dense layer that the checkpoint stores
 POOLERS: tuple[str, ...] = get_args(Pooler)
 
-# What a hyper-parameter is beside its value, as `Field(..., json_schema_extra=HOST)`: named in a
-# run's label (False: never); set by the method written first only; the name of another encoder,
-# whose files are part of the identity; that of a masked language model, which no run keeps.
+# Marks of hyper-parameters, as `Field(..., json_schema_extra=HOST)`. LABEL: it is named in a run's
+# label (False: never). HOST: only the method written first sets it. MODEL: it names another
+# encoder, whose files are part of the identity. LANGUAGE_MODEL: it names a masked language model,
+# which no run keeps.
 LABEL: dict[str, Any] = {"label": True}
 HOST: dict[str, Any] = {"host": True}
 MODEL: dict[str, Any] = {"model": True}

@@ -19,7 +19,7 @@ def stream(seed: int, *names: object, device: str | torch.device = "cpu") -> tor
 
 
 def seed_torch(seed: int, device: str | torch.device = "cpu") -> None:
-    """Seed torch's global generators: the CPU's, and that of `device` if it is a CUDA device."""
+    """Seed torch's global generator of the CPU, and of `device` if it is a CUDA device."""
     # Not by `torch.manual_seed`, which seeds every other accelerator, too. While CUDA is not
     # initialised, it stores that call with a stack trace (`torch.cuda._lazy_call`), which costs 0.3
     # to 1 ms. A training on the CPU seeds dropout at every step.

@@ -1,4 +1,4 @@
-"""Transforms: maps of finished sentence vectors, written after a `+`."""
+"""Transforms: post-processing of finished sentence vectors, written after a `+`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -21,8 +21,8 @@ Vectors = Callable[[Sequence[str]], Any]  # the vectors (n, d) of n sentences
 
 
 class Mapped:
-    """An Encoder that maps the vectors of `base` by `arrays`; without any, by a map that is fitted
-    on each task. `options` are plain values."""
+    """An Encoder that maps the vectors of `base`: by `arrays` or, without any, by a post-processing
+    that is fitted on each task. `options` are plain values."""
 
     kind: str
 
@@ -51,15 +51,16 @@ class Mapped:
         return cls(base, arrays or {}, device, **stored)
 
     def through(self, vectors: Any) -> Any:
-        """Map vectors (n, d) by a fixed map."""
+        """Return the vectors (n, k) that a fixed post-processing gives for vectors (n, d)."""
 
     def fitted(self, sentences: Sequence[str], vectors: Vectors) -> Any:
-        """Return this Encoder with a map fitted on sentences, two in a row a pair."""
+        """Return this Encoder with a post-processing fitted on sentences, two in a row a pair."""
 
     @property
     def adapt(self) -> Callable[[Sequence[str], Vectors], Vectors] | None:
-        """What is left to apply to the vectors of `encode`: from sentences to fit on and a lookup
-        of vectors to the lookup of finished ones; None if `encode` applies everything."""
+        """The step that `encode` leaves out, since it is fitted on each task; None if there is
+        none. It maps sentences to fit on and a lookup of vectors to the lookup of finished
+        vectors."""
         return None if self.fixed and not getattr(self.base, "adapt", None) else self._adapt
 
     def encode(self, sentences: Sequence[str]) -> Any:
@@ -73,7 +74,7 @@ class Mapped:
 
 
 def adapted(encoder: Any, sentences: Sequence[str], vectors: Vectors) -> Vectors:
-    """Apply what the Encoder's `encode` leaves out, fitted on sentences, to its vectors."""
+    """Apply to vectors the step that the Encoder's `encode` leaves out, fitted on sentences."""
     adapt = getattr(encoder, "adapt", None)
     return adapt(sentences, vectors) if adapt else vectors
 
@@ -108,7 +109,7 @@ class Transform(Method):
         """Return the sentences to fit on, and the lookup of an Encoder's finished vectors."""
         sentences = context.sentences(self.hyper.source)[: self.hyper.sentences]
         vectors: Vectors = partial(context.encode, encoder)
-        # For a map below that is fitted on each task, the corpus counts as a task.
+        # A post-processing of `encoder` that is fitted on each task takes the corpus for a task.
         return sentences, adapted(encoder, sentences, vectors)
 
     def fit(self, per_task: Mapped, context: Context) -> Any:

@@ -224,11 +224,11 @@ def test_every_clause_has_a_breach():
 def test_the_command_ends_at_the_first_broken_clause(write, capsys):
     path = write(changed((LOSS, "return 1 / 0")))
     assert main(["check-method", str(path)]) == 1
-    said = capsys.readouterr().out
+    message = capsys.readouterr().out
     line = path.read_text().splitlines().index("        return 1 / 0") + 1
-    assert f"/{path.name}:{line}: in loss\n" in said  # pytest shortens the path
-    assert "\nE   ZeroDivisionError: division by zero\n" in said
-    assert " 1 failed, 3 passed in " in said
+    assert f"/{path.name}:{line}: in loss\n" in message  # pytest shortens the path
+    assert "\nE   ZeroDivisionError: division by zero\n" in message
+    assert " 1 failed, 3 passed in " in message
 
 
 def test_the_command_names_what_cannot_be_imported(write, capsys):
@@ -287,8 +287,8 @@ def test_files_and_folders_are_found_and_do_not_clash(write, add, monkeypatch, t
     monkeypatch.chdir(tmp_path)
     places = ["one/same.py", str(tmp_path / "two"), "two/same.py", ""]
     monkeypatch.setenv("BENCH_METHODS", os.pathsep.join(places))
-    found = registered.method_classes()
-    assert found["queue"].Hyper is not found["other-queue"].Hyper
+    result = registered.method_classes()
+    assert result["queue"].Hyper is not result["other-queue"].Hyper
     origins = [registered.method_origin(name) for name in ("queue", "other-queue", "simcse")]
     assert origins == [
         *(registered.Origin(str(path), sha256_file(path)) for path in (first, second)),

@@ -177,10 +177,10 @@ def test_the_largest_difference_of_a_score_is_told(share, word, status, result, 
 def test_scores_of_another_run_are_not_confirmed(result, by, said):
     """Equal scores confirm nothing where the file says that they are another method's."""
     change(result, by)
-    found = verify(result)
-    assert not found.differences
-    assert not found.confirmed
-    assert said in found.verdict
+    results = verify(result)
+    assert not results.differences
+    assert not results.confirmed
+    assert said in results.verdict
 
 
 def changed_weights(encoder, untrained):

@@ -171,7 +171,7 @@ def test_an_encoder_without_selection_falls_on_the_rest_too(senteval, tmp_path):
     tasks = [sts.read(task, senteval) for task in STS_TASKS]
     known = contamination(tasks, [], ["STS-B"], senteval)
     encoder = load_encoder(folder, pooler="cls_before_pooler")
-    records, _ = score_encoder(encoder, tasks, Classifiers("test"), tmp_path, known=known)
+    records, _ = score_encoder(encoder, tasks, Classifiers("test"), tmp_path, contamination=known)
     result = {(row["task"], row["aggregation"]): row["value"] for row in records}
     falls = [result[task, "all"] - result[task, "rest"] for task in STS_TASKS]
     assert fmean(falls) == pytest.approx(0.36, abs=0.005)
@@ -183,7 +183,7 @@ def test_pairs_that_were_read_before_are_left_out():
     vectors = lambda texts: np.stack([table[text] for text in texts])  # noqa: E731
     (similarities,) = sts.similarities(task, vectors)
     seen, in_dev = np.arange(5) == 0, np.arange(5) == 3
-    records, items = Scorer([task], vectors, known={"STS-B": (seen, in_dev)}).scores()
+    records, items = Scorer([task], vectors, contamination={"STS-B": (seen, in_dev)}).scores()
     all_pairs, unseen, rest = records
     assert items["STS-B"]["gold"].tolist() == [0, 1, 2, 3, 4]
     assert items["STS-B"]["similarity"].tolist() == similarities.tolist()
@@ -192,7 +192,7 @@ def test_pairs_that_were_read_before_are_left_out():
     expected = 100 * spearmanr(similarities[[1, 2, 4]], [1.0, 2.0, 4.0]).statistic
     assert rest == all_pairs | {"aggregation": "rest", "value": pytest.approx(expected)}
     for known in (None, {"STS-B": (seen & ~seen, seen & ~seen)}, {"STS-B": (seen | True, seen)}):
-        assert Scorer([task], vectors, known=known).scores().records == [all_pairs]
+        assert Scorer([task], vectors, contamination=known).scores().records == [all_pairs]
 
 
 def test_pairs_of_equal_words_have_equal_keys_in_all_tasks():

@@ -136,8 +136,8 @@ def test_gold_scores_of_any_range_are_scaled_to_that_of_all_sets(folder):
         [(0, 5), [0.5, 4]], [(-3, 4), [2.5, 5]], [(0.5, 10.5), [0, 1.75]],
     ):  # fmt: skip
         assert describe(folder, range=bounds).gold.tolist() == expected
-    said = "'0.5' is not a number from 1 to 10, the 'range' of the set in manifest.json"
-    with pytest.raises(UserError, match=said):
+    message = "'0.5' is not a number from 1 to 10, the 'range' of the set in manifest.json"
+    with pytest.raises(UserError, match=message):
         describe(folder, range=(1, 10))
 
 
@@ -173,10 +173,10 @@ def test_a_training_whose_data_lack_its_dev_set_is_not_planned(folder):
         return len(suites.planned(suites.validate(content | changes)))
 
     assert planned("word-overlap", "untrained[pooler=avg]", select_on="STS-B") == 2  # no selection
-    said = "the data set own has no dev set of {}, on which trainings select their weights; set "
-    said += "'select_on' in 'recipe' to CNSD-STS-B"
+    message = "the data set own has no dev set of {}, on which trainings select their weights; set "
+    message += "'select_on' in 'recipe' to CNSD-STS-B"
     for select_on in ("STS-B", "sts:german"):
-        with pytest.raises(UserError, match=re.escape(said.format(select_on))):
+        with pytest.raises(UserError, match=re.escape(message.format(select_on))):
             planned("simcse", f"simcse[select_on={select_on}]", select_on="CNSD-STS-B")
     assert planned("simcse", select_on="CNSD-STS-B") == 1
     (folder / "downstream" / "CNSD-STS-B" / "cnsd-sts-dev.txt").unlink()

@@ -72,11 +72,11 @@ def test_rows_without_gold_are_dropped(folder):
 
 @pytest.mark.parametrize("split", ["train", "dev", "test"])
 def test_sts_b_and_sick_have_splits(split, folder):
-    wanted = {
+    expected = {
         "STS-B": [(f"{split} one {i}", f"two {i}", i + 0.5) for i in range(3)],
         "SICK-R": [(f"A {split}", f"B {i}", i + 1.5) for i in range(3)],
     }
-    for task, pairs in wanted.items():
+    for task, pairs in expected.items():
         (result,) = sts.read(task, folder, split).subsets
         columns = result.first, result.second, result.gold
         assert list(zip(*columns, strict=True)) == pairs[: COUNTS[task][split]]

@@ -48,8 +48,8 @@ def test_weights_of_a_network_with_dropout(dropout):
     head = literal.Head(6, 3, 1e-2, chosen, torch.float64)
     head.fit(features[:70], labels[:70], (features[70:], labels[70:]))
     fold = Fold(np.arange(70), np.arange(70, 90), (ClassifierHead(1e-2, 50, dropout),), 3)
-    ((found,),) = fit(*doubles(features, labels), [fold], replace(MODES["test"], **once))
-    assert_same_layers(found, head, rtol=1e-7, atol=1e-9)
+    ((result,),) = fit(*doubles(features, labels), [fold], replace(MODES["test"], **once))
+    assert_same_layers(result, head, rtol=1e-7, atol=1e-9)
 
 
 @settings(max_examples=10, deadline=None)
@@ -70,8 +70,8 @@ def test_heads_do_not_depend_on_others_in_the_batch(n, width, classes, seed, mod
     for size in (n // 2, n // 2, n // 2 - 1):
         rows = generator.permutation(n)
         folds.append(Fold(rows[:size], rows[size:], heads, classes))
-    found = fit(*doubles(features, labels), folds, MODES[mode])
-    for fold, fitted in zip(folds, found, strict=True):
+    result = fit(*doubles(features, labels), folds, MODES[mode])
+    for fold, fitted in zip(folds, result, strict=True):
         for place, decay in enumerate(decays):
             head = literal.Head(width, classes, decay, LITERAL[mode], torch.float64)
             dev = features[fold.dev], labels[fold.dev]

@@ -51,9 +51,9 @@ def store_in(folder, encoder=None):
 
 
 def check(store, texts, width=WIDTH):
-    found = store(texts)
-    assert found.dtype == np.float32
-    assert np.array_equal(found, np.stack([vector(text, width) for text in texts]))
+    result = store(texts)
+    assert result.dtype == np.float32
+    assert np.array_equal(result, np.stack([vector(text, width) for text in texts]))
 
 
 def fill(folder):

@@ -18,26 +18,26 @@ from tests.support.tiny_tasks import look_up
 
 
 def cells(records):
-    found = {(r["task"], r["split"], r["metric"], r["aggregation"]): r["value"] for r in records}
-    assert len(found) == len(records)
-    return found
+    result = {(r["task"], r["split"], r["metric"], r["aggregation"]): r["value"] for r in records}
+    assert len(result) == len(records)
+    return result
 
 
 def test_tasks_are_read_in_order_and_sts_b_and_sick_with_dev(data_folder):
     tasks = read_tasks(["TREC", "SICK-R", "STS13", "STS-B"], data_folder)
-    found = [f"{task.name} {getattr(task, 'split', '')}" for task in tasks]
+    result = [f"{task.name} {getattr(task, 'split', '')}" for task in tasks]
     sts = ["SICK-R test", "SICK-R dev", "STS13 test", "STS-B test", "STS-B dev"]
-    assert found == ["TREC ", *sts]
+    assert result == ["TREC ", *sts]
 
 
 # Scores
 
 
 def test_an_average_needs_its_whole_group(data_folder):
-    found = cells(Scorer(read_tasks(["sts"], data_folder), look_up).scores().records)
+    result = cells(Scorer(read_tasks(["sts"], data_folder), look_up).scores().records)
     # Of the cells as printed: neither of subsets' means nor of dev sets.
-    printed = [round(found[task, "test", "spearman", "all"], 2) for task in STS_TASKS]
-    average = found["Avg", "test", "spearman", "all"]
+    printed = [round(result[task, "test", "spearman", "all"], 2) for task in STS_TASKS]
+    average = result["Avg", "test", "spearman", "all"]
     assert average == pytest.approx(sum(printed) / 7, abs=1e-12)
     fewer = cells(Scorer(read_tasks(list(STS_TASKS[:-1]), data_folder), look_up).scores().records)
     assert "Avg" not in {task for task, *_ in fewer}
@@ -63,10 +63,10 @@ def test_tasks_that_train_together_are_scored_as_if_alone(
 
 def test_items_say_which_test_samples_are_right(data_folder, tmp_path, quick, classified):
     tasks = read_tasks(["MR", "TREC", "Tense"], data_folder)
-    found = Scorer(tasks, look_up, folder=tmp_path).scores()
-    by_cell = cells(found.records)
+    result = Scorer(tasks, look_up, folder=tmp_path).scores()
+    by_cell = cells(result.records)
     for task in tasks:
-        right = found.items[task.name]["right"]
+        right = result.items[task.name]["right"]
         assert len(right) == len(task.items())
         # MR's accuracy is the mean over three folds, whose sizes differ by one.
         tolerance = 0.01 if task.name != "MR" else 100 / len(right)
@@ -76,9 +76,9 @@ def test_items_say_which_test_samples_are_right(data_folder, tmp_path, quick, cl
     for task in tasks:
         places = np.arange(len(task.items()))
         known[task.name] = places % 3 == 0, places % 4 == 0  # in a corpus, in the dev set
-    by_cell = cells(Scorer(tasks, look_up, folder=tmp_path, known=known).scores().records)
+    by_cell = cells(Scorer(tasks, look_up, folder=tmp_path, contamination=known).scores().records)
     for task in tasks:
-        right, (seen, in_dev) = found.items[task.name]["right"], known[task.name]
+        right, (seen, in_dev) = result.items[task.name]["right"], known[task.name]
         for part, others in ("unseen", ~seen), ("rest", ~(seen | in_dev)):
             expected = round(100 * right[others].mean(), 2)
             assert by_cell[task.name, "test", "accuracy", part] == expected
@@ -147,8 +147,8 @@ def test_an_evaluation_interrupted_between_tasks_is_resumed(
     printed = capsys.readouterr().out
     interrupt(protocols, "nested", call)
     assert evaluate(out, *names) == 130
-    said = "interrupted; run the same command again to continue from what is finished"
-    assert capsys.readouterr().err.splitlines()[-1] == said
+    message = "interrupted; run the same command again to continue from what is finished"
+    assert capsys.readouterr().err.splitlines()[-1] == message
     assert [path.name for path in out.parent.iterdir()] == ["scores.json.part"]
     classified.clear()
     interrupt(scoring, "check_vectors", 1)  # nothing is left to encode

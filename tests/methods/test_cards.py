@@ -161,8 +161,8 @@ def test_the_search_reads_sentences_cut_as_training_reads_them(pooler, runs):
     vectors = context.encoder(pooler).encode_tokens(list(distinct.values()))
     unit = F.normalize(torch.from_numpy(vectors).double(), dim=1)
     cosines = (unit @ unit.T).fill_diagonal_(-2)
-    found = cosines.gather(1, torch.as_tensor(method._nearest))
-    torch.testing.assert_close(found, cosines.topk(5).values, rtol=0, atol=1e-6)
+    result = cosines.gather(1, torch.as_tensor(method._nearest))
+    torch.testing.assert_close(result, cosines.topk(5).values, rtol=0, atol=1e-6)
 
 
 # Switched words

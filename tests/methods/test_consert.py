@@ -108,7 +108,7 @@ def disagreeing_embeddings(context, names, rate=0.2):
     batch = Batch.of([row for row in tokens for _ in range(2)], context.tokenizer.pad_token_id)
     views = [(name, named_generator(1, f"consert-{i}", 2)) for i, name in enumerate(names)]
     with augmented(context.backbone, [len(row) for row in tokens], views, rate):
-        found = forward(context.backbone, batch)[0]
+        result = forward(context.backbone, batch)[0]
     worst = 0.0
     for place, name in enumerate(names):
         draw = named_generator(1, f"consert-{place}", 2)
@@ -117,9 +117,9 @@ def disagreeing_embeddings(context, names, rate=0.2):
             if name == "shuffle":
                 order = permuted(len(row), draw)
             elif name != "plain":
-                gone = cut_elements(name, len(row), found.shape[-1], rate, draw)
+                gone = cut_elements(name, len(row), result.shape[-1], rate, draw)
             expected = embedded(context, row, order, gone)
-            worst = max(worst, (found[2 * i + place, : len(row)] - expected).abs().max().item())
+            worst = max(worst, (result[2 * i + place, : len(row)] - expected).abs().max().item())
     return worst
 
 
@@ -203,17 +203,17 @@ def test_a_backbone_with_other_embeddings_is_refused(runs):
 
 
 def test_the_corpus_has_the_sentences_of_all_sts_sets(tiny_data, tmp_path):
-    found = sts_sentences(tiny_data)
+    result = sts_sentences(tiny_data)
     # Five years of two subsets and three splits of two sets, 12 pairs each; an unscored pair in
     # each of the subsets.
-    assert len(found) == 2 * (5 * 2 * 13 + 2 * 3 * 12)
-    assert found.count("blank") == 20
+    assert len(result) == 2 * (5 * 2 * 13 + 2 * 3 * 12)
+    assert result.count("blank") == 20
     for task in STS_TASKS:
         for split in sts.SPLITS if task in ("STS-B", "SICK-R") else ("test",):
-            assert set(sts.read(task, tiny_data, split).sentences()) <= set(found)
+            assert set(sts.read(task, tiny_data, split).sentences()) <= set(result)
     path = paths.Files(tmp_path, str(tiny_data)).corpus("sts")
     path.write_text("stale\n")
-    assert read_sentences(paths.Files(tmp_path, str(tiny_data)).corpus("sts")) == found
+    assert read_sentences(paths.Files(tmp_path, str(tiny_data)).corpus("sts")) == result
 
 
 @pytest.mark.slow

@@ -127,8 +127,8 @@ def test_both_copies_learn_and_begin_as_the_backbone(runs):
 
 def test_rates_are_those_of_the_oracle():
     recipe = run_of("ct-bert").recipe
-    found = [learning_rate(index, STEPS, recipe) for index in range(STEPS)]
-    assert found == pytest.approx([tension_rate(index) for index in range(STEPS)], rel=1e-9)
+    result = [learning_rate(index, STEPS, recipe) for index in range(STEPS)]
+    assert result == pytest.approx([tension_rate(index) for index in range(STEPS)], rel=1e-9)
 
 
 @pytest.mark.parametrize(("scores", "place"), [([3, 4, 1, 1], 1), ([5, 4, 5, 5], 0)])

@@ -225,8 +225,8 @@ def test_its_dropout_is_as_asked_and_draws_from_a_stream_of_its_own():
 
 
 def test_a_small_backbone_is_its_own_complement(tiny_bert):
-    for text, found in {"": "backbone", "[complement=somewhere/else]": "somewhere/else"}.items():
-        assert run_of(f"dclr{text}", tiny_bert).parts[0][2]["complement"] == found
+    for text, result in {"": "backbone", "[complement=somewhere/else]": "somewhere/else"}.items():
+        assert run_of(f"dclr{text}", tiny_bert).parts[0][2]["complement"] == result
 
 
 # A step of the released code

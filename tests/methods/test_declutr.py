@@ -58,8 +58,8 @@ def disagreement(kind, dtype, n=4, **hyper):
 def test_equals_the_oracle(kind, average, temperature):
     for dtype, bound in ((torch.float64, 1e-6), (torch.float32, 1e-4)):
         for n in (4, 1):
-            found = disagreement(kind, dtype, n, temperature=temperature, average=average)
-            assert found < bound, (dtype, n)
+            result = disagreement(kind, dtype, n, temperature=temperature, average=average)
+            assert result < bound, (dtype, n)
 
 
 MUTATIONS: dict[str, Mutation] = {
@@ -130,10 +130,10 @@ def released(hyper, context, step):
         text = " ".join(context.sentences()[row] for row in context.documents()[item])
         text = " ".join(text.strip().split())  # declutr/common/util.py:1-5
         pieces = tokenizer.tokenize(f" {text.lstrip()}")  # declutr/dataset_reader.py:175-176
-        found, around = oracle.released_spans(
+        result, around = oracle.released_spans(
             pieces, hyper.anchors, hyper.positives, hyper.shortest, hyper.longest, draw
         )
-        anchors += found
+        anchors += result
         positives += around
     return [oracle.released_ids(tokenizer, span, hyper.longest) for span in anchors + positives]
 
@@ -242,8 +242,8 @@ def test_a_step_equals_one_sentence_at_a_time(with_head, documents, tiny_data, t
     expected = oracle.declutr_contrast(*means, 0.05, average=True)
     expected = expected + 0.7 * oracle.cross_entropy(logits, targets.tolist())
     weights = list(torch.nn.ModuleList([*context.modules(), own]).parameters())
-    found, wanted = gradients(own.step_loss(context, step), weights), gradients(expected, weights)
-    assert difference(found, wanted, weights, 1e-3, lambda weight: 1.0) < 1e-6
+    result, wanted = gradients(own.step_loss(context, step), weights), gradients(expected, weights)
+    assert difference(result, wanted, weights, 1e-3, lambda weight: 1.0) < 1e-6
 
 
 @pytest.mark.usefixtures("global_state")

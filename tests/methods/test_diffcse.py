@@ -54,9 +54,9 @@ def disagreement(context, method):
     trained = [weight for weight in method.parameters() if weight.requires_grad]
     trained += weights_of(context)
     assert len({*trained}) == len(trained)  # the discriminator is a copy
-    found = gradients(method.step_loss(context, step(0, ROWS)), trained)
-    wanted = gradients(expected_loss(context, method), trained)
-    return difference(found, wanted, trained, 1e-3, lambda weight: 1.0)
+    result = gradients(method.step_loss(context, step(0, ROWS)), trained)
+    expected = gradients(expected_loss(context, method), trained)
+    return difference(result, expected, trained, 1e-3, lambda weight: 1.0)
 
 
 @pytest.mark.parametrize("hyper", [{}, {"padded": "false"}, {"batchnorm": "false"}])

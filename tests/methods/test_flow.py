@@ -43,8 +43,8 @@ def disagreement(glow, u, dtype=torch.float64):
     gradients = torch.autograd.grad(expected, [state[name] for name in own])
     embedding = torch.stack([oracle.glow(state, levels, 2, row)[0] for row in u])
     cost = glow.cost(u.to(dtype))
-    found = torch.autograd.grad(cost, [*own.values()], materialize_grads=True)
-    pairs = [([cost], [expected]), (found, gradients), ([glow(u.to(dtype))[0]], [embedding])]
+    result = torch.autograd.grad(cost, [*own.values()], materialize_grads=True)
+    pairs = [([cost], [expected]), (result, gradients), ([glow(u.to(dtype))[0]], [embedding])]
     return max(relative(*pair) for pair in pairs)
 
 

@@ -114,8 +114,8 @@ def test_first_weights_follow_the_seed_alone(runs):
         torch.manual_seed(global_seed)
         return [*runs.start("is-bert", seed=seed)[0].local.parameters()]
 
-    found = zip(first_weights(0, 1), first_weights(1, 1), first_weights(0, 2), strict=True)
-    for weights, again, another_seed in found:
+    result = zip(first_weights(0, 1), first_weights(1, 1), first_weights(0, 2), strict=True)
+    for weights, again, another_seed in result:
         assert torch.equal(weights, again)
         assert not torch.equal(weights, another_seed)
         if weights.dim() == 3:
@@ -131,9 +131,9 @@ def test_windows_that_pass_their_centre_on_are_mean_pooling(runs):
             nn.init.zeros_(convolution.bias)
             for channel in range(10):
                 convolution.weight[channel, 10 * place + channel, place] = 1
-    found = method.encoder(context).encode(SENTENCES)
+    result = method.encoder(context).encode(SENTENCES)
     expected = context.encoder("avg").encode(SENTENCES)[:, :30]
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_a_vector_owes_nothing_to_its_company_and_is_stored(runs, tmp_path):

@@ -50,8 +50,8 @@ def verdicts(wanted, folder):
 
 @pytest.mark.slow
 def test_without_a_mistake_all_scores_are_as_on_the_reference_machine(tmp_path):
-    wanted = {"simcse": STS, AVERAGE: [*STS, *LABELLED]}
-    assert verdicts(wanted, tmp_path) == {"reproduced"}
+    expected = {"simcse": STS, AVERAGE: [*STS, *LABELLED]}
+    assert verdicts(expected, tmp_path) == {"reproduced"}
 
 
 def entry(case, table, key, make):

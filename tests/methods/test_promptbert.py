@@ -49,9 +49,9 @@ def expected_loss(context, hyper):
 def disagreement(method, context, floor=1e-3):
     """The largest relative difference in loss or gradient."""
     weights = weights_of(context)
-    wanted = gradients(expected_loss(context, method.hyper), weights)
-    found = gradients(method.step_loss(context, Step(0, 1, 4, 1, ROWS)), weights)
-    return difference(found, wanted, weights, floor, lambda weight: 1.0)
+    expected = gradients(expected_loss(context, method.hyper), weights)
+    result = gradients(method.step_loss(context, Step(0, 1, 4, 1, ROWS)), weights)
+    return difference(result, expected, weights, floor, lambda weight: 1.0)
 
 
 @pytest.mark.parametrize(

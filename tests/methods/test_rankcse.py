@@ -137,8 +137,8 @@ def test_a_small_backbone_is_its_own_teacher_with_the_mean_over_tokens(runs):
     rows = [3, 6, 17, 30]
     method.before_loss(context, [context.tokens()[row] for row in rows], STEP)
     own = context.encoder("avg").encode([context.sentences()[row] for row in rows])
-    wanted = cosine(torch.from_numpy(own), torch.from_numpy(own))
-    torch.testing.assert_close(method.teachers_cosines, wanted, rtol=1e-4, atol=1e-5)
+    expected = cosine(torch.from_numpy(own), torch.from_numpy(own))
+    torch.testing.assert_close(method.teachers_cosines, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_a_teacher_of_another_vocabulary_is_refused():

@@ -111,8 +111,8 @@ def one_loss(runs, text, corpus):
 
 
 def test_a_premise_as_its_own_entailment_is_simcse_bit_for_bit(runs, table, tmp_path):
-    found = one_loss(runs, "sup-simcse[contradictions=false]", table(0, 0, 0))
-    assert torch.equal(found, one_loss(runs, "simcse", tmp_path / "plain.txt"))
+    result = one_loss(runs, "sup-simcse[contradictions=false]", table(0, 0, 0))
+    assert torch.equal(result, one_loss(runs, "simcse", tmp_path / "plain.txt"))
 
 
 def test_a_step_reads_the_triples_of_its_rows(runs, table):
@@ -122,10 +122,10 @@ def test_a_step_reads_the_triples_of_its_rows(runs, table):
     seen, tokens = [], context.tokens()
     method.extras = lambda *given: seen.append(given) or ()
     method.loss = lambda views, step: [*views.vectors, *views.extras["sup-simcse"]]
-    found = method.step_loss(context, step(0, [3, 9]))
+    result = method.step_loss(context, step(0, [3, 9]))
     ((_, premises, premise_step),) = seen
     assert (premises, premise_step.rows) == ([tokens[3], tokens[9]], [3, 9])
-    for place, rows in enumerate(found):
+    for place, rows in enumerate(result):
         wanted = context.embed([[tokens[3 + place], tokens[9 + place]]]).vectors[0]
         torch.testing.assert_close(rows, wanted)
 

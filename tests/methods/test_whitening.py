@@ -21,8 +21,8 @@ DATA = {
 def disagreement(vectors, k, dtype):
     """Largest difference of any cosine, of the vectors that it is fitted on and of five others."""
     expected = oracle.whitened(vectors[:-5], vectors, k)
-    found = whiten(vectors.to(dtype).double(), *fit_whitening(vectors[:-5].to(dtype), k))
-    return float((found @ found.T - expected @ expected.T).abs().max())
+    result = whiten(vectors.to(dtype).double(), *fit_whitening(vectors[:-5].to(dtype), k))
+    return float((result @ result.T - expected @ expected.T).abs().max())
 
 
 @pytest.mark.parametrize("k", [1, 3, WIDTH])
@@ -65,8 +65,8 @@ def test_directions_without_variance_are_left_out_and_told():
     with pytest.warns(UserWarning, match=told):
         mean, matrix = fit_whitening(flat)
     assert torch.equal(matrix[:, 6:], torch.zeros(9, 3).double())
-    found, expected = whiten(flat, mean, matrix), whiten(vectors, *fit_whitening(vectors))
-    torch.testing.assert_close(found @ found.T, expected @ expected.T, rtol=0, atol=1e-8)
+    result, expected = whiten(flat, mean, matrix), whiten(vectors, *fit_whitening(vectors))
+    torch.testing.assert_close(result @ result.T, expected @ expected.T, rtol=0, atol=1e-8)
 
 
 def test_equal_vectors_become_zero_and_broken_ones_stay_broken():
@@ -109,8 +109,8 @@ def test_identities_differ_where_vectors_do():
     ],
 )
 def test_without_a_backbone_and_on_each_task(given, kept):
-    found = Whitening.clamp_to_backbone(Whitening.Hyper(**given), Shape(0, 0))
-    assert found == Whitening.Hyper(**kept)
+    result = Whitening.clamp_to_backbone(Whitening.Hyper(**given), Shape(0, 0))
+    assert result == Whitening.Hyper(**kept)
 
 
 # What the tests of all methods need to know of this one (`method_runs.of_methods`).

@@ -107,8 +107,8 @@ def test_vectors_of_a_model_by_name_are_those_of_transformers(kind, pooler, fold
     encoder = load_encoder(folders(kind), pooler=pooler)
     assert isinstance(encoder, LibraryEncoder)
     for vector, text in zip(encoder.encode(SENTENCES), SENTENCES, strict=True):
-        wanted = by_transformers(folders(kind), pooler, encoder.tokenizer, text)
-        np.testing.assert_allclose(vector, wanted, rtol=1e-4, atol=1e-5)
+        expected = by_transformers(folders(kind), pooler, encoder.tokenizer, text)
+        np.testing.assert_allclose(vector, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", SCORED)
@@ -118,8 +118,8 @@ def test_vectors_of_a_backbone_are_those_of_transformers(kind, folders, tmp_path
     save_encoder(encoder, tmp_path / "encoder")
     np.testing.assert_array_equal(load_encoder(tmp_path / "encoder").encode(SENTENCES), vectors)
     for vector, text in zip(vectors, SENTENCES, strict=True):
-        wanted = by_transformers(folders(kind), "avg_first_last", encoder.tokenizer, text)
-        np.testing.assert_allclose(vector, wanted, **CLOSE)
+        expected = by_transformers(folders(kind), "avg_first_last", encoder.tokenizer, text)
+        np.testing.assert_allclose(vector, expected, **CLOSE)
 
 
 @pytest.mark.parametrize("kind", SCORED)

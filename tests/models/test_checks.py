@@ -151,8 +151,8 @@ def test_types_of_tokens_are_passed_on_or_refused(copy):
         inputs = tokenizer(text, return_tensors="pt")
         assert inputs["token_type_ids"].all()
         with torch.no_grad():
-            wanted = model(**inputs).last_hidden_state[0].mean(0)
-        np.testing.assert_allclose(encoder.encode([text])[0], wanted, **CLOSE)
+            expected = model(**inputs).last_hidden_state[0].mean(0)
+        np.testing.assert_allclose(encoder.encode([text])[0], expected, **CLOSE)
 
 
 @pytest.mark.parametrize("alone", [True, False])

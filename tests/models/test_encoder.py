@@ -99,14 +99,14 @@ def test_the_number_of_threads_changes_no_bit(tiny_bert, monkeypatch):
         assert mask.numel() <= 32
         return states.first(-1)
 
-    found = []
+    result = []
     for threads in (1, 3):
         torch.set_num_threads(threads)
-        found.append(own.encode(texts))
+        result.append(own.encode(texts))
         pooled = own.encode_tokens(own.tokenize(texts), pool=pool)
-        np.testing.assert_allclose(pooled, found[-1], **CLOSE)
+        np.testing.assert_allclose(pooled, result[-1], **CLOSE)
     assert seen == {1}
-    assert np.array_equal(*found)
+    assert np.array_equal(*result)
 
 
 def test_long_sentences_are_cut_at_the_maximum_of_the_backbone(tiny_backbone):

@@ -359,8 +359,8 @@ def test_several_models_in_one_table(several, evaluate, tmp_path, capsys):
     names = list(files([model for word in several for model in Model.read(word)]))
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(names)
     for word, name in zip(several, names, strict=True):
-        found = scores(tmp_path / "out" / name)
-        values = [f"{found[task, 'test', 'all']:.2f}" for task in ("STS12", "STS-B")]
+        result = scores(tmp_path / "out" / name)
+        values = [f"{result[task, 'test', 'all']:.2f}" for task in ("STS12", "STS-B")]
         (row,) = (line for line in table if line[-3:] == ["1", *values])
         assert word.startswith(row[0])  # a long name has several lines
 

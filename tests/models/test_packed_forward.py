@@ -144,9 +144,9 @@ def test_gradients_equal_the_padded_model(model, lengths, first_only, drops):
         given = {"allow_unused": True, "materialize_grads": True}
         return torch.autograd.grad(total, list(of.parameters()), **given)
 
-    expected, found = gradients(model, theirs), gradients(packed, ours)
+    expected, result = gradients(model, theirs), gradients(packed, ours)
     largest = max(float(gradient.abs().max()) for gradient in expected)
-    for (name, _), mine, own in zip(model.named_parameters(), found, expected, strict=True):
+    for (name, _), mine, own in zip(model.named_parameters(), result, expected, strict=True):
         # A key's bias moves no softmax: its gradient is rounding, measured against the others'.
         size = max(float(own.abs().max()), 1e-3 * largest)
         assert (mine - own).abs().max() <= 1e-9 * size, name
@@ -264,15 +264,15 @@ def test_dropout_follows_the_global_seed_and_moves_it_in_training_alone(global_s
 def test_the_gradient_of_dropout_has_its_mask(global_state, kind):
     torch.manual_seed(11)
     values = torch.randn(2, 3, 5, 7, dtype=kind).mT.requires_grad_()
-    found = Dropout(True, values.device)(values, 0.25)
-    assert (found.dtype, found.shape) == (kind, values.shape)
-    direction = torch.randn_like(found)
-    (gradient,) = torch.autograd.grad(found, values, direction)
-    assert torch.equal(gradient == 0, found == 0)
-    scale = torch.where(found == 0, 0.0, torch.tensor(4 / 3, dtype=torch.float64))
+    result = Dropout(True, values.device)(values, 0.25)
+    assert (result.dtype, result.shape) == (kind, values.shape)
+    direction = torch.randn_like(result)
+    (gradient,) = torch.autograd.grad(result, values, direction)
+    assert torch.equal(gradient == 0, result == 0)
+    scale = torch.where(result == 0, 0.0, torch.tensor(4 / 3, dtype=torch.float64))
     # Of the scale and of the product, half a unit each.
     rounding = {"rtol": torch.finfo(kind).eps, "atol": 0.0}
-    torch.testing.assert_close(found, (values * scale).to(kind), **rounding)
+    torch.testing.assert_close(result, (values * scale).to(kind), **rounding)
     torch.testing.assert_close(gradient, (direction * scale).to(kind), **rounding)
 
 

@@ -55,9 +55,9 @@ def test_prompts_and_dimensions_are_the_folders(copy):
     vectors = encoder.encode(SENTENCES)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     assert lengths.min() > 1.1
-    wanted = library(copy).encode(SENTENCES, prompt_name="query", truncate_dim=32)[:, :16]
-    wanted /= np.linalg.norm(wanted, axis=1, keepdims=True)
-    np.testing.assert_allclose(vectors / lengths, wanted, **CLOSE)
+    expected = library(copy).encode(SENTENCES, prompt_name="query", truncate_dim=32)[:, :16]
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(vectors / lengths, expected, **CLOSE)
 
 
 def test_a_pooler_takes_the_transformer_alone(copy):
@@ -96,8 +96,8 @@ def test_a_prompt_is_prepended_to_each_sentence(copy):
     for name, text in {None: "a dog sees ", "": "", "a man: ": "a man: ", **texts}.items():
         encoder = load_encoder(copy, prompt=name)
         identities.add(encoder.identity)
-        wanted = literal(copy, SENTENCES, text)
-        np.testing.assert_allclose(encoder.encode(SENTENCES), wanted, **CLOSE)
+        expected = literal(copy, SENTENCES, text)
+        np.testing.assert_allclose(encoder.encode(SENTENCES), expected, **CLOSE)
     assert len(identities) == 4
 
 
@@ -161,5 +161,5 @@ def test_a_static_model_is_the_mean_of_its_rows(tmp_path):
     vectors = load_encoder(tmp_path).encode(list(TEXTS))
     assert vectors.dtype == np.float32
     for vector, rows in zip(vectors, TEXTS.values(), strict=True):
-        wanted = sum(TABLE[row] for row in rows) / max(len(rows), 1) + torch.zeros(6)
-        np.testing.assert_allclose(vector, wanted, rtol=1e-6, atol=1e-7)
+        expected = sum(TABLE[row] for row in rows) / max(len(rows), 1) + torch.zeros(6)
+        np.testing.assert_allclose(vector, expected, rtol=1e-6, atol=1e-7)

@@ -67,9 +67,9 @@ def unstopped(tmp_path_factory):
 
 def stop(run, folder, after=1):
     """Train until a signal comes after so many steps; whether it came."""
-    said = iter([None] * (after - 1) + ["SIGTERM"])
+    signals = iter([None] * (after - 1) + ["SIGTERM"])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(interrupts, "pending_signal", lambda: next(said, None))
+        patch.setattr(interrupts, "pending_signal", lambda: next(signals, None))
         try:
             fit(run, folder)
         except interrupts.Stopped:

@@ -120,10 +120,10 @@ def test_extras_join_the_same_forward_pass_and_come_back_by_name(context_of):
         for text in ("a man", "the dog sleeps", "a cat", "two birds")
     )
     views = context.embed([a, b], {"one": [c], "none": [], "other": [d, a]})
-    counts = {name: len(found) for name, found in views.extras.items()}
+    counts = {name: len(result) for name, result in views.extras.items()}
     assert counts == {"one": 1, "none": 0, "other": 2}
-    found = [*views.vectors, *views.extras["one"], *views.extras["other"]]
-    for vectors, rows in zip(found, (a, b, c, d, a), strict=True):
+    result = [*views.vectors, *views.extras["one"], *views.extras["other"]]
+    for vectors, rows in zip(result, (a, b, c, d, a), strict=True):
         torch.testing.assert_close(vectors, context.embed([rows]).vectors[0], **CLOSE)
     assert len(views.at_layer(2)) == 2
 
@@ -136,11 +136,11 @@ def test_a_pass_without_dropout(context_of):
     expected = context.embed([tokens]).vectors[0]  # a loaded backbone is in eval mode
     context.backbone.train()
     before = torch.get_rng_state()
-    (found,) = context.embed([], {"one": [tokens]}, dropout=False).extras["one"]
+    (result,) = context.embed([], {"one": [tokens]}, dropout=False).extras["one"]
     assert torch.equal(torch.get_rng_state(), before)
-    assert torch.equal(found, expected)
+    assert torch.equal(result, expected)
     assert context.backbone.training
-    found.sum().backward()
+    result.sum().backward()
     assert context.backbone.embeddings.word_embeddings.weight.grad.any()
     assert not torch.allclose(context.embed([tokens]).vectors[0], expected, atol=1e-3)
     context.backbone.eval()
@@ -197,16 +197,16 @@ def test_nearest_rows_equal_brute_force(queries, keys, kind, monkeypatch):
     monkeypatch.setattr("bench.training.context.KEYS", keys)
     expected = brute_force(neighbour_rows.rows(kind), N - 1)
     for count in (1, 10, N - 1):
-        found = nearest_rows(neighbour_rows.rows(kind), count)
-        assert found.dtype == np.int64
-        np.testing.assert_array_equal(found, expected[:, :count])
+        result = nearest_rows(neighbour_rows.rows(kind), count)
+        assert result.dtype == np.int64
+        np.testing.assert_array_equal(result, expected[:, :count])
 
 
 def test_ties_in_a_block_of_the_largest_size():
     """Cosines 1 and 1 - 1e-12, in 8,192 columns."""
     vectors = np.tile([1.0, 0.0], (KEYS, 1))
     vectors[::2, 1] = 1.4e-6  # a cosine of 1 - 0.98e-12 with the others
-    found = nearest_rows(vectors, 3)
-    assert found[4000].tolist() == [0, 2, 4]
-    assert found[4001].tolist() == [1, 3, 5]
-    assert found[0].tolist() == [2, 4, 6]
+    result = nearest_rows(vectors, 3)
+    assert result[4000].tolist() == [0, 2, 4]
+    assert result[4001].tolist() == [1, 3, 5]
+    assert result[0].tolist() == [2, 4, 6]

@@ -65,8 +65,8 @@ def test_the_first_layers_are_those_of_the_whole_model(tiny_backbone, layers, po
     model, tokenizer = load_backbone(tiny_backbone)
     before = TransformerEncoder(model, tokenizer, pooler).encode(TEXTS)
     cut = first_layers(model, layers)
-    found = TransformerEncoder(cut, tokenizer, pooler).encode(TEXTS)
-    for text, vector in zip(TEXTS, found, strict=True):
+    result = TransformerEncoder(cut, tokenizer, pooler).encode(TEXTS)
+    for text, vector in zip(TEXTS, result, strict=True):
         expected = pooled_by_hand(tiny_backbone, layers, text, pooler)
         torch.testing.assert_close(torch.from_numpy(vector), expected, **CLOSE)
     # The whole one stays whole, and shares its weights.
@@ -150,9 +150,9 @@ def test_scored_with_the_head(fields, train_tiny, tiny_data):
     assert encoder.options == {"tanh": True}
     assert dev_score(encoder, tiny_data) == outcome_of(folder)["best_dev"]
     weight, bias = (encoder.arrays[name].double().tolist() for name in ("weight", "bias"))
-    found = encoder.encode(TEXTS)
-    assert (found.dtype, found.shape) == (np.float32, (3, fields["dimension"]))
-    for vector, cls in zip(found, encoder.base.encode(TEXTS).tolist(), strict=True):
+    result = encoder.encode(TEXTS)
+    assert (result.dtype, result.shape) == (np.float32, (3, fields["dimension"]))
+    for vector, cls in zip(result, encoder.base.encode(TEXTS).tolist(), strict=True):
         sums = [sum(map(mul, row, cls)) + shift for row, shift in zip(weight, bias, strict=True)]
         assert vector == pytest.approx([*map(math.tanh, sums)], abs=1e-6)
     start, _ = Head(32, 1, fields["dimension"]).parameters()

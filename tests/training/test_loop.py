@@ -110,8 +110,8 @@ def test_masks_depend_on_the_step_alone(train_tiny):
             patch.setattr(optimiser._AdamW, "step", lambda self, drawn=drawn: torch.rand(drawn))
             script_dev(patch, [1.0] * 3)
             train_tiny(text, fresh=True, dropout=0.1)
-    for found, expected in zip(*(method.vectors for method in seen), strict=True):
-        assert all(map(torch.equal, found, expected))
+    for result, expected in zip(*(method.vectors for method in seen), strict=True):
+        assert all(map(torch.equal, result, expected))
 
 
 def test_head_starts_as_simcse_does():
@@ -164,8 +164,8 @@ SLANTED = [1 + 31 * part / 8 for part in (4, 8, 7, 6, 5, 4, 3, 2, 1, 0)]
 )
 def test_schedules_by_hand(schedule, warmup, rate, expected):
     recipe = Recipe(learning_rate=rate, warmup=warmup, schedule=schedule)
-    found = [learning_rate(index, len(expected), recipe) for index in range(len(expected))]
-    assert found == pytest.approx(expected)
+    result = [learning_rate(index, len(expected), recipe) for index in range(len(expected))]
+    assert result == pytest.approx(expected)
 
 
 GRADIENTS = [torch.tensor([0.3 * index - 0.5, 8.0 * index + 1e-3]).double() for index in range(5)]

@@ -83,9 +83,9 @@ def test_target_whitening_by_hand(name, count, encoder_of, tiny_data):
     table = dict(zip(texts, white, strict=True))
     cosines = [1 - cosine(table[first], table[second]) for first, second in task.items()]
     gold = np.concatenate([subset.gold for subset in task.subsets])
-    found = score_tasks(encoder_of(WHITENED), [task])[0]
-    assert (found["metric"], found["aggregation"]) == ("spearman", "all")
-    assert found["value"] == pytest.approx(100 * spearmanr(cosines, gold).statistic, abs=0.01)
+    result = score_tasks(encoder_of(WHITENED), [task])[0]
+    assert (result["metric"], result["aggregation"]) == ("spearman", "all")
+    assert result["value"] == pytest.approx(100 * spearmanr(cosines, gold).statistic, abs=0.01)
 
 
 class Centred(Words):

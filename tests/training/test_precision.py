@@ -60,8 +60,8 @@ def fit(kind_backbones, tiny_data, document_corpus, tmp_path):
 def test_a_step_computes_with_the_weights_that_the_step_before_left(precision, fit):
     """The last loss of a training is that of its checkpoint before, in a fresh process."""
     steps, losses = zip(*(fit(text, precision) for text in CASTING), strict=True)
-    found = dict(zip(CASTING, fresh_losses(steps), strict=True))
-    assert found == {text: rows[-1] for text, rows in zip(CASTING, losses, strict=True)}
+    result = dict(zip(CASTING, fresh_losses(steps), strict=True))
+    assert result == {text: rows[-1] for text, rows in zip(CASTING, losses, strict=True)}
 
 
 # In parts of the first loss. The largest differences were 0.023 (rankcse) and 0.0014 (consert).
@@ -75,8 +75,8 @@ def test_losses_are_those_of_float32(text, fit, monkeypatch):
     monkeypatch.setattr(torch.amp, "GradScaler", partial(torch.amp.GradScaler, init_scale=2.0**6))
     expected = fit(text, "float32")[1]
     for precision, room in ROOM.items():
-        found = fit(text, precision)[1]
-        assert found == pytest.approx(expected, rel=0, abs=room * expected[0]), precision
+        result = fit(text, precision)[1]
+        assert result == pytest.approx(expected, rel=0, abs=room * expected[0]), precision
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])

@@ -77,7 +77,7 @@ def in_float64(monkeypatch, global_state):
         torch.set_default_dtype(torch.float64)
         return model.double(), tokenizer
 
-    monkeypatch.setattr("bench.training.context.load_backbone", load)
+    monkeypatch.setattr("bench.models.load.load_backbone", load)
 
 
 @pytest.mark.usefixtures("in_float64")
@@ -136,5 +136,5 @@ def test_ten_steps_of_a_plain_loop(precision, tolerance, train_tiny, tiny_bert, 
     folder = train_tiny("simcse", fresh=True, sentences=40, **recipe)
     lines = read_sentences(tiny_corpus, 40)
     expected = plain_losses(tiny_bert, lines, getattr(torch, precision), 4, 1e-3)
-    found = [row["loss"] for row in log_of(folder)]
-    assert found == pytest.approx(expected, rel=0, abs=tolerance)
+    result = [row["loss"] for row in log_of(folder)]
+    assert result == pytest.approx(expected, rel=0, abs=tolerance)
