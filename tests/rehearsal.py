@@ -28,6 +28,7 @@ from bench.results.suite_results import read_results
 from bench.runs import config
 from bench.runs.plan import Plan
 from bench.runs.run import Run
+from bench.runs.suite import BackboneOptions, MethodEntry, Suite
 from bench.utils import interrupts
 from bench.utils.errors import UserError, listed
 from bench.utils.files import (
@@ -157,7 +158,7 @@ def kinds(runs: Sequence[Run]) -> list[Run]:
     return [*result.values()]
 
 
-def write_configuration(paper: config.Suite, plan: Plan) -> Plan:
+def write_configuration(paper: Suite, plan: Plan) -> Plan:
     """Write the configuration of the rehearsal, and return its plan."""
     entries = []
     for run in kinds(plan.runs):
@@ -168,8 +169,8 @@ def write_configuration(paper: config.Suite, plan: Plan) -> Plan:
             entry["backbones"] = [run.reference]
         if run.text in COMPARED and run.backbone == next(iter(paper.backbones)):
             entry["seeds"] = [*SEEDS]
-        entries.append(config.MethodEntry(**entry))
-    backbones = {name: config.BackboneOptions() for name in paper.backbones}
+        entries.append(MethodEntry(**entry))
+    backbones = {name: BackboneOptions() for name in paper.backbones}
     suite = paper.changed(
         suite=SUITE, seeds=[SEEDS[0]], backbones=backbones, methods=entries, recipe=RECIPE,
         runs_per_job=PER_JOB,

@@ -100,7 +100,7 @@ def run(
 
 def _shipped(suite: str) -> Path:
     """The configuration of a suite that is shipped with the project."""
-    from bench.runs.config import SUITES
+    from bench.runs import SUITES
 
     shipped = {path.stem: path for path in SUITES.glob("*.yaml")}
     if suite not in shipped:
@@ -157,8 +157,9 @@ def train(
     from bench.results.records import read_scores
     from bench.runs.paths import result_file
     from bench.runs.plan import Plan
-    from bench.runs.resolve import parse, resolve
+    from bench.runs.resolve import resolve
     from bench.runs.run import Run
+    from bench.runs.text import parse
     from bench.stages.jobs import run_by_hand
 
     ((_, fields),), _ = parse(f"recipe[{','.join(recipe)}]")

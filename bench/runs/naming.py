@@ -30,7 +30,7 @@ def named(text: str, runs: Sequence[PlannedRun]) -> list[PlannedRun]:
 
 def _spelled_otherwise(text: str, runs: Sequence[PlannedRun]) -> list[PlannedRun]:
     """The runs whose method a text names in another spelling."""
-    from bench.runs.resolve import parse  # loads torch, which names of planned runs do not need
+    from bench.runs.text import parse  # loads torch, which names of planned runs do not need
 
     labels = {run.label for run in runs if run.outside}
     try:

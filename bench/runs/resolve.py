@@ -1,58 +1,28 @@
-"""From the text of a run to a `Run`.
+"""From the text of a run (`bench.runs.text`) to a `Run`."""
 
-A text is `method[key=value,...]+ingredient[key=value,...]@paper|official`. A value may have
-brackets of its own, such as the text of another run, and commas that no `key=` follows. `""` is
-the empty text. Keys are hyper-parameters of the part they follow; after the first part they may
-also be recipe fields. All parts but the first are sorted, and keys that change nothing are left
-out, so that a run has exactly one spelling in a suite.
-
-A hyper-parameter with the mark `MODEL` may name the encoder of another run, `run:TEXT` or `run:TEXT
-on BACKBONE`. That run is needed first. It has the corpus, data and seed of the run that needs it,
-and the suite's recipe.
-"""
-
-import re
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from operator import itemgetter
 from typing import Any
 
 from pydantic import ValidationError
 
-from bench.registry.backbones import (
-    BACKBONE,
-    BACKBONE_KINDS,
-    NO_BACKBONE,
-    Backbone,
-    backbone,
-    encoder_folder,
-    vocabulary,
-)
+from bench.registry.backbones import BACKBONE, NO_BACKBONE, encoder_folder, vocabulary
 from bench.registry.methods import (
     FAILURES,
     BrokenMethod,
     describe_error,
     format_value,
-    method_class,
-    method_classes,
     method_origin,
 )
+from bench.runs.choice import Choice, Source, Values, choose, reason_of
 from bench.runs.plan import PlannedRun
 from bench.runs.run import Recipe, Run, converted, cut_shape, identified
-from bench.utils.brackets import read_keys, split
-from bench.utils.errors import UserError, did_you_mean, suggestion
-from bench.utils.validation import explain
+from bench.runs.text import RUN, parse, spell, split_run
+from bench.utils.errors import UserError
 from methods.base import Method, Refusal, Shape, refuse_composition
-
-SETTINGS = ("paper", "official")
-EMPTY = '""'
-RUN = "run:"
-
-Keys = dict[str, Any]
-Values = dict[str, Any]  # of hyper-parameters and recipe fields
 
 
 def resolve(
@@ -82,7 +52,7 @@ def resolve(
             cannot be combined.
     """
     with _refusals(text):
-        choice = _choose(text, backbone_name, keys)
+        choice = choose(text, backbone_name, keys)
         # The recipe comes first, since its cuts decide to what hyper-parameters are clamped.
         layers = _layer(choice, recipe)
         shape = cut_shape(choice.backbone, layers.whole)
@@ -110,7 +80,7 @@ def _refusals(text: str) -> Iterator[None]:
     except UserError:
         raise
     except (Refusal, ValidationError) as error:
-        raise UserError(f"'{text}' cannot be run: {_reason(error)}") from None
+        raise UserError(f"'{text}' cannot be run: {reason_of(error)}") from None
     except FAILURES as error:
         if not any(method_origin(name) for name, _ in parse(text)[0]):
             raise
@@ -119,172 +89,10 @@ def _refusals(text: str) -> Iterator[None]:
         ) from error
 
 
-def _reason(error: Refusal | ValidationError) -> str:
-    return explain(error) if isinstance(error, ValidationError) else str(error)
-
-
 def suite_recipe(run: PlannedRun) -> dict[str, Any]:
     """The recipe fields of the suite that a run was resolved with, those that are the method's own
     left out."""
     return {**run.recipe_changes, **run.overridden}
-
-
-# Text
-
-
-def parse(text: str) -> tuple[list[tuple[str, Keys]], str | None]:
-    """Split the text of a run into parts with their keys, and the setting.
-
-    >>> parse("gs-infonce[multiple=1]+is-cse@paper")
-    ([('gs-infonce', {'multiple': '1'}), ('is-cse', {})], 'paper')
-    """
-    body, *rest = split(text.strip(), "@")
-    setting = "@".join(rest) if rest else None
-    if setting not in (None, *SETTINGS):
-        raise UserError(f"unknown setting '{setting}' in '{text}'{did_you_mean(setting, SETTINGS)}")
-    return [_parse_part(part, text) for part in split(body, "+")], setting
-
-
-def spell(name: str, keys: Mapping[str, Any]) -> str:
-    """The text of a part, with its keys sorted."""
-    texts = [f"{key}={format_value(value) or EMPTY}" for key, value in sorted(keys.items())]
-    return f"{name}[{','.join(texts)}]" if texts else name
-
-
-def _parse_part(part: str, text: str) -> tuple[str, Keys]:
-    match = re.fullmatch(r"\s*([a-z0-9-]+)\s*(?:\[(.*)\])?\s*", part, re.DOTALL)
-    if not match:
-        context = f" in '{text}'" if part != text else ""
-        hint = suggestion(part.partition("[")[0].strip(), method_classes())
-        hint = hint or "; write method[key=value,...]+method@paper|official"
-        raise UserError(f"cannot read '{part}'{context}{hint}")
-    keys: Keys = {}
-    if match[2]:
-        for key, value in read_keys(match[2], text).items():
-            keys[key] = value.strip()
-            if not keys[key]:
-                raise UserError(f"cannot read '{key}=' in '{text}'; write key=value")
-            if keys[key] == EMPTY:
-                keys[key] = ""
-    return match[1], keys
-
-
-# What the text chooses
-
-
-@dataclass(frozen=True)
-class _Source:
-    """The hyper-parameters and the recipe fields of a part, in its setting and in the text."""
-
-    cls: type[Method]
-    setting: tuple[Values, Values]
-    text: tuple[Values, Values]
-
-
-@dataclass(frozen=True)
-class _Choice:
-    """The methods of a text with their values, the setting and the backbone."""
-
-    text: str
-    setting: str
-    backbone: Backbone
-    sources: list[_Source]
-
-    @property
-    def host(self) -> type[Method]:
-        """The method written first, which has the pairs and the recipe."""
-        return self.sources[0].cls
-
-
-def _choose(text: str, backbone_name: str, keys: Mapping[str, Any]) -> _Choice:
-    """Look up what a text names; `keys` are further ones of its first part."""
-    (first, *others), suffix = parse(text)
-    first[1].update(keys)
-    parts = [first, *sorted(others, key=itemgetter(0))]
-    classes = [method_class(name) for name, _ in parts]
-    setting = _choose_setting(text, suffix, classes)
-    base = _choose_backbone(classes[0], backbone_name)
-    rows = [_setting_row(cls, setting, base.name) for cls in classes]
-    sources = []
-    for cls, row, (_, values) in zip(classes, rows, parts, strict=True):
-        sources.append(_Source(cls, row, _divide(cls, values, cls is classes[0])))
-    return _Choice(text, setting, base, sources)
-
-
-def _choose_setting(text: str, setting: str | None, classes: Sequence[type[Method]]) -> str:
-    if setting is None:
-        return "official" if all(cls.official is not None for cls in classes) else "paper"
-    for cls in classes:
-        # An untrained Encoder has no setting of its own, but a map that follows it may have.
-        has_setting = cls.trained or len(classes) == 1
-        if setting == "official" and cls.official is None and has_setting:
-            raise UserError(f"'{cls.name}' has no released code, so '{text}' can only be '@paper'")
-    return setting
-
-
-def _choose_backbone(host: type[Method], name: str) -> Backbone:
-    if host.backbone_free:
-        return NO_BACKBONE
-    base = backbone(name)
-    if base.kind != host.backbone_kind:
-        needs, has = BACKBONE_KINDS[host.backbone_kind], BACKBONE_KINDS[base.kind]
-        raise UserError(f"'{host.name}' needs {needs}, but '{base.name}' is {has}; choose another")
-    return base
-
-
-def _setting_row(cls: type[Method], setting: str, backbone_name: str) -> tuple[Values, Values]:
-    """The row of a setting for a backbone, else that for BERT base, as `valid_row` returns it."""
-    setting = "paper" if cls.official is None else setting
-    for name in (backbone_name, "bert-base-uncased", "*"):
-        if name in getattr(cls, setting):
-            return valid_row(cls, setting, name)
-    return {}, {}
-
-
-def valid_row(cls: type[Method], setting: str, name: str) -> tuple[Values, Values]:
-    """Return the hyper-parameters and the recipe fields in a row of a method's table, with the
-    values of "*" under its own.
-
-    Raises:
-        UserError: it has an unknown key or an invalid value, or a hyper-parameter has the name of a
-            recipe field, which it would hide.
-    """
-    origin = method_origin(cls.name)
-    source = f"{origin.place}: " if origin else ""
-    hidden = sorted(cls.Hyper.model_fields.keys() & Recipe.model_fields)
-    if cls.trained and hidden:
-        raise UserError(
-            f"{source}'{hidden[0]}' of {cls.Hyper.__name__} is a recipe field; use that, or "
-            "another name"
-        )
-    table = getattr(cls, setting)
-    try:
-        hyper, fields = _divide(cls, {**table.get("*", {}), **table[name]}, is_host=True)
-        return converted(cls.Hyper, hyper), converted(Recipe, fields)
-    except (Refusal, ValidationError) as error:
-        raise UserError(
-            f"{source}the row '{name}' of '{setting}' of {cls.__name__} is invalid: "
-            f"{_reason(error)}"
-        ) from None
-
-
-def _divide(cls: type[Method], values: Mapping[str, Any], is_host: bool) -> tuple[Values, Values]:
-    """The hyper-parameters and the recipe fields among some values of a part."""
-    names = cls.Hyper.model_fields
-    hyper, fields = {}, {}
-    for key, value in values.items():
-        if key in names:
-            hyper[key] = value
-            continue
-        if key not in Recipe.model_fields or not cls.trained:
-            known = [*names, *(Recipe.model_fields if is_host and cls.trained else ())]
-            raise Refusal(f"unknown key '{key}' of '{cls.name}'{did_you_mean(key, known)}")
-        if not is_host:
-            raise Refusal(
-                f"'{key}' is a recipe field, which only the first method may set; set it there"
-            )
-        fields[key] = value
-    return hyper, fields
 
 
 # The recipe
@@ -312,7 +120,7 @@ class _Layers:
         return {"recipe_changes": changes, "overridden": overridden}
 
 
-def _layer(choice: _Choice, recipe: Mapping[str, Any]) -> _Layers:
+def _layer(choice: Choice, recipe: Mapping[str, Any]) -> _Layers:
     """Lay the recipe fields of the suite and of the text over those of the method. A cut that
     changes nothing becomes None: all layers kept, or a method that trains no transformer."""
     host = choice.sources[0]
@@ -335,7 +143,7 @@ def _differing(fields: Values, recipe: Recipe) -> Values:
     return {key: value for key, value in fields.items() if value != getattr(recipe, key)}
 
 
-def _check_cuts(choice: _Choice, recipe: Recipe) -> None:
+def _check_cuts(choice: Choice, recipe: Recipe) -> None:
     """Raise `Refusal` for a cut that the backbone is too shallow for or that scoring ignores."""
     host, depth = choice.host, choice.backbone.shape.depth
     if recipe.layers and recipe.layers > depth:
@@ -357,7 +165,7 @@ def _check_cuts(choice: _Choice, recipe: Recipe) -> None:
                 )
 
 
-def _check_dropout(choice: _Choice, recipe: Recipe, hyper: Any) -> None:
+def _check_dropout(choice: Choice, recipe: Recipe, hyper: Any) -> None:
     """Raise `Refusal` if the views of a sentence would differ by dropout, and there is none."""
     host, base = choice.host, choice.backbone
     if recipe.dropout is None and base.dropout == (0,) and host.needs_dropout(hyper):
@@ -380,7 +188,7 @@ class _Part:
     keys: Values
 
 
-def _fit(source: _Source, shape: Shape, needs: "_Needs") -> _Part:
+def _fit(source: Source, shape: Shape, needs: "_Needs") -> _Part:
     """Clamp the hyper-parameters of the text, over those of the setting, to the backbone."""
     cls = source.cls
     defaults = needs.spelled(cls, {**dict(cls.Hyper()), **source.setting[0]})
@@ -410,24 +218,11 @@ def _fit(source: _Source, shape: Shape, needs: "_Needs") -> _Part:
 # Runs that are needed
 
 
-def split_run(value: str) -> tuple[str, str]:
-    """The text of the run that a value names, and its backbone, empty if it names none.
-
-    >>> split_run("run:simcse@paper on roberta-base")
-    ('simcse@paper', 'roberta-base')
-    """
-    value = value.removeprefix(RUN)
-    text, separator, name = value.rpartition(" on ")
-    if not separator or set(name) & set("[]"):  # the word is part of the text
-        return value.strip(), ""
-    return text.strip(), name.strip()
-
-
 @dataclass(frozen=True)
 class _Needs:
     """The runs that the hyper-parameters of a run may name."""
 
-    choice: _Choice
+    choice: Choice
     resolve_alike: Callable[..., Run]
 
     def spelled(self, cls: type[Method], values: Values) -> Values:
@@ -514,7 +309,7 @@ def _check_pooler(subject: str, run: Run, hyper: Any, pooler: str) -> None:
 
 
 def _name(
-    choice: _Choice,
+    choice: Choice,
     layers: _Layers,
     parts: Sequence[_Part],
     needs: dict[str, Run],

@@ -13,7 +13,7 @@ from bench.datasets.tasks import DEV_AVERAGE, GROUPS
 from bench.registry.backbones import NO_BACKBONE
 from bench.reported.number import Number
 from bench.runs import config
-from bench.runs.config import LONGEST_NAME, Suite
+from bench.runs.suite import LONGEST_NAME, Suite
 from bench.utils.errors import UserError
 from bench.utils.files import stem
 
