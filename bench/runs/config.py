@@ -1,6 +1,5 @@
 """From a configuration file to a plan: read, validate, expand to runs and claims."""
 
-import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -113,17 +112,14 @@ def planned(suite: Suite) -> list[Run]:
     baseline of the comparison is not planned.
     """
     by_id: dict[str, Run] = {}
-    addition = itertools.count(1)
     for entry, run in _entry_runs(suite):
         tasks = entry.tasks or suite.tasks_of(run.backbone)
         merged = by_id.get(run.id) or run
-        more: dict[str, Any] = {
+        update = {
             "tasks": tuple(dict.fromkeys((*merged.tasks, *tasks))),
             "analyses": tuple(dict.fromkeys((*merged.analyses, *entry.analyses))),
         }
-        if entry.added:
-            more["added"] = merged.added | dict.fromkeys(tasks, next(addition))
-        by_id[run.id] = merged.model_copy(update=more)
+        by_id[run.id] = merged.model_copy(update=update)
     for run in encoder_runs(suite.encoders, suite.data):
         if run.id in by_id:
             raise UserError(f"'{run.label}' is the same as '{by_id[run.id].label}'; remove one")

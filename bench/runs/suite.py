@@ -113,9 +113,6 @@ class MethodEntry(BackboneOptions):
     and those of another kind than the method needs"""
     analyses: Distinct[AnalysisName] = []
     """further measurements (docs/analyses.md)"""
-    added: bool = False
-    """`true` if its tasks were added for its seeds after a look at the scores; a plan that is
-    written again finds that out itself (docs/statistics.md)"""
     sweep: dict[str, Distinct[Any]] = {}
     """a map from each `{name}` in the text to its values; several names give every combination"""
 
