@@ -43,10 +43,11 @@ class Choice:
 
 
 def choose(text: str, backbone_name: str, keys: Mapping[str, Any]) -> Choice:
-    """Look up what a text names; `keys` are further ones of its first part."""
-    (first, *others), suffix = parse(text)
-    first[1].update(keys)
-    parts = [first, *sorted(others, key=itemgetter(0))]
+    """Look up the methods and the backbone of a text; `keys` are further keys of its first part."""
+    (host, *ingredients), suffix = parse(text)
+    host[1].update(keys)
+    # Sorted, so that "a+b+c" and "a+c+b" are one run.
+    parts = [host, *sorted(ingredients, key=itemgetter(0))]
     classes = [method_class(name) for name, _ in parts]
     setting = _choose_setting(text, suffix, classes)
     base = _choose_backbone(classes[0], backbone_name)
@@ -61,7 +62,7 @@ def _choose_setting(text: str, setting: str | None, classes: Sequence[type[Metho
     if setting is None:
         return "official" if all(cls.official is not None for cls in classes) else "paper"
     for cls in classes:
-        # An untrained Encoder has no setting of its own, but a map that follows it may have.
+        # An untrained encoder has no setting, but a post-processing that follows it may have.
         has_setting = cls.trained or len(classes) == 1
         if setting == "official" and cls.official is None and has_setting:
             raise UserError(f"'{cls.name}' has no released code, so '{text}' can only be '@paper'")
@@ -79,7 +80,8 @@ def _choose_backbone(host: type[Method], name: str) -> Backbone:
 
 
 def _setting_row(cls: type[Method], setting: str, backbone_name: str) -> tuple[Values, Values]:
-    """The row of a setting for a backbone, else that for BERT base, as `valid_row` returns it."""
+    """The row of a setting for a backbone, else the row for BERT base, as of `valid_row`: papers
+    report values for few backbones, and all of them for BERT base."""
     setting = "paper" if cls.official is None else setting
     for name in (backbone_name, "bert-base-uncased", "*"):
         if name in getattr(cls, setting):
@@ -123,8 +125,8 @@ def _divide(cls: type[Method], values: Mapping[str, Any], is_host: bool) -> tupl
             hyper[key] = value
             continue
         if key not in Recipe.model_fields or not cls.trained:
-            known = [*names, *(Recipe.model_fields if is_host and cls.trained else ())]
-            raise Refusal(f"unknown key '{key}' of '{cls.name}'{did_you_mean(key, known)}")
+            keys = [*names, *(Recipe.model_fields if is_host and cls.trained else ())]
+            raise Refusal(f"unknown key '{key}' of '{cls.name}'{did_you_mean(key, keys)}")
         if not is_host:
             raise Refusal(
                 f"'{key}' is a recipe field, which only the first method may set; set it there"

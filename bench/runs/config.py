@@ -1,7 +1,7 @@
 """From a configuration file to a plan: read, validate, expand to runs and claims."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -41,12 +41,12 @@ class _Loader(yaml.SafeLoader):
 
     def compose_mapping_node(self, anchor: Any) -> Any:
         node = super().compose_mapping_node(anchor)
-        seen: list[Any] = []
+        keys: list[Any] = []
         for key, _ in node.value:
-            if key.value in seen:
+            if key.value in keys:
                 mark = key.start_mark
                 raise UserError(f"line {mark.line + 1}: duplicate key '{key.value}'; keep one")
-            seen.append(key.value)
+            keys.append(key.value)
         return node
 
 
@@ -65,7 +65,7 @@ def read(path: Path) -> Any:
         raise UserError(
             f"it cannot be read ({error.strerror}); config/ holds the suites of the project"
         ) from None
-    # Of dates, numbers and depths that it cannot build PyYAML raises others than its own.
+    # PyYAML has no error of its own for dates, numbers and depths that it cannot build.
     except (yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError) as error:
         remedy = "indent with spaces, not tabs" if r"'\t'" in str(error) else "fix it"
         raise UserError(f"it is not YAML ({' '.join(str(error).split())}); {remedy}") from None
@@ -106,7 +106,7 @@ def _check_stand_ins(suite: Suite) -> None:
 
 def planned(suite: Suite) -> list[Run]:
     """Expand a suite into runs, in order. Entries that resolve to one run are merged. A run follows
-    those that it needs, which are added where no entry lists them.
+    the runs that it needs; those that no entry lists are added.
 
     `UserError`: an entry cannot be resolved, a corpus is unknown, the data lacks a task, or the
     baseline of the comparison is not planned.
@@ -126,60 +126,62 @@ def planned(suite: Suite) -> list[Run]:
         by_id[run.id] = run.model_copy(update={"tasks": tuple(suite.tasks)})
     runs = []
     for run in in_order(by_id.values()):
-        # A run that no entry lists has the tasks of its backbone.
-        usual = {"tasks": tuple(suite.tasks_of(run.backbone))}
-        runs.append(by_id.get(run.id) or run.model_copy(update=usual))
-    _check_names({name: backbone(name).name for name in suite.backbones})
+        # A run that no entry lists, such as a teacher, has the tasks of its backbone.
+        update = {"tasks": tuple(suite.tasks_of(run.backbone))}
+        runs.append(by_id.get(run.id) or run.model_copy(update=update))
+    _check_names(suite.backbones, lambda name: backbone(name).name)
     _check_corpora(suite, runs)
     _check_sets(suite, runs)
     return runs
 
 
 def _claims(compare: Compare, baseline: str, runs: Sequence[Run]) -> list[Claim]:
-    """The claims of a comparison, each once; on the backbones of both sides."""
+    """The claims of a comparison, each once, on the backbones that both sides have."""
     tasks = {*expand_tasks([task for run in runs for task in run.tasks])}
-    known = [name for name, board in boards_of(tasks).items() if tasks & {*board.tasks}]
+    boards = [name for name, board in boards_of(tasks).items() if tasks & {*board.tasks}]
     for name in compare.boards:
-        if name not in known:
-            raise UserError(f"'compare.boards' has '{name}'{did_you_mean(name, known)}")
-    places = {run.backbone for run in runs if run.text == baseline}
+        if name not in boards:
+            raise UserError(f"'compare.boards' has '{name}'{did_you_mean(name, boards)}")
+    baseline_backbones = {run.backbone for run in runs if run.text == baseline}
     entries = compare.claims or [
         ClaimEntry(method=text)
         for text in dict.fromkeys(run.text for run in runs if run.trained and not run.labelled)
         if text != baseline
     ]
-    found: dict[tuple[str, str], Claim] = {}
+    claims: dict[tuple[str, str], Claim] = {}
     for entry in entries:
         with errors_of("'compare.claims'"):
             method = named_row(entry.method, runs)
         if method.text == baseline:
             raise UserError(f"'compare.claims' has the baseline, '{entry.method}'; leave it out")
         listed = [backbone(name).name for name in entry.backbones if name != "all"]
-        shared = {run.backbone: run for run in runs if run.text == method.text and not run.skip}
-        both = [
-            name
-            for name in listed or shared
-            if name in shared and {name, NO_BACKBONE.name} & places
-        ]
-        if compare.claims and len(both) < max(len(listed), 1):
+        by_backbone = {
+            run.backbone: run for run in runs if run.text == method.text and not run.skip
+        }
+        possible = {*by_backbone}
+        if NO_BACKBONE.name not in baseline_backbones:  # else the baseline is the same on each
+            possible &= baseline_backbones
+        claimed = [name for name in listed or by_backbone if name in possible]
+        # Claims by default leave out what cannot be compared; a listed claim must be possible.
+        if compare.claims and len(claimed) < max(len(listed), 1):
             where = " or ".join(listed) or "any backbone"
             raise UserError(
                 f"'compare.claims' has '{entry.method}' on {where}, where it or the baseline is "
                 "not planned; leave it out"
             )
-        for name in both:
-            if (method.text, name) in found:
+        for name in claimed:
+            if (method.text, name) in claims:
                 raise UserError(f"'compare.claims' has '{entry.method}' twice; leave one out")
-            found[method.text, name] = Claim(
+            claims[method.text, name] = Claim(
                 method=method.text,
                 backbone=name,
-                corpus=shared[name].corpus,
-                recipe_changes=shared[name].recipe_changes,
+                corpus=by_backbone[name].corpus,
+                recipe_changes=by_backbone[name].recipe_changes,
                 baseline=baseline,
                 margin=entry.margin or compare.margin,
                 boards=compare.boards,
             )
-    return [*found.values()]
+    return [*claims.values()]
 
 
 def _entry_runs(suite: Suite) -> Iterator[tuple[MethodEntry, Run]]:
@@ -192,15 +194,16 @@ def _entry_runs(suite: Suite) -> Iterator[tuple[MethodEntry, Run]]:
                     yield entry, expand(text, backbone_name=name, seed=seed)
 
 
-def _check_names(shown: Mapping[str, str]) -> None:
-    """Check that no two backbones, or corpora, of a suite have one name in names of files; each is
-    given with the name that is shown."""
-    first: dict[str, str] = {}
-    for name, short in shown.items():
-        other = first.setdefault(slug(short), name)
-        if other != name:
+def _check_names(names: Iterable[str], short: Callable[[str], str]) -> None:
+    """Check that no two backbones, or corpora, of a suite get one file name, made of their `short`
+    names: one would overwrite the other's description."""
+    by_file: dict[str, str] = {}
+    for name in names:
+        file = slug(short(name))
+        first_name = by_file.setdefault(file, name)
+        if first_name != name:
             raise UserError(
-                f"'{other}' and '{name}' have one name, {slug(short)}; leave one out, or rename "
+                f"'{first_name}' and '{name}' have one name, {file}; leave one out, or rename "
                 "its file or folder"
             )
 
@@ -208,8 +211,8 @@ def _check_names(shown: Mapping[str, str]) -> None:
 def _check_corpora(suite: Suite, runs: Sequence[Run]) -> None:
     """Check that corpora exist, and have the documents or triples that their runs need."""
     names = dict.fromkeys(name for run in runs for name in run.corpora)
-    # Analyses of runs without a corpus read the suite's.
-    _check_names({name: name for name in (suite.corpus, *names)})
+    # The suite's corpus is read by analyses of runs that have none.
+    _check_names((suite.corpus, *names), str)
     for name in names:
         check_name(name)
     for run in runs:
@@ -221,7 +224,8 @@ def _check_corpora(suite: Suite, runs: Sequence[Run]) -> None:
 
 
 def _check_sets(suite: Suite, runs: Sequence[Run]) -> None:
-    """Check that the data has the sets on which runs are scored and selected, if it is here."""
+    """Check that the data has the sets on which runs are scored and selected. Data that are not
+    downloaded yet are not checked."""
     tasks = expand_tasks([task for run in runs for task in run.tasks])
     selected: dict[str, None] = {}
     for run in runs:
@@ -240,7 +244,7 @@ def _check_sets(suite: Suite, runs: Sequence[Run]) -> None:
         for task in tasks:
             listed_task(task, folder)
         check_dev(list(selected), folder, in_own_folder)
-        for name in described:  # a mistake in them shows before a training
+        for name in described:  # a mistake in a user's file shows before a training
             read_scored(name, folder)
 
 
@@ -268,7 +272,8 @@ def dump(suite: Suite) -> str:
 
 
 def _backbones(entry: MethodEntry, text: str, suite: Suite) -> list[str]:
-    """The backbones that an entry lists, else all of a matching kind without tasks of their own."""
+    """The backbones that an entry lists, else all of the kind that its method needs. A backbone
+    with `tasks`, as of another language, has to be listed."""
     if entry.backbones != ["all"]:
         return entry.backbones
     method = method_class(parse(text)[0][0][0])
@@ -308,18 +313,18 @@ def plan(suite: Suite) -> Plan[Run]:
 
 def encoder_runs(encoders: Sequence[EncoderEntry], data: str) -> Iterator[Run]:
     """The runs of a configuration's `encoders`, in order, labelled as outside encoders; `UserError`
-    if a model or its pooler is missing, or a label is given twice or is the name of a method."""
+    if a model or its pooler is missing, or if a label stands twice or is the name of a method."""
     if encoders:
         from bench.models.load import check_planned  # imports torch's models
         from bench.models.options import Options
 
-    # Tables and comparisons name an encoder by its label, beside methods.
-    taken = {text.lower() for cls in method_classes().values() for text in (cls.name, cls.title)}
+    # Tables and comparisons name an encoder by its label, beside methods, in any case of letters.
+    methods = {text.lower() for cls in method_classes().values() for text in (cls.name, cls.title)}
     labels: set[str] = set()
     for entry in encoders:
         label = entry.label or Path(entry.model).absolute().name
         subject = f"the encoder '{label}'"
-        if re.split(r"[\[+@]", label.lower())[0] in taken:
+        if re.split(r"[\[+@]", label.lower())[0] in methods:
             raise UserError(f"{subject} has the name of a method; give it another 'label'")
         if label.lower() in labels:
             raise UserError(f"{subject} is listed twice; give each a 'label' of its own")

@@ -55,10 +55,10 @@ def resolve(
         choice = choose(text, backbone_name, keys)
         # The recipe comes first, since its cuts decide to what hyper-parameters are clamped.
         layers = _layer(choice, recipe)
-        shape = cut_shape(choice.backbone, layers.whole)
-        # What a run that is needed has in common with this one.
+        shape = cut_shape(choice.backbone, layers.recipe)
+        # A run that is needed has these in common with this one.
         common: dict[str, Any] = {
-            "corpus": layers.whole.corpus or corpus,
+            "corpus": layers.recipe.corpus or corpus,
             "data": data,
             "seed": seed,
         }
@@ -66,7 +66,7 @@ def resolve(
         parts = [_fit(source, shape, needs) for source in choice.sources]
         runs = needs.required(parts)
         refuse_composition([(part.cls, part.requested) for part in parts])
-        _check_dropout(choice, layers.whole, parts[0].clamped)
+        _check_dropout(choice, layers.recipe, parts[0].clamped)
         skips = [part.cls.skip(part.clamped, shape) for part in parts]
     skips += [run.skip and f"it needs {name}: {run.skip}" for name, run in runs.items()]
     return _name(choice, layers, parts, needs=runs, skip=next(filter(None, skips), None), **common)
@@ -74,7 +74,7 @@ def resolve(
 
 @contextmanager
 def _refusals(text: str) -> Iterator[None]:
-    """Let what methods raise in a block say which run it makes impossible."""
+    """Name the run in the errors that its methods raise in a block."""
     try:
         yield
     except UserError:
@@ -90,8 +90,7 @@ def _refusals(text: str) -> Iterator[None]:
 
 
 def suite_recipe(run: PlannedRun) -> dict[str, Any]:
-    """The recipe fields of the suite that a run was resolved with, those that are the method's own
-    left out."""
+    """The recipe fields with which the suite changed the method when the run was resolved."""
     return {**run.recipe_changes, **run.overridden}
 
 
@@ -100,19 +99,19 @@ def suite_recipe(run: PlannedRun) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Layers:
-    """The recipe as the method has it in its setting, what the suite and the text set over it, and
-    the whole."""
+    """The recipe of the method in its setting, the fields that the suite and the text set over it,
+    and the recipe that follows."""
 
     method: Recipe
     suite: Values
     text: Values
-    whole: Recipe
+    recipe: Recipe
 
     def changes(self, needs: Iterable[Run]) -> dict[str, Values]:
-        """The fields in which the suite changes the method or a run that it needs, and those of
-        them that a text overrides."""
+        """The fields with which the suite changes the method or a run that it needs, and those that
+        a text overrides."""
         by_suite = _differing(self.suite, self.method)
-        overridden = _differing(by_suite, self.whole)
+        overridden = _differing(by_suite, self.recipe)
         changes = {key: value for key, value in by_suite.items() if key not in overridden}
         for run in needs:
             changes = run.recipe_changes | changes
@@ -122,21 +121,22 @@ class _Layers:
 
 def _layer(choice: Choice, recipe: Mapping[str, Any]) -> _Layers:
     """Lay the recipe fields of the suite and of the text over those of the method. A cut that
-    changes nothing becomes None: all layers kept, or a method that trains no transformer."""
+    changes nothing becomes None, so that equal runs have one identity."""
     host = choice.sources[0]
     method = Recipe(**host.setting[1])
     suite, text = converted(Recipe, recipe), converted(Recipe, host.text[1])
     depth = choice.backbone.shape.depth
     layers = {**suite, **text}.get("layers") or depth
     uncut = {"layers": depth, "scored_layers": layers, "dimension": None}
+    # Only a training of a transformer has layers to cut.
     can_cut = host.cls.trained and choice.backbone.kind == "transformer"
     for fields in (suite, text):
         for name in uncut.keys() & fields:
             if not can_cut or fields[name] == uncut[name]:
                 fields[name] = None
-    whole = Recipe(**{**method.model_dump(exclude_defaults=True), **suite, **text})
-    _check_cuts(choice, whole)
-    return _Layers(method, suite, text, whole)
+    merged = Recipe(**{**method.model_dump(exclude_defaults=True), **suite, **text})
+    _check_cuts(choice, merged)
+    return _Layers(method, suite, text, merged)
 
 
 def _differing(fields: Values, recipe: Recipe) -> Values:
@@ -180,7 +180,7 @@ def _check_dropout(choice: Choice, recipe: Recipe, hyper: Any) -> None:
 
 @dataclass(frozen=True)
 class _Part:
-    """A part of a run: its hyper-parameters, and those of them that its text has."""
+    """A part of a run: its hyper-parameters, and the keys that its text spells."""
 
     cls: type[Method]
     requested: Any
@@ -198,11 +198,12 @@ def _fit(source: Source, shape: Shape, needs: "_Needs") -> _Part:
         requested = cls.Hyper(**{**defaults, **values})
         return cls.Hyper(**dict(cls.clamp_to_backbone(requested, shape)))
 
-    first = clamp(text)
+    # Whether a key is used depends on the other values, so all are clamped first.
+    with_all_keys = clamp(text)
     effective = {
         key: value
         for key, value in text.items()
-        if key not in cls.used_if or cls.used_if[key](first)
+        if key not in cls.used_if or cls.used_if[key](with_all_keys)
     }
     clamped = clamp(effective)
     # A key without effect on this backbone is not spelled, so that equal runs have one name.
@@ -255,8 +256,8 @@ class _Needs:
         return run
 
     def required(self, parts: Sequence[_Part]) -> dict[str, Run]:
-        """The runs that the parts name, by their spelling; refuse an encoder that is not what the
-        hyper-parameter needs that names it."""
+        """The runs that the parts name, by their spelling; `UserError` if an encoder is not of the
+        kind that its hyper-parameter needs."""
         runs = {}
         for part in parts:
             for key in part.cls.Hyper.marked("model"):
@@ -267,7 +268,7 @@ class _Needs:
         return runs
 
     def _check(self, hyper: Any, key: str, run: Run | None) -> None:
-        """Refuse the encoder, or the run, that a hyper-parameter names if it needs another."""
+        """Refuse the encoder, or the run, that a hyper-parameter names if that needs another."""
         subject, value = f"'{key}' in '{self.choice.text}'", getattr(hyper, key)
         poolers, is_language_model = hyper.marked("pooler"), key in hyper.marked("language")
         if run and is_language_model:
@@ -275,7 +276,7 @@ class _Needs:
                 f"{subject} needs a masked language model, and '{run.method}' keeps no head of "
                 "one; name a folder or a model of the hub"
             )
-        # Of these, the run's own tokens are read.
+        # These encoders read the token ids of the run, which another vocabulary gives other words.
         if (key in poolers or is_language_model) and value not in (None, BACKBONE):
             folder = run.pretrained.local if run else encoder_folder(value)
             words, backbones = vocabulary(folder), vocabulary(self.choice.backbone.local)
@@ -289,8 +290,8 @@ class _Needs:
 
 
 def _check_pooler(subject: str, run: Run, hyper: Any, pooler: str) -> None:
-    """Refuse a run whose encoder has another pooler than this, or than the hyper-parameter of this
-    name says."""
+    """Refuse a run whose encoder has another pooler than needed. `pooler` is that pooler, or the
+    name of the hyper-parameter that holds it."""
     needed, kept = getattr(hyper, pooler, pooler), run.transformer_pooler
     if kept == needed:
         return
@@ -305,7 +306,7 @@ def _check_pooler(subject: str, run: Run, hyper: Any, pooler: str) -> None:
     )
 
 
-# The name of all
+# The run
 
 
 def _name(
@@ -317,8 +318,7 @@ def _name(
     corpus: str,
     **fields: Any,
 ) -> Run:
-    """The run of all that is chosen, with its only spelling and its identity; `fields` are further
-    ones of it."""
+    """The run, with its only spelling and its identity; `fields` are further fields of it."""
     host = parts[0]
     # A recipe field of the text is spelled if it changes what the suite makes of the method.
     host.keys.update(_differing(layers.text, layers.method.model_copy(update=layers.suite)))
@@ -330,7 +330,7 @@ def _name(
         identities.append((part.cls.name, part.cls.version, hyper))
     if host.cls.trained:
         fixed = layers.method.corpus
-        fields |= {"corpus": corpus, "own_corpus": bool(fixed) and fixed == layers.whole.corpus}
+        fields |= {"corpus": corpus, "own_corpus": bool(fixed) and fixed == layers.recipe.corpus}
         fields |= layers.changes(needs.values())
     return identified(
         method="+".join(spell(part.cls.name, part.keys) for part in parts),
@@ -342,7 +342,7 @@ def _name(
         trained=host.cls.trained,
         labelled=host.cls.reads(host.clamped) == "triples",
         seed=seed if host.cls.trained else None,
-        recipe=layers.whole,
+        recipe=layers.recipe,
         needs=needs,
         **fields,
     )

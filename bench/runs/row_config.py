@@ -1,8 +1,8 @@
-"""A configuration of its own for printed rows, with the runs that they are compared with.
+"""A configuration for rows of a printed table, with the runs that the rows are compared with.
 
-The runs are those that the papers' suites plan (`bench.runs.config.PAPERS`), so their results are
-equal whichever suite makes them. Runs that none of them plans, as of a paper that was added, are
-planned with the data, corpus and seeds of the suite that has their backbone.
+The papers' suites (`bench.runs.config.PAPERS`) plan these runs, so their results are equal in every
+suite. A run that no suite plans, as of a paper that was added, gets the data, corpus and seeds of
+the suite that has its backbone.
 """
 
 import hashlib
@@ -21,16 +21,16 @@ from bench.utils.files import stem
 def row_config(
     numbers: Sequence[Number], seeds: int | None = None, tasks: Sequence[str] = ()
 ) -> Suite:
-    """The configuration of a suite that makes nothing but the rows of some numbers of one table, by
-    default with as many seeds as the papers' suite has, and the tasks that the rows print."""
+    """The configuration of a suite that makes only the rows of some numbers of one table. It has by
+    default the seeds of the papers' suite, and the tasks that the rows print."""
     compared = [number for number in numbers if number.run]
     if not compared:
-        first = numbers[0]
+        number = numbers[0]
         raise UserError(
-            f"{first.source}, {first.table}, {first.method} cannot be run: {first.reason}; "
+            f"{number.source}, {number.table}, {number.method} cannot be run: {number.reason}; "
             "list all such with: python -m bench coverage"
         )
-    # The backbone of a row whose method needs none is that of print.
+    # A run without a backbone is planned on the printed one, which selects its suite below.
     backbones: dict[tuple[str, str], str] = {}
     for number in compared:
         name = number.our_backbone
@@ -39,7 +39,7 @@ def row_config(
         for text in (number.run, number.minus):
             backbones[text, number.our_backbone] = name
         backbones[number.checkpoint, NO_BACKBONE.name] = number.backbone
-    # All runs of a table are of the suite that has their backbones, by default the first.
+    # All runs of a table are in the suite that has their backbones, by default the first.
     suites, names = [config.load(path) for path in config.PAPERS], {name for _, name in backbones}
     sharing = (suite for suite in suites[1:] if names & suite.backbones.keys())
     paper_suite = next(sharing, suites[0])
@@ -87,7 +87,7 @@ def _tasks(numbers: Iterable[Number]) -> list[str]:
 
 
 def _name(numbers: Iterable[Number]) -> str:
-    """The suite of some rows, named by what they have in common."""
+    """A name of the suite: the fields that all its numbers have in common."""
     parts: list[str] = []
     for field in ("source", "table", "method", "variant", "backbone"):
         values = {getattr(number, field) for number in numbers}

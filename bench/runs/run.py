@@ -129,7 +129,7 @@ class Recipe(HyperParameters, StrictModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        try:  # a schedule by name has no boundaries, and any other word none that are numbers
+        try:  # a schedule by name has no boundaries; those of another word are no numbers
             rising = all(low < high for low, high in pairwise([0.0, *self.boundaries, 1.0]))
         except ValueError:
             rising = False
@@ -140,8 +140,8 @@ class Recipe(HyperParameters, StrictModel):
             )
         for name in self.selection:
             if not is_task(name) or not task_of(name).has_dev:
-                known = [task.name for task in TASKS.values() if task.has_dev]
-                raise ValueError(f"cannot select on '{name}'{did_you_mean(name, known)}")
+                names = [task.name for task in TASKS.values() if task.has_dev]
+                raise ValueError(f"cannot select on '{name}'{did_you_mean(name, names)}")
         if self.dimension is not None and self.pooler != "cls_mlp":
             raise ValueError(
                 f"'dimension' needs the training head of pooler 'cls_mlp', not '{self.pooler}'"
@@ -157,8 +157,8 @@ class Recipe(HyperParameters, StrictModel):
 
 def converted(model: type[HyperParameters], values: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of a recipe, or hyper-parameters, as their types; `ValidationError`."""
-    made = model(**values)
-    return {name: getattr(made, name) for name in values}
+    fields = model(**values)
+    return {name: getattr(fields, name) for name in values}
 
 
 # Part of the identity of every trained run. Raise it when a change to the training loop changes
@@ -192,7 +192,8 @@ class Run(PlannedRun):
     needs: dict[str, Run] = {}  # the runs whose encoders it loads, by the values that name them
 
     def further_seeds(self, tasks: Iterable[str]) -> Sequence[int]:
-        """The further seeds of its classifiers on tasks and groups, if it has no other draw."""
+        """The further seeds of its classifiers on tasks and groups. Only an encoder without a seed
+        or template has them: nothing else about its scores is random."""
         has_classifiers = any(task_of(task).protocol != PAIRS for task in expand_tasks([*tasks]))
         return FURTHER_SEEDS if has_classifiers and self.draw is None else ()
 
@@ -235,26 +236,22 @@ class Run(PlannedRun):
     @cached_property
     def models(self) -> dict[str, str]:
         """The other encoders that the run loads, by name, each with what identifies it."""
-        found: dict[str, str] = {}
+        identities: dict[str, str] = {}
         for method, _, hyper in self.parts:
             for key in method_class(method).Hyper.marked("model"):
                 name = hyper.get(key)
                 if name in self.needs:
-                    found[name] = f"run-{self.needs[name].digest}"
+                    identities[name] = f"run-{self.needs[name].digest}"
                 elif name not in (None, BACKBONE):
-                    found[name] = backbone_fingerprint(name)
-        return found
+                    identities[name] = backbone_fingerprint(name)
+        return identities
 
     @property
     def hub_models(self) -> dict[str, str]:
         """The repositories of the other encoders that the run loads from the hub, by name."""
-        repositories = {}
-        for name, identified in self.models.items():
-            if name == identified:  # a folder has a sum
-                repositories[name] = name
-                if name in BUILT_IN:
-                    repositories[name] = BUILT_IN[name].location
-        return repositories
+        # A name of the hub identifies itself; a folder has a sum.
+        names = [name for name, identity in self.models.items() if name == identity]
+        return {name: BUILT_IN[name].location if name in BUILT_IN else name for name in names}
 
     @property
     def evaluation_pooler(self) -> str:
@@ -274,7 +271,7 @@ class Run(PlannedRun):
         return self.evaluation_pooler if is_plain else None
 
     def describe(self) -> dict[str, Any]:
-        """The run as JSON data, for provenance."""
+        """The run as JSON data, for provenance. Tasks and analyses of a plan may grow later."""
         return self.model_dump(mode="json", exclude={"tasks", "analyses", "added"})
 
     def build(self) -> Method:
@@ -297,7 +294,7 @@ def in_order(runs: Iterable[Run]) -> list[Run]:
 
 
 def identified(**values: Any) -> Run:
-    """A run of fields without `id` and `identity`, which are added."""
+    """A run of these fields, with its `identity`, and with its `id`, which has a digest of that."""
     run = Run(id="unknown", **values)
     run = run.model_copy(update={"identity": identity_of(run)})
     slug = re.sub(r"[^a-z0-9.+]+", "-", run.method.lower().replace("]", "").replace("[", "."))
@@ -321,7 +318,7 @@ def identity_of(run: Run) -> dict[str, Any]:
         # The author of a plugin may forget to raise its version.
         parts.append([*part, origin.sha256] if origin else part)
     identity: dict[str, Any] = {"parts": parts, "data": run.data}
-    # Corpora that a transform is fitted on. Those given by name are fixed by the name itself.
+    # Corpora that a post-processing is fitted on. A name fixes its content; a path does not.
     for name in run.corpora:
         if "/" in name and name != run.corpus:
             identity.setdefault("corpora", {})[name] = corpus_fingerprint(name)

@@ -25,7 +25,7 @@ from bench.utils.validation import StrictModel
 LONGEST_NAME = 80  # letters in the name of a suite
 
 Item = TypeVar("Item")
-# Many are paths, which no shell has expanded.
+# Many texts are paths, in which no shell has expanded `~`.
 Text = Annotated[str, Field(min_length=1), AfterValidator(os.path.expanduser)]
 
 

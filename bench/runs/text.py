@@ -32,8 +32,8 @@ def parse(text: str) -> tuple[list[tuple[str, Keys]], str | None]:
     >>> parse("gs-infonce[multiple=1]+is-cse@paper")
     ([('gs-infonce', {'multiple': '1'}), ('is-cse', {})], 'paper')
     """
-    body, *rest = split(text.strip(), "@")
-    setting = "@".join(rest) if rest else None
+    body, *suffixes = split(text.strip(), "@")
+    setting = "@".join(suffixes) if suffixes else None
     if setting not in (None, *SETTINGS):
         raise UserError(f"unknown setting '{setting}' in '{text}'{did_you_mean(setting, SETTINGS)}")
     return [_parse_part(part, text) for part in split(body, "+")], setting
@@ -71,6 +71,6 @@ def split_run(value: str) -> tuple[str, str]:
     """
     value = value.removeprefix(RUN)
     text, separator, name = value.rpartition(" on ")
-    if not separator or set(name) & set("[]"):  # the word is part of the text
+    if not separator or set(name) & set("[]"):  # the " on " stands in a value
         return value.strip(), ""
     return text.strip(), name.strip()
