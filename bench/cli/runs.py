@@ -23,6 +23,7 @@ from bench.cli.parameters import (
 from bench.runs import ANALYSES, STAGES
 from bench.utils.errors import UserError, counted, did_you_mean, errors_of
 
+RESULTS = Path("results")  # of all suites, in the working folder
 DEVICES = ["a100", "h100", "h200", "cpu"]  # whose hours are predicted
 Stages = Annotated[list[str], opt("Only these stages.", **one_of(STAGES))]
 
@@ -62,9 +63,13 @@ def plan(
         from bench.report.formats import rendered
         from bench.stages.cost import Measured, disk, predict, rough, work_of
 
-        hours, rest = predict(work_of(planned.runs), device, Measured(Path("results"), device))
-        values = {"hours": hours, "rest": rest, "estimate": rough(rest), "disk": disk(planned)}
-        print(rendered("cost.txt", device=device, **values))
+        hours, unmeasured = predict(work_of(planned.runs), device, Measured(RESULTS, device))
+        print(
+            rendered(
+                "cost.txt", device=device, hours=hours, unmeasured=unmeasured,
+                estimate=rough(unmeasured), disk=disk(planned),
+            )
+        )  # fmt: skip
     if contamination:
         from bench.stages.contamination import report as report_contamination
 
@@ -94,7 +99,7 @@ def run(
     # Snakemake would add a traceback to an error, and prints the warnings.
     with errors_of(f"configuration {file}"), redirect_stderr(StringIO()):
         planned = configurations.plan(configurations.validate(configurations.read(file)))
-        planned.after(Path("results", planned.suite, "plan.json"))
+        planned.after(RESULTS / planned.suite / "plan.json")
     return run_workflow(file, options or [])
 
 

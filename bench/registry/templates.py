@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bench.utils.errors import UserError, did_you_mean
 
-SENTENCE = "<sentence>"  # its place in a template
+SENTENCE = "<sentence>"  # where the sentence stands in a template
 
 
 @cache

@@ -30,16 +30,16 @@ class SuiteResults:
     def __post_init__(self) -> None:
         """Check that all scores and analyses read the same sentences and labels of a task, and the
         same text of a corpus."""
-        seen: dict[str, tuple[str, str]] = {}
+        sums: dict[str, tuple[str, str]] = {}  # by input, each with the first result that read it
         for result in self.runs:
             for noun, provenance in (("scores", result.provenance), ("analyses", result.analysed)):
                 name = f"the {noun} of {result.run.id} ({provenance.date})"
                 for part, digest in provenance.sums(result.run.corpus):
-                    first, earlier = seen.setdefault(part, (digest, name))
-                    if first != digest:
+                    first_digest, earlier = sums.setdefault(part, (digest, name))
+                    if first_digest != digest:
                         raise UserError(
                             f"{earlier} and {name} in suite {self.plan.suite} are of different "
-                            f"data ({part} has the checksums {first} and {digest}); "
+                            f"data ({part} has the checksums {first_digest} and {digest}); "
                             "move the older away, and run the suite again"
                         )
 
@@ -56,9 +56,9 @@ class SuiteResults:
         ]
 
     def system(self, text: str, *backbones: str) -> System:
-        """The system that a method in a setting is everywhere, on the first of some backbones that
-        has it: of several corpora or recipes the first that is comparable with print, else the
-        first; without runs if none is planned."""
+        """The system that stands for a method in a setting in all tables, on the first of some
+        backbones that has it. Of several corpora or recipes this is the first that is comparable
+        with the papers, else the first; without runs if none is planned."""
         for name in backbones:
             alike = [x for x in self.systems if (x.first.text, x.first.backbone) == (text, name)]
             if alike:
@@ -69,8 +69,8 @@ class SuiteResults:
     def baseline(self) -> str:
         """Method and setting of the plan's baseline; empty without one."""
         name = self.plan.baseline
-        # Earlier plans have it as the configuration: mostly without a setting, which is the
-        # official one where that is planned.
+        # Earlier plans have the text of the configuration, mostly without a setting: `min` then
+        # takes the official setting where that is planned.
         texts = {result.run.text for result in self.runs} & {
             name,
             f"{name}@official",
@@ -93,19 +93,20 @@ def read_run(run: PlannedRun, suite_dir: Path, mode: str) -> RunResults:
         if (suite_dir / "runs" / run.id / FAILURE).is_file():
             return RunResults(run, reason=FAILED)
         return RunResults(run)
-    read = read_scores(path)
-    fault = _fault(read, run, mode)
+    document = read_scores(path)
+    fault = _fault(document, run, mode)
     if fault:
         raise UserError(f"{path} does not fit the plan: {fault}; {AGAIN}")
-    scores = {record.cell: record.value for record in read.records}
+    scores = {record.cell: record.value for record in document.records}
     analysed = read_analyses(suite_dir / "analyses" / path.name)
-    outcome = read.provenance.outcome
+    outcome = document.provenance.outcome
     return RunResults(
         run,
         outcome.status,
         outcome.reason or "",
+        # Where a file has an average of its own, the recorded value stays.
         averages(scores) | scores | quantities(outcome, analysed.analyses),
-        read.provenance,
+        document.provenance,
         analysed.analyses,
         analysed.provenance,
         items=read_items(suite_dir / "items" / f"{run.id}.npz"),

@@ -25,7 +25,7 @@ def run_workflow(config: Path, options: Iterable[str]) -> int:
     words = ["--snakefile", str(SNAKEFILE), *options, "--configfile", str(config)]
     process = None
     try:
-        # A signal while the process starts is raised when it has started, and is known here.
+        # A signal that comes while the process starts is raised after that: no process is lost.
         with defer_signals():
             # Folders `bench` and `methods` in the working folder are not those of the suite.
             process = subprocess.Popen(
@@ -35,7 +35,7 @@ def run_workflow(config: Path, options: Iterable[str]) -> int:
         status = process.wait()
     except BaseException as stop:
         if process:
-            # Snakemake has had an interrupt, too, and lets its jobs save their state.
+            # A terminal sends an interrupt to Snakemake, too, which lets its jobs save their state.
             if not isinstance(stop, KeyboardInterrupt):
                 process.terminate()
             if process.wait() == 0:  # its last job had ended
@@ -101,12 +101,13 @@ class Jobs:
         needs = [need.id for run in runs for need in run.needs.values() if need.id not in ids]
         trainings = needs if stage == "train" else self.with_stage("train", ids)
         files += [result_file(self.folder, run, "train") for run in trainings]
-        # Times of a copy are others. What changes a training changes the id of its run.
+        # The times of a copied suite say nothing, so `older` decides. A change of a training's
+        # inputs changes the id of its run.
         older = [self.older.get(str(result_file(self.folder, run, stage))) for run in ids]
         repeats = stage != "train" and (True not in older or False in older)
         inputs = {str(file): repeats for file in files}
         if stage == "analyse":
-            # Two processes never work on one run. Other scores change no analysis.
+            # Later, since two processes never work on one run. Other scores change no analysis.
             inputs |= {str(result_file(self.folder, run, "score")): False for run in ids}
         return inputs
 
@@ -125,8 +126,8 @@ class Jobs:
             return 2 * (len(self.runs) - self._order.index(ids[0])) + (stage != "train")
         # Jobs of several runs are long: trainings first, in the order of the configuration, so that
         # none is left to the end while other cores are idle.
-        first = 2 if stage == "train" else 1
-        return first * len(self.runs) - list(self.runs).index(ids[0])
+        level = 1 + (stage == "train")
+        return level * len(self.runs) - list(self.runs).index(ids[0])
 
     def threads(self, stage: str, ids: Sequence[str]) -> int:
         return max(self.runs[run].recipe.threads for run in ids) if stage == "train" else 1
