@@ -60,12 +60,13 @@ FAILING = {"lower", "higher", "diverged", "worse", "gain below the margin"}
 
 def _entry(known: Backbone, width: int, depth: int) -> str:
     """The beginning of a backbone's entry."""
-    return f'"{known.name}", {known.vocabulary_size:_}, Shape({width}, {depth}'
+    size = f"vocabulary_size = {known.vocabulary_size}"
+    return f'location = "{known.location}"\n{size}\nshape = {{width = {width}, depth = {depth}'
 
 
 # What the copy of the project has instead of a text of the project's own.
 CHANGES = {
-    "bench/registry/backbones.py": {
+    "bench/registry/backbones.toml": {
         _entry(known, known.shape.width, known.shape.depth): _entry(
             known, MODELS[known.location][2], LAYERS
         )

@@ -3,7 +3,8 @@ word vectors in GloVe's text format, and encoders."""
 
 import json
 import re
-from collections.abc import Iterable
+import tomllib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -22,8 +23,8 @@ from methods.base import Shape
 TOY_VERSION = 3
 # The shipped toy backbones; `make toy-backbones` rebuilds them and their checksums.
 TOY_FOLDER = world.BACKBONES
-# The sum of the files of wiki-minilm, and its name in the identities of results/wiki-mini, which
-# were made when a sum was the start of the sum of the weights.
+# The sum of the files of wiki-minilm, and its name in the identities of results/wiki-mini: the
+# start of the sum of its weights.
 RECORDED = {
     "5948e3d2ab33285faf50be622d0d98cd5aef685833ae629bd52e5d753d15bba9": "6789cc6984be0ddd",
 }
@@ -40,7 +41,7 @@ class Backbone:
     fingerprint: str  # identifies the weights; part of a run's identity
     kind: str = "transformer"  # one of `BACKBONE_KINDS`
     # Of a table in a zip archive of the hub: archive, and name of the file in it.
-    packed: tuple[str, str] = ("", "")
+    packed: Sequence[str] = ()
     # The different rates of dropout in its configuration, in rising order; empty if it has none.
     dropout: tuple[float, ...] = (0.1,)
     vocabulary_size: int = 0  # of its config.json
@@ -88,36 +89,23 @@ BACKBONE_KINDS = {
 NO_BACKBONE = Backbone("none", "none", "", Shape(0, 0), "none", "none")
 
 
-def _hub(owner: str, name: str, size: int, shape: Shape) -> Backbone:
-    place = f"{owner}/{name}"
-    return Backbone(name, "hub", place, shape, place, vocabulary_size=size)
+def _built_in() -> dict[str, Backbone]:
+    """The backbones of backbones.toml by name."""
+    text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+    backbones = {}
+    for name, entry in tomllib.loads(text).items():
+        shape, table = Shape(**entry.pop("shape")), entry.pop("table", "")
+        origin = {"source": "hub", "fingerprint": entry.get("location")}
+        if "location" not in entry:
+            path = str(TOY_FOLDER / name / table)
+            origin = {"source": "toy", "location": path, "fingerprint": f"{name}-v{TOY_VERSION}"}
+        backbones[name] = Backbone(name=name, shape=shape, **(origin | entry))
+    return backbones
 
 
-def _toy(
-    name: str, size: int, shape: Shape, kind: str = "transformer", table: str = ""
-) -> Backbone:
-    path = str(TOY_FOLDER / name / table)
-    return Backbone(name, "toy", path, shape, f"{name}-v{TOY_VERSION}", kind, vocabulary_size=size)
-
-
-_BUILT_IN = [
-    _hub("google-bert", "bert-base-uncased", 30_522, Shape(768, 12, cased=False)),
-    _hub("google-bert", "bert-large-uncased", 30_522, Shape(1024, 24, cased=False)),
-    _hub("FacebookAI", "roberta-base", 50_265, Shape(768, 12)),
-    _hub("FacebookAI", "roberta-large", 50_265, Shape(1024, 24)),
-    _hub("google-bert", "bert-base-chinese", 21_128, Shape(768, 12)),
-    Backbone(
-        "glove.6B.300d", "hub", "stanfordnlp/glove", Shape(300, 0), "glove.6B.300d", "words",
-        ("glove.6B.zip", "glove.6B.300d.txt"),
-    ),
-    _toy("toy-bert", 1500, Shape(64, 4, cased=False)),
-    _toy("toy-roberta", 1500, Shape(64, 4)),
-    _toy("toy-chinese", 1547, Shape(64, 4, cased=False)),
-    _toy("toy-glove", 0, Shape(24, 0, cased=False), "words", "vectors.txt"),
-]  # fmt: skip
-BUILT_IN = {entry.name: entry for entry in _BUILT_IN}
+BUILT_IN = _built_in()
 # By the name on the hub, too, so that both names are one identity.
-_KNOWN = BUILT_IN | {entry.location: entry for entry in _BUILT_IN if entry.source == "hub"}
+_KNOWN = BUILT_IN | {entry.location: entry for entry in BUILT_IN.values() if entry.source == "hub"}
 
 
 def local_models() -> dict[str, Path]:
