@@ -41,7 +41,7 @@ try:
         SUITE = suites.validate(config)
         PLAN = suites.plan(SUITE)
     runs_per_gpu()
-    # As it will be written, after that of the earlier start.
+    # The plan as it will be written: it continues the plan of an earlier start.
     GROWN = PLAN.after(Path("results", PLAN.suite, "plan.json"))
     # Not in a job, beside which others write results. A dry run writes nothing.
     CHANGED, OLDER = [], {}

@@ -1,4 +1,4 @@
-# Training, scoring and analysing runs. Scoring again does not train again, because each is a rule of its own.
+# Training, scoring and analysing runs. Each stage has rules, so that scoring again does not train again.
 #
 # A job has `runs_per_job` runs: small runs take less time than starting a process. A run always has the threads of its
 # recipe, since sums of floats depend on their number.

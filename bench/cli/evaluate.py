@@ -106,15 +106,15 @@ def evaluate(
         "dims": dims, "dtype": dtype,
     }  # fmt: skip
     models = [member for word in model for member in Model.read(word, common)]
-    for known in models:  # before data are downloaded, and before hours of encoding
-        known.check()
+    for member in models:  # before data are downloaded, and before hours of encoding
+        member.check()
     task_names, errors = parse_tasks(tasks), list[str]()
     folder = paths.data_folder(data)
     with lease() as device, TemporaryDirectory(prefix="sentbench-") as temporary:
         out = out or Path(temporary, "scores.json" if len(models) == 1 else "")
         if out.suffix == ".json" and len(models) == 1:
-            read = scoring.read_tasks(task_names, folder)
-            records = jobs.evaluate(models[0], read, mode, folder, out, device, probe_seeds)
+            task_data = scoring.read_tasks(task_names, folder)
+            records = jobs.evaluate(models[0], task_data, mode, folder, out, device, probe_seeds)
             by_label = {models[0].label: records}
         else:
             by_label, errors = jobs.score_models(

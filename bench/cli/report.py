@@ -50,8 +50,8 @@ def show(
         source = find_paper(paper)
         name = find_table(source, table)
         judged = read_suite(suite) if suite else judge_plans([])
-        asked = {*map(address, find_rows(source, name, why))} if why else ()
-        print(printed_table(judged, source, name, asked, print_alone=not suite))
+        addresses = {*map(address, find_rows(source, name, why))} if why else ()
+        print(printed_table(judged, source, name, addresses, print_alone=not suite))
     elif suite and not paper:
         from bench.report.leaderboard import show_leaderboards
         from bench.runs.naming import named
@@ -89,7 +89,7 @@ def reproduce(
 ) -> int:
     """Run one row of a printed table.
 
-    Plans its runs, runs them, and shows the result. The runs are those of the paper suite. Writes a
+    Plans its runs, runs them, and shows the result. The paper suite has the same runs. Writes a
     configuration of its own, results/NAME/config.yaml, which Snakemake runs; the same command again
     continues.
     """

@@ -1,4 +1,4 @@
-"""Methods by name: those in `methods/`, and those of files in `BENCH_METHODS`."""
+"""Methods by name: of the folder `methods/`, and of files in `BENCH_METHODS`."""
 
 import importlib
 import inspect
@@ -102,7 +102,7 @@ def add_method_paths(more: Iterable[str | Path]) -> None:
 
 
 def python_files(path: Path) -> list[Path]:
-    """Return a Python file, or those of a folder except names that start with an underscore."""
+    """Return a Python file, or the files of a folder without an underscore before their name."""
     files = [path]
     if path.is_dir():
         files = sorted(path.glob("[!_]*.py"))

@@ -113,7 +113,7 @@ class Counts(_Written):
 
 
 class Provenance(_Written):
-    """The origin of a result. Only that of a suite has a run and an outcome."""
+    """The origin of a result. Only results of a suite have a run and an outcome."""
 
     run: DescribedRun = DescribedRun()
     outcome: Outcome = Outcome(status="finished")

@@ -22,7 +22,7 @@ from bench.utils.errors import UserError
 
 @dataclass(frozen=True, eq=False)
 class SuiteResults:
-    """The results of a suite, and its plan, whose runs are those of the results."""
+    """A plan, and the results of its runs in their order."""
 
     plan: Plan
     runs: Sequence[RunResults]
@@ -86,8 +86,8 @@ class SuiteResults:
 
 
 def read_run(run: PlannedRun, suite_dir: Path, mode: str) -> RunResults:
-    """Read the results of a planned run; `mode` is that of the plan's classifiers. `UserError`: a
-    file is damaged, or holds results of another run or mode."""
+    """Read the results of a planned run; `mode` is the mode of the plan's classifiers.
+    `UserError`: a file is damaged, or holds results of another run or mode."""
     path = suite_dir / "scores" / f"{run.id}.json"
     if not path.exists():
         if (suite_dir / "runs" / run.id / FAILURE).is_file():
@@ -114,7 +114,7 @@ def read_run(run: PlannedRun, suite_dir: Path, mode: str) -> RunResults:
 
 
 def _fault(scores: ScoreDocument, run: PlannedRun, mode: str) -> str:
-    """Why scores are not those of a planned run; empty if they are."""
+    """The reason why scores do not belong to a planned run; empty if they do."""
     scored, scored_mode = scores.provenance.run, scores.provenance.mode
     # The id is of another run if the file was copied; the rest differs if the plan was edited.
     if scored.id != run.id:

@@ -31,7 +31,7 @@ REMARKABLE = 0.05
 NOT_SCORED = "no scores in this suite"
 FAILED = "its last attempt failed"
 
-# A seed; of a run without one the seed of its classifiers, its template, or None.
+# The seed of a training. Else the seed of the classifiers, the template, or None.
 Draw = int | str | None
 ByDraw = Mapping[Draw, float]
 

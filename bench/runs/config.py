@@ -30,8 +30,8 @@ from bench.utils.validation import validated
 # Links to Snakefile, rules/ and profiles/, so that an installed package has the workflow.
 _LINKS = Path(__file__).parents[1] / "workflow"
 SNAKEFILE, SLURM = ((_LINKS / name).resolve() for name in ("Snakefile", "profiles/slurm"))
-# The suites that plan what papers print. The second needs Chinese evaluation data, which cannot be
-# downloaded.
+# The suites that plan the runs of all printed values. The second needs Chinese evaluation data,
+# which cannot be downloaded.
 PAPERS = (SUITES / "paper.yaml", SUITES / "chinese.yaml")
 # Reading
 

@@ -47,7 +47,7 @@ def tokens_folder(suite_dir: Path) -> Path:
 
 
 def data_folder(name: str) -> Path:
-    """The folder of evaluation data: "world" (the embedded world), "senteval" (from BENCH_DATA,
+    """The folder of evaluation data: "world" (the toy data), "senteval" (from BENCH_DATA,
     else downloaded), or a path, whose layout is checked."""
     if name == "senteval":
         return download.fetch_senteval()
@@ -83,7 +83,7 @@ class Files:
         return data_folder(self.data_name)
 
     def _corpus(self, name: str) -> Path:
-        """The file of a training corpus: of `corpora.WORLDS` (in the embedded world), of
+        """The file of a training corpus: of `corpora.WORLDS` (in the toy data), of
         `corpora.MADE` (built in the suite folder from the evaluation data), of another name (in
         BENCH_DATA, else downloaded), or a path."""
         if name in corpora.WORLDS:

@@ -64,8 +64,8 @@ class PlannedRun(Document):
     # Of a run in a plan; what another run needs has none.
     tasks: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
     analyses: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
-    # The tasks and groups that were added for this seed after a score of its row was there, with
-    # the number of the addition; None where the plan that knew it was lost.
+    # The tasks and groups that were added for this seed after its row had a score, each with the
+    # number of the addition; None if the plan with that number was lost.
     added: dict[str, int | None] = Field(default={}, exclude_if=operator.not_)
 
     @property
@@ -92,8 +92,8 @@ class PlannedRun(Document):
 
     @property
     def additions(self) -> dict[str, int | None]:
-        """Its tasks, each with the number of its addition, which is 0 where it was planned before
-        its row had a score."""
+        """Its tasks, each with the number of its addition: 0 if it was planned before its row had a
+        score."""
         numbers: dict[str, int | None] = dict.fromkeys(expand_tasks(self.tasks), 0)
         for name, number in self.added.items():
             numbers |= dict.fromkeys(numbers.keys() & expand_tasks([name]), number)
@@ -110,7 +110,7 @@ AnyRun = TypeVar("AnyRun", bound=PlannedRun)
 
 
 def deviations(runs: Iterable[PlannedRun]) -> list[str]:
-    """How the trainings of runs differ from those of papers, as clauses."""
+    """The differences of runs from the trainings of papers, as clauses."""
     trained = [run for run in runs if run.seed is not None]
     corpora = {run.corpus for run in trained if not run.own_corpus} - {"wiki1m"}
     changed = {key for run in trained for key in run.recipe_changes} - NEUTRAL_CHANGES
@@ -134,7 +134,7 @@ class Claim(StrictModel):
     baseline: str
     margin: float  # points; a gain may be shown to be below it
     boards: list[str] = []  # none: every board
-    # Claims that are corrected together. Those that are added after a score are one of their own.
+    # Claims that are corrected together. Claims that are added after a score form a new family.
     family: int = 1
     dropped: bool = False  # it keeps counting in its family
 
@@ -158,13 +158,13 @@ class Plan(Document, Generic[AnyRun]):
 
     model_config = ConfigDict(extra="ignore")
 
-    # Its name; of runs by hand that of their folder, which may have any letters.
+    # Its name. Runs by hand have the name of their folder, which may have any letters.
     suite: str = Field(pattern="^[^/]*$")
     data: str  # evaluation data
-    corpus: str = ""  # training corpus of the methods that have none of their own
+    corpus: str = ""  # training corpus of methods that do not fix one
     tasks: list[str] = []  # tasks and groups of the suite
     mode: Literal["test", "dev"] = "test"  # of the classifiers
-    stand_ins: dict[str, str] = {}  # the suite's backbones by the printed ones that they stand for
+    stand_ins: dict[str, str] = {}  # by printed backbone, the suite's backbone that replaces it
     # Method and setting that others are compared with; empty if they are not.
     baseline: str = ""
     keep_encoders: bool = True

@@ -120,7 +120,7 @@ class _Layers:
 
 
 def _layer(choice: Choice, recipe: Mapping[str, Any]) -> _Layers:
-    """Lay the recipe fields of the suite and of the text over those of the method. A cut that
+    """Lay the recipe fields of the suite and of the text over the method's fields. A cut that
     changes nothing becomes None, so that equal runs have one identity."""
     host = choice.sources[0]
     method = Recipe(**host.setting[1])
@@ -189,7 +189,7 @@ class _Part:
 
 
 def _fit(source: Source, shape: Shape, needs: "_Needs") -> _Part:
-    """Clamp the hyper-parameters of the text, over those of the setting, to the backbone."""
+    """Lay the hyper-parameters of the text over the setting's, and clamp all to the backbone."""
     cls = source.cls
     defaults = needs.spelled(cls, {**dict(cls.Hyper()), **source.setting[0]})
     text = needs.spelled(cls, source.text[0])

@@ -185,8 +185,8 @@ LATER: dict[str, tuple[str, ...]] = {
 
 
 class Run(PlannedRun):
-    """One training, or one untrained encoder, and the data it is scored on: with its recipe, what
-    the registry knows of its parts."""
+    """One training, or one untrained encoder, and the data it is scored on, with its recipe. It
+    looks up its methods and models in the registry."""
 
     recipe: Recipe = Recipe()  # all training hyper-parameters
     needs: dict[str, Run] = {}  # the runs whose encoders it loads, by the values that name them
@@ -344,7 +344,7 @@ def cut_shape(chosen: Backbone, recipe: Recipe) -> Shape:
 
 
 def _identified(name: str, values: Mapping[str, Any], defaults: Any) -> dict[str, Any]:
-    """Values without those of `LATER` at their default."""
+    """Values without the fields of `LATER` that have their default."""
     later = LATER.get(name, ())
     return {
         key: value

@@ -41,7 +41,7 @@ def _as_list(value: Any) -> Any:
 
 
 class EncoderEntry(StrictModel):
-    """An entry of `encoders`: a model, or such a map."""
+    """An entry of `encoders`: a model, or a map with these keys."""
 
     model: Text
     """a folder (Hugging Face, sentence-transformers, or of a run), a name in `BENCH_MODELS`, a
@@ -93,7 +93,7 @@ Names = Annotated[Distinct[Text], _OR_ITEM]
 
 
 class BackboneOptions(StrictModel):
-    """Seeds and tasks that the runs of a backbone have instead of the suite's own."""
+    """Seeds and tasks of the runs of a backbone, in place of the suite's."""
 
     seeds: Distinct[Seed] = []
     """their seeds, instead of the suite's"""
@@ -102,15 +102,15 @@ class BackboneOptions(StrictModel):
 
 
 class MethodEntry(BackboneOptions):
-    """An entry of `methods`: a run's text, or such a map."""
+    """An entry of `methods`: a run's text, or a map with these keys."""
 
     method: Text
     """the text of the run"""
     settings: Distinct[Literal["paper", "official"]] = []
     """`[paper]`, `[official]` or both; the text then has no `@`"""
     backbones: Names = ["all"]
-    """`all`, or a list of this suite's backbones; `all` excludes those with `tasks` of their own,
-    and those of another kind than the method needs"""
+    """`all`, or a list of this suite's backbones; `all` excludes backbones with `tasks`, and
+    backbones of another kind than the method needs"""
     analyses: Distinct[AnalysisName] = []
     """further measurements (docs/analyses.md)"""
     sweep: dict[str, Distinct[Any]] = {}
@@ -137,14 +137,14 @@ class MethodEntry(BackboneOptions):
 
 
 class ClaimEntry(StrictModel):
-    """An entry of `claims`: a run's text, or such a map."""
+    """An entry of `claims`: a run's text, or a map with these keys."""
 
     method: Text
     """the method that gains, as in `methods`"""
     backbones: Names = ["all"]
     """`all`, or a list of this suite's backbones"""
     margin: PositiveFloat | None = None
-    """in points; by default that of the comparison"""
+    """in points; by default the margin of the comparison"""
 
 
 class Compare(StrictModel):
@@ -153,7 +153,7 @@ class Compare(StrictModel):
     baseline: Text
     """the method that every other one is compared with, as in `methods`"""
     claims: Annotated[list[Annotated[ClaimEntry, _or_text("method")]], Field(min_length=1)] = []
-    """the gains to decide on; by default those of every method that is trained without labels"""
+    """the gains to decide on; by default one for every method that is trained without labels"""
     margin: PositiveFloat = 1.0
     """in points: is a gain above 0, is it below this margin?"""
     boards: Names = []
@@ -204,8 +204,7 @@ class Suite(StrictModel):
     one, and claimed gains are decided"""
 
     def tasks_of(self, backbone_name: str) -> list[str]:
-        """The tasks of a backbone (for example one of another language), else those of the
-        suite."""
+        """The tasks of a backbone, such as one of another language, else the suite's tasks."""
         options = self.backbones.get(backbone_name)
         return options.tasks if options and options.tasks else self.tasks
 
@@ -221,10 +220,11 @@ class Suite(StrictModel):
                 if not getattr(self, key):
                     raise ValueError(f"'{key}' is missing")
         sources = dict.fromkeys(self.stand_ins, "in 'stand_ins'")
-        for entry in self.methods:
+        entries: list[MethodEntry | ClaimEntry] = [*self.methods]
+        if self.compare:
+            entries += self.compare.claims
+        for entry in entries:
             sources |= {name: f"of '{entry.method}'" for name in entry.backbones if name != "all"}
-        for claim in self.compare.claims if self.compare else []:
-            sources |= {name: f"of '{claim.method}'" for name in claim.backbones if name != "all"}
         for name in sources.keys() - self.backbones:
             hint = did_you_mean(name, self.backbones)
             raise ValueError(f"'{name}' {sources[name]} is not in 'backbones'{hint}")
@@ -232,5 +232,5 @@ class Suite(StrictModel):
 
     @property
     def printed_backbones(self) -> list[tuple[str, str]]:
-        """Pairs of a backbone in print and the suite's backbone that stands in for it."""
+        """Pairs of a printed backbone and the suite's backbone that stands in for it."""
         return [(printed, name) for name, names in self.stand_ins.items() for printed in names]

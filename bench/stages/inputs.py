@@ -88,7 +88,7 @@ class Inputs(paths.Files):
 
 
 def lacks_seeds(run: Run, origin: Provenance) -> bool:
-    """Whether scores of a run are of fewer seeds of its classifiers than a suite has now."""
+    """Whether a run was scored with fewer seeds of its classifiers than suites have now."""
     return not {*run.further_seeds(origin.tasks)} <= {*origin.probe_seeds}
 
 

@@ -57,8 +57,8 @@ from methods.base import Refusal
 
 
 def train_run(run: Run, suite: Path, device: str) -> dict[str, Any]:
-    """Train a run in its own folder, as `bench.training.loop.train`. `UserError`, too, where a run
-    that it needs is not trained yet, or the code of an external method failed."""
+    """Train a run in its folder, as `bench.training.loop.train`. `UserError`, too, if a run that it
+    needs is not trained yet, or if the code of an external method failed."""
     run = _after_needs(run, suite)
     try:
         return train(run, suite, paths.run_folder(suite, run.id), device)
@@ -324,7 +324,7 @@ def run_plan(
 def _run_stages(
     suite: Path, plan: Plan, run: Run, device: str, stages: Collection[str], again: bool
 ) -> None:
-    """Take a planned run through those of its stages that have no result yet."""
+    """Take a planned run through its stages that have no result yet."""
     if identity_of(run) != run.identity:  # no plan would have its results
         raise UserError(
             f"the plan's run {run.id} is another one now, since its method, backbone or corpus "

@@ -27,7 +27,7 @@ def run_workflow(config: Path, options: Iterable[str]) -> int:
     try:
         # A signal that comes while the process starts is raised after that: no process is lost.
         with defer_signals():
-            # Folders `bench` and `methods` in the working folder are not those of the suite.
+            # The working folder may have other folders with the names `bench` and `methods`.
             process = subprocess.Popen(
                 [sys.executable, "-m", "snakemake", *words],
                 env=os.environ | {"PYTHONSAFEPATH": "1"},
@@ -97,7 +97,7 @@ class Jobs:
         names = {f"corpus-{slug(name)}" for name in corpora}
         names |= {f"backbone-{slug(run.backbone)}" for run in runs if run.backbone != "none"}
         files = [self.folder / "inputs" / f"{name}.json" for name in ("data", *sorted(names))]
-        # A job trains its own runs in the order of the plan, each after those that it needs.
+        # A job trains its runs in the order of the plan, each after the runs that it needs.
         needs = [need.id for run in runs for need in run.needs.values() if need.id not in ids]
         trainings = needs if stage == "train" else self.with_stage("train", ids)
         files += [result_file(self.folder, run, "train") for run in trainings]
@@ -112,8 +112,8 @@ class Jobs:
         return inputs
 
     def content(self, stage: str, ids: Sequence[str]) -> str:
-        """What a job does besides what the ids of its runs say. If it changes, the job is done
-        again. It is a text, since Snakemake compares no nested parameters."""
+        """The work of a job that the ids of its runs do not determine. If it changes, the job is
+        done again. It is a text, since Snakemake compares no nested parameters."""
         field = {"train": "", "score": "tasks", "analyse": "analyses"}[stage]
         work = {run: getattr(self.runs[run], field) for run in ids if field}
         return json.dumps([self.plan.mode if stage == "score" else "", work])
