@@ -54,7 +54,7 @@ def show(
         print(printed_table(judged, source, name, addresses, print_alone=not suite))
     elif suite and not paper:
         from bench.report.leaderboard import show_leaderboards
-        from bench.runs.naming import named
+        from bench.runs.naming import find_runs
         from bench.runs.plan import read_plan
 
         judged = read_suite(suite)
@@ -62,7 +62,7 @@ def show(
         if why:
             rows, form = [why], "why"
         for text in rows or []:
-            runs = named(text, read_plan(suite / "plan.json").runs)
+            runs = find_runs(text, read_plan(suite / "plan.json").runs)
             names = {(run.method, run.setting) for run in runs}
             chosen += [row for row in judged.systems if (row.method, row.setting) in names]
         print(show_leaderboards(judged, form, chosen if rows else judged.systems))

@@ -17,7 +17,7 @@ def template_sets() -> dict[str, list[str]]:
 
 
 def templates_of(template: str) -> list[str]:
-    """A template alone, or the templates of the set with this name; `UserError` if it is neither."""
+    """A template, or the templates of the set with this name; `UserError` if it is neither."""
     if SENTENCE in template:
         return [template]
     if template not in template_sets():

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from bench.registry.backbones import BACKBONE_KINDS, NO_BACKBONE, Backbone, backbone
 from bench.registry.methods import method_class, method_origin
-from bench.runs.run import Recipe, converted
+from bench.runs.run import Recipe, convert
 from bench.runs.text import parse
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.validation import explain
@@ -108,7 +108,7 @@ def valid_row(cls: type[Method], setting: str, name: str) -> tuple[Values, Value
     table = getattr(cls, setting)
     try:
         hyper, fields = _divide(cls, {**table.get("*", {}), **table[name]}, is_host=True)
-        return converted(cls.Hyper, hyper), converted(Recipe, fields)
+        return convert(cls.Hyper, hyper), convert(Recipe, fields)
     except (Refusal, ValidationError) as error:
         raise UserError(
             f"{source}the row '{name}' of '{setting}' of {cls.__name__} is invalid: "

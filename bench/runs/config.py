@@ -16,7 +16,7 @@ from bench.registry.backbones import BACKBONE_KINDS, NO_BACKBONE, backbone
 from bench.registry.methods import add_method_paths, method_class, method_classes, python_files
 from bench.registry.templates import templates_of
 from bench.runs import SUITES
-from bench.runs.naming import named_row
+from bench.runs.naming import find_run
 from bench.runs.paths import local_data
 from bench.runs.plan import Claim, Plan
 from bench.runs.resolve import resolve
@@ -151,7 +151,7 @@ def _claims(compare: Compare, baseline: str, runs: Sequence[Run]) -> list[Claim]
     claims: dict[tuple[str, str], Claim] = {}
     for entry in entries:
         with errors_of("'compare.claims'"):
-            method = named_row(entry.method, runs)
+            method = find_run(entry.method, runs)
         if method.text == baseline:
             raise UserError(f"'compare.claims' has the baseline, '{entry.method}'; leave it out")
         listed = [backbone(name).name for name in entry.backbones if name != "all"]
@@ -295,7 +295,7 @@ def plan(suite: Suite) -> Plan[Run]:
     baseline, claims = "", list[Claim]()
     if suite.compare:
         with errors_of("'compare.baseline'"):
-            baseline = named_row(suite.compare.baseline, runs).text
+            baseline = find_run(suite.compare.baseline, runs).text
         claims = _claims(suite.compare, baseline, runs)
     return Plan[Run](
         suite=suite.suite,

@@ -7,7 +7,7 @@ from bench.runs.plan import PlannedRun, deviations, read_plan
 from bench.utils.errors import UserError, did_you_mean, errors_of
 
 
-def named(text: str, runs: Sequence[PlannedRun]) -> list[PlannedRun]:
+def find_runs(text: str, runs: Sequence[PlannedRun]) -> list[PlannedRun]:
     """The runs whose method, and setting if the text has one, a text names.
 
     An outside encoder is named by its label. Any other run is named by its method or its label. The
@@ -48,11 +48,11 @@ def _spelled_otherwise(text: str, runs: Sequence[PlannedRun]) -> list[PlannedRun
     raise UserError(f"'{text}' is not planned{did_you_mean(text, texts | labels)}")
 
 
-def named_row(text: str, runs: Sequence[PlannedRun]) -> PlannedRun:
+def find_run(text: str, runs: Sequence[PlannedRun]) -> PlannedRun:
     """A run of the planned method that a text names. Without `@` the official setting comes first,
     as in configurations; of several corpora or recipes, one that is comparable with the papers."""
     return min(
-        named(text, runs), key=lambda run: (run.setting != "official", bool(deviations([run])))
+        find_runs(text, runs), key=lambda run: (run.setting != "official", bool(deviations([run])))
     )
 
 
@@ -78,4 +78,4 @@ def planned_text(suite_dir: Path, name: str) -> str:
     """The text, with the setting, of the method of a suite's plan that a name means."""
     plan = read_plan(suite_dir / "plan.json")
     with errors_of(f"suite {plan.suite}"):
-        return named_row(name, plan.runs).text
+        return find_run(name, plan.runs).text

@@ -113,7 +113,7 @@ def describe_data(folder: Path) -> dict[str, Any]:
     return {"name": manifest(folder).name, **data_sums(folder)}
 
 
-def named_files(run: Run, files: Files) -> dict[str, str]:
+def file_sums(run: Run, files: Files) -> dict[str, str]:
     """Checksums of files that a run reads by a name that does not identify them: of models of the
     hub in BENCH_MODELS, and of the list of documents beside a corpus."""
     models = run.hub_models

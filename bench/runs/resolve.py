@@ -19,7 +19,7 @@ from bench.registry.methods import (
 )
 from bench.runs.choice import Choice, Source, Values, choose, reason_of
 from bench.runs.plan import PlannedRun
-from bench.runs.run import Recipe, Run, converted, cut_shape, identified
+from bench.runs.run import Recipe, Run, convert, cut_shape, with_identity
 from bench.runs.text import RUN, parse, spell, split_run
 from bench.utils.errors import UserError
 from methods.base import Method, Refusal, Shape, refuse_composition
@@ -124,7 +124,7 @@ def _layer(choice: Choice, recipe: Mapping[str, Any]) -> _Layers:
     changes nothing becomes None, so that equal runs have one identity."""
     host = choice.sources[0]
     method = Recipe(**host.setting[1])
-    suite, text = converted(Recipe, recipe), converted(Recipe, host.text[1])
+    suite, text = convert(Recipe, recipe), convert(Recipe, host.text[1])
     depth = choice.backbone.shape.depth
     layers = {**suite, **text}.get("layers") or depth
     uncut = {"layers": depth, "scored_layers": layers, "dimension": None}
@@ -332,7 +332,7 @@ def _name(
         fixed = layers.method.corpus
         fields |= {"corpus": corpus, "own_corpus": bool(fixed) and fixed == layers.recipe.corpus}
         fields |= layers.changes(needs.values())
-    return identified(
+    return with_identity(
         method="+".join(spell(part.cls.name, part.keys) for part in parts),
         setting=choice.setting,
         label=" + ".join(map(_label, parts)),

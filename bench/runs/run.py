@@ -155,7 +155,7 @@ class Recipe(HyperParameters, StrictModel):
         return self
 
 
-def converted(model: type[HyperParameters], values: Mapping[str, Any]) -> dict[str, Any]:
+def convert(model: type[HyperParameters], values: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of a recipe, or hyper-parameters, as their types; `ValidationError`."""
     fields = model(**values)
     return {name: getattr(fields, name) for name in values}
@@ -293,7 +293,7 @@ def in_order(runs: Iterable[Run]) -> list[Run]:
     return list(ordered.values())
 
 
-def identified(**values: Any) -> Run:
+def with_identity(**values: Any) -> Run:
     """A run of these fields, with its `identity`, and with its `id`, which has a digest of that."""
     run = Run(id="unknown", **values)
     run = run.model_copy(update={"identity": identity_of(run)})
@@ -314,7 +314,7 @@ def identity_of(run: Run) -> dict[str, Any]:
         for key in cls.Hyper.marked("model"):
             if key in hyper:
                 values[key] = run.models.get(hyper[key], hyper[key])
-        part = [name, cls.version_of(hyper), _identified(name, values, cls.Hyper())]
+        part = [name, cls.version_of(hyper), _without_later(name, values, cls.Hyper())]
         # The author of a plugin may forget to raise its version.
         parts.append([*part, origin.sha256] if origin else part)
     identity: dict[str, Any] = {"parts": parts, "data": run.data}
@@ -330,20 +330,20 @@ def identity_of(run: Run) -> dict[str, Any]:
             "loop": LOOP_VERSION,
             "corpus": corpus_fingerprint(run.corpus),
             "seed": run.seed,
-            "recipe": _identified("recipe", recipe, Recipe()),
+            "recipe": _without_later("recipe", recipe, Recipe()),
         }
         if run.recipe.precision != "float32":
             identity["half"] = HALF_VERSION
     return identity
 
 
-def cut_shape(chosen: Backbone, recipe: Recipe) -> Shape:
+def cut_shape(base: Backbone, recipe: Recipe) -> Shape:
     """Backbone dimensions after the recipe's `layers` and `dimension`."""
-    shape = chosen.shape
+    shape = base.shape
     return replace(shape, width=recipe.dimension or shape.width, depth=recipe.layers or shape.depth)
 
 
-def _identified(name: str, values: Mapping[str, Any], defaults: Any) -> dict[str, Any]:
+def _without_later(name: str, values: Mapping[str, Any], defaults: Any) -> dict[str, Any]:
     """Values without the fields of `LATER` that have their default."""
     later = LATER.get(name, ())
     return {

@@ -18,7 +18,7 @@ from pydantic import (
 
 from bench.datasets.tasks import GROUPS
 from bench.runs import AnalysisName
-from bench.runs.run import Recipe, converted
+from bench.runs.run import Recipe, convert
 from bench.utils.errors import did_you_mean
 from bench.utils.validation import StrictModel
 
@@ -189,7 +189,7 @@ class Suite(StrictModel):
     """models trained elsewhere that are scored beside the runs"""
     method_paths: Distinct[Text] = []
     """files or folders with methods of your own, relative to the working folder"""
-    recipe: Annotated[dict[str, Any], AfterValidator(partial(converted, Recipe))] = {}
+    recipe: Annotated[dict[str, Any], AfterValidator(partial(convert, Recipe))] = {}
     """recipe fields that override every method's own"""
     runs_per_job: PositiveInt = 1
     """number of runs that one process trains, and then scores"""

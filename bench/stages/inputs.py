@@ -46,7 +46,7 @@ class Inputs(paths.Files):
             if self._corpus_sum(name) not in (None, recorded.sha256):
                 self._refuse(f"corpus {name}", run)
         if origin.files:
-            files = paths.named_files(run, self)
+            files = paths.file_sums(run, self)
             for name, digest in origin.files.items():
                 if files.get(name, digest) != digest:
                     self._refuse(name, run)

@@ -82,7 +82,7 @@ def _after_needs(run: Run, suite: Path) -> Run:
         return run
     for name, needed in run.needs.items():
         try:
-            outcome = _ended(needed, suite).outcome
+            outcome = _training_of(needed, suite).outcome
         except UserError as error:
             # The next attempt may train that run first.
             raise TransientError(f"'{run.method}' needs the encoder of {name}: {error}") from None
@@ -102,8 +102,8 @@ def score_run(
     `UserError`: the run is not trained yet, or its encoder, a task or a data file is invalid.
     """
     started, inputs = time.monotonic(), Inputs(suite, run.data)
-    ended = _ended(run, suite)
-    described = _described(run, ended, inputs, device) | {"mode": mode}
+    ended = _training_of(run, suite)
+    described = _provenance_of(run, ended, inputs, device) | {"mode": mode}
     if ended.outcome.status != "finished":
         write_scores(out, described, [])
         return
@@ -152,9 +152,9 @@ def analyse_run(
     """
     started, inputs = time.monotonic(), Inputs(suite, run.data)
     names = list(dict.fromkeys((*read_analyses(out).analyses, *names)))
-    corpus, ended = run.corpus or corpus, _ended(run, suite)
+    corpus, ended = run.corpus or corpus, _training_of(run, suite)
     corpora = [corpus] if ON_CORPUS in names else []
-    described = _described(run, ended, inputs, device, corpora)
+    described = _provenance_of(run, ended, inputs, device, corpora)
     results: dict[str, Any] = {}
     if ended.outcome.status == "finished":
         material = Material(run, run_encoder(run, inputs, device), corpus, inputs, device)
@@ -193,7 +193,7 @@ def _commits(run: Run) -> dict[str, Any]:
     return commits
 
 
-def _described(
+def _provenance_of(
     run: Run, ended: Trained, inputs: Inputs, device: str, more: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Return the provenance of a run's results: the run, its data, its corpora and `more` with
@@ -205,7 +205,7 @@ def _described(
     # A training has recorded sums of its files and corpora; an untrained encoder reads them now.
     file_sums, names = training.files, [*more]
     if not run.trained:
-        file_sums, names = paths.named_files(run, inputs), [*run.corpora, *more]
+        file_sums, names = paths.file_sums(run, inputs), [*run.corpora, *more]
     if ended.outcome.status == "finished":
         for name in names:
             corpora[name] = corpus_identity(inputs.corpus(name))
@@ -378,7 +378,7 @@ def _drop_encoders(suite: Path, plan: Plan, run: Run) -> None:
                     encoder.replace(staging / "old")
 
 
-def _ended(run: Run, suite: Path) -> Trained:
+def _training_of(run: Run, suite: Path) -> Trained:
     """Return how a run's training ended; a run without one counts as finished."""
     if run.skip:
         return Trained(outcome=Outcome(status="skipped", reason=run.skip))

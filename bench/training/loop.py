@@ -117,7 +117,7 @@ def _run_training(run: Run, context: RunContext, folder: Path, log: Log) -> dict
     sums = [corpora.corpus_identity(context.files.corpus(name)) for name in run.corpora]
     described = provenance(context.device, run.recipe.threads) | {"corpora": sums}
     identity = {"run": run.identity, "corpus": sums[0]}
-    files = paths.named_files(run, context.files)
+    files = paths.file_sums(run, context.files)
     if files:
         described["files"] = identity["files"] = files
     checkpoints = Checkpoints(folder / "checkpoints", identity)
