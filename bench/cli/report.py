@@ -59,7 +59,7 @@ def show(
 
         judged = read_suite(suite)
         chosen = []
-        if why:
+        if why:  # of one row, all that its verdicts rest on
             rows, form = [why], "why"
         for text in rows or []:
             runs = find_runs(text, read_plan(suite / "plan.json").runs)
@@ -81,7 +81,7 @@ def reproduce(
     row: Annotated[str, opt("A row, as printed, or a method.", "ROW")],
     backbone: Annotated[str | None, opt("As printed; by default all of the row.", "NAME")] = None,
     seeds: Annotated[int | None, opt("By default as many as planned.", "N", min=1)] = None,
-    tasks: Annotated[list[str] | None, opt("By default those that it prints.", "NAME ...")] = None,
+    tasks: Annotated[list[str] | None, opt("By default all that it prints.", "NAME ...")] = None,
     cores: Annotated[int, opt("CPU cores to use; by default all.", "N", min=1)] = CORES,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", "-n", help="Only print the configuration.")
@@ -89,9 +89,8 @@ def reproduce(
 ) -> int:
     """Run one row of a printed table.
 
-    Plans its runs, runs them, and shows the result. The paper suite has the same runs. Writes a
-    configuration of its own, results/NAME/config.yaml, which Snakemake runs; the same command again
-    continues.
+    Plans its runs, runs them, and shows the result. The paper suite has the same runs. Writes the
+    configuration results/NAME/config.yaml, which Snakemake runs; the same command again continues.
     """
     import torch
 
@@ -119,7 +118,7 @@ def reproduce(
         slurm=configurations.SLURM, show_again=show_again,
         content=configurations.dump(content),
     )  # fmt: skip
-    if dry_run:
+    if dry_run:  # the output is the file itself, with comments on how to write it
         again = f"python -m bench reproduce {shlex.join(context.obj)}"
         print(f"# Write this file with:\n#   mkdir -p {suite} && {again} > {file}")
         print(text, end="")
@@ -139,9 +138,7 @@ def reproduce(
 @command()
 def compare(
     suite: SuiteFolder,
-    baseline: Annotated[
-        str, opt("As in configurations; by default that of the suite.", "METHOD")
-    ] = "",
+    baseline: Annotated[str, opt("As in configurations; by default the suite's.", "METHOD")] = "",
     method: Annotated[
         list[str] | None, opt("Methods or labels; by default all.", "METHOD ...")
     ] = None,
@@ -150,8 +147,8 @@ def compare(
 ) -> None:
     """Compare methods of a suite with a baseline, paired by seed.
 
-    Words are those of the suite's claims against this baseline, whatever is shown. Gains that
-    papers print are shown beside those measured, if the suite can be compared with papers.
+    Only the suite's claims against this baseline have verdicts, whatever rows are shown. Printed
+    gains stand beside the measured ones if the suite can be compared with papers.
     """
     from bench.judge.stage import compared, read_suite
     from bench.report.comparison_table import render_versus

@@ -95,8 +95,9 @@ def run(
 
     if suite.startswith("-"):
         raise UserError(f"name the configuration before {suite}: run FILE.yaml {suite} ...")
+    # A name without a suffix is of a shipped suite, unless a file here has that name.
     file = Path(suite) if Path(suite).suffix or Path(suite).is_file() else _shipped(suite)
-    # Snakemake would add a traceback to an error, and prints the warnings.
+    # Checked here first: Snakemake would add a traceback to an error. It also prints the warnings.
     with errors_of(f"configuration {file}"), redirect_stderr(StringIO()):
         planned = configurations.plan(configurations.validate(configurations.read(file)))
         planned.after(RESULTS / planned.suite / "plan.json")
@@ -156,7 +157,7 @@ def train(
 
     A trained run is not trained again, and an interrupted training continues from its checkpoint;
     scores and analyses are made again. A training that diverges, or that its backbone makes
-    impossible, is a result. show --suite has the scores beside those of earlier runs.
+    impossible, is a result. show --suite has the scores of all runs by hand.
     """
     from bench.cli.evaluate import score_tables
     from bench.results.records import read_scores
@@ -167,6 +168,7 @@ def train(
     from bench.runs.text import parse
     from bench.stages.jobs import run_by_hand
 
+    # Fields are read as in the brackets of a method's text, with the same messages.
     ((_, fields),), _ = parse(f"recipe[{','.join(recipe)}]")
     run = resolve(
         method, backbone_name=backbone, corpus=corpus, data=data, seed=seed, recipe=fields
