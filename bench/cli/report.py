@@ -124,9 +124,9 @@ def reproduce(
         print(text, end="")
         return 0
     write_text(file, text)
-    options, places = ["--cores", str(cores)], torch.cuda.device_count() * runs_per_gpu()
-    if places:
-        options += ["--resources", f"gpu={places}"]
+    options, slots = ["--cores", str(cores)], torch.cuda.device_count() * runs_per_gpu()
+    if slots:
+        options += ["--resources", f"gpu={slots}"]
     status = run_workflow(file, options)
     if status:
         return status

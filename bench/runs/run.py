@@ -16,6 +16,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     Field,
+    NonNegativeFloat,
+    PositiveFloat,
     PositiveInt,
     model_validator,
 )
@@ -45,8 +47,6 @@ SCHEDULES = ("linear", "constant", "slanted")
 WITH_POOLER = ("cls_pooler", "cls_pooler_mlp")
 HEADED = ("cls_mlp", *WITH_POOLER)
 
-NotNegative = Annotated[float, Field(ge=0)]
-Positive = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 _Pooler = Literal[
     "cls_mlp", "cls_pooler", "cls_pooler_mlp", "cls_before_pooler", "avg", "avg_top2",
@@ -60,7 +60,7 @@ class Recipe(HyperParameters, StrictModel):
 
     batch_size: PositiveInt = 64
     """sentences in a step"""
-    learning_rate: NotNegative = 3e-5
+    learning_rate: NonNegativeFloat = 3e-5
     """after the warm-up; then by `schedule`"""
     epochs: PositiveInt = 1
     """passes over the corpus"""
@@ -76,11 +76,11 @@ class Recipe(HyperParameters, StrictModel):
     """of the vectors in training (docs/methods.md#vectors)"""
     dropout: Fraction | None = None
     """hidden and attention dropout, below 1; none keeps the backbone's"""
-    weight_decay: NotNegative = 0.0
+    weight_decay: NonNegativeFloat = 0.0
     """of the optimiser"""
     optimiser: Literal["adamw", "rmsprop"] = "adamw"
     """`adamw`, or `rmsprop` as in TensorFlow (decay 0.9)"""
-    epsilon: Positive = 1e-8
+    epsilon: PositiveFloat = 1e-8
     """of the optimiser; above 0"""
     bias_correction: bool = True
     """of AdamW; false gives BERT's original optimiser"""
@@ -91,7 +91,7 @@ class Recipe(HyperParameters, StrictModel):
     shares of the steps: after `0.5+0.75` it has fallen to 2/3 and to 1/3"""
     warmup: Fraction = 0.0
     """share of the steps in which the learning rate rises"""
-    clip: Positive = 1.0
+    clip: PositiveFloat = 1.0
     """maximum gradient norm; a large value never clips"""
     precision: Literal["mixed", "bfloat16", "float32"] = "mixed"
     """`mixed` (float16 on a GPU, float32 on a CPU), `bfloat16` or `float32`"""
