@@ -11,7 +11,7 @@ for stage, folder in FOLDERS.items():
             input:
                 of_job(inputs_of, stage, ids),
             output:
-                made(stage, expand(f"{folder}/{{run}}.json", run=ids)),
+                temporary_if_dropped(stage, expand(f"{folder}/{{run}}.json", run=ids)),
             log:
                 f"{RESULTS}/logs/{stage}/{ids[0]}.log",
             priority: of_job(JOBS.priority, stage, ids)
