@@ -109,11 +109,11 @@ def score_run(
         return
     encoder = run_encoder(run, inputs, device)
     task_data = read_tasks(tasks, inputs.data)
-    contaminated = known_items(run, inputs, task_data)
+    item_flags = known_items(run, inputs, task_data)
     work, tokens = paths.run_folder(suite, run.id) / "scoring", paths.tokens_folder(suite)
     further = run.further_seeds(tasks)
     classifiers = Classifiers(mode, further, device)
-    records, items = score_encoder(encoder, task_data, classifiers, work, tokens, contaminated)
+    records, items = score_encoder(encoder, task_data, classifiers, work, tokens, item_flags)
     described |= _commits(run) | {
         "encoder": encoder.identity,
         "loaded": getattr(encoder, "loaded", {}),  # pooler and maximum length
@@ -124,7 +124,7 @@ def score_run(
                 "seen": int(in_corpus.sum()),
                 "in_dev": int(in_dev.sum()),
             }
-            for name, (in_corpus, in_dev) in contaminated.items()
+            for name, (in_corpus, in_dev) in item_flags.items()
         },
         **timing(round(time.monotonic() - started, 2), device),
     }
