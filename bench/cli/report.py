@@ -58,14 +58,14 @@ def show(
         from bench.runs.plan import read_plan
 
         judged = read_suite(suite)
-        chosen = []
+        systems = []
         if why:  # of one row, all that its verdicts rest on
             rows, form = [why], "why"
         for text in rows or []:
             runs = find_runs(text, read_plan(suite / "plan.json").runs)
             names = {(run.method, run.setting) for run in runs}
-            chosen += [row for row in judged.systems if (row.method, row.setting) in names]
-        print(show_leaderboards(judged, form, chosen if rows else judged.systems))
+            systems += [row for row in judged.systems if (row.method, row.setting) in names]
+        print(show_leaderboards(judged, form, systems if rows else judged.systems))
     else:
         raise UserError(
             "nothing to show: name a suite's folder, as in --suite results/smoke, which --format "

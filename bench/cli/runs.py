@@ -99,8 +99,8 @@ def run(
     file = Path(suite) if Path(suite).suffix or Path(suite).is_file() else _shipped(suite)
     # Checked here first: Snakemake would add a traceback to an error. It also prints the warnings.
     with errors_of(f"configuration {file}"), redirect_stderr(StringIO()):
-        planned = configurations.plan(configurations.validate(configurations.read(file)))
-        planned.after(RESULTS / planned.suite / "plan.json")
+        suite_plan = configurations.plan(configurations.validate(configurations.read(file)))
+        suite_plan.after(RESULTS / suite_plan.suite / "plan.json")
     return run_workflow(file, options or [])
 
 
@@ -178,8 +178,14 @@ def train(
             f"'{run.method}' is trained, so it needs a corpus and a seed; "
             "add --corpus wiki1m --seed 42"
         )
-    planned = dict(run) | {"tasks": parse_tasks(tasks), "analyses": analyses}
-    common = {"suite": suite.name, "data": data, "corpus": corpus, "mode": mode, "runs": [planned]}
+    planned_run = dict(run) | {"tasks": parse_tasks(tasks), "analyses": analyses}
+    common = {
+        "suite": suite.name,
+        "data": data,
+        "corpus": corpus,
+        "mode": mode,
+        "runs": [planned_run],
+    }
     is_shown = run_by_hand(Plan[Run].model_validate(common), suite, stages)
     if "score" in stages:
         file = result_file(suite, run.id, "score")

@@ -190,10 +190,10 @@ def describe_error(error: BaseException) -> str:
         lines.append((error.filename or "<", error.lineno or 1))
         words = error.msg
     places = [f" in {file}, line {line}" for file, line in lines if not is_library(file)]
-    described = type(error).__name__ + "".join(places[-1:])
+    description = type(error).__name__ + "".join(places[-1:])
     if words:
-        described += f": {words}"
-    return described
+        description += f": {words}"
+    return description
 
 
 def format_value(value: Any) -> str:

@@ -60,9 +60,13 @@ class SuiteResults:
         backbones that has it. Of several corpora or recipes this is the first that is comparable
         with the papers, else the first; without runs if none is planned."""
         for name in backbones:
-            alike = [x for x in self.systems if (x.first.text, x.first.backbone) == (text, name)]
-            if alike:
-                return min(alike, key=lambda system: bool(deviations([system.first])))
+            systems = [
+                candidate
+                for candidate in self.systems
+                if (candidate.first.text, candidate.first.backbone) == (text, name)
+            ]
+            if systems:
+                return min(systems, key=lambda system: bool(deviations([system.first])))
         return System(())
 
     @cached_property
@@ -115,14 +119,16 @@ def read_run(run: PlannedRun, suite_dir: Path, mode: str) -> RunResults:
 
 def _fault(scores: ScoreDocument, run: PlannedRun, mode: str) -> str:
     """The reason why scores do not belong to a planned run; empty if they do."""
-    scored, scored_mode = scores.provenance.run, scores.provenance.mode
+    scored_run, scored_mode = scores.provenance.run, scores.provenance.mode
     # The id is of another run if the file was copied; the rest differs if the plan was edited.
-    if scored.id != run.id:
-        return f"it holds the scores of {scored.id or 'a model outside the suite'}"
+    if scored_run.id != run.id:
+        return f"it holds the scores of {scored_run.id or 'a model outside the suite'}"
     for name in ("identity", "method", "setting", "backbone", "seed"):
-        if getattr(scored, name) != getattr(run, name):
+        if getattr(scored_run, name) != getattr(run, name):
             return f"the {name} of its run is another"
-    if scored_mode != mode and any(METRICS[x.metric].kind == SHARE for x in scores.records):
+    if scored_mode != mode and any(
+        METRICS[record.metric].kind == SHARE for record in scores.records
+    ):
         return f"its classifiers have mode '{scored_mode}', which is '{mode}' in the plan"
     return ""
 

@@ -92,21 +92,21 @@ class RunResults:
         if task == "Avg":
             # Averages of different tasks are not comparable. Not rounded: rounding could decide.
             values = [self.points(board, name, aggregation) for name in board.tasks]
-            present = [value for value in values if value is not None]
-            return fmean(present) if len(present) == len(values) else None
+            scores = [value for value in values if value is not None]
+            return fmean(scores) if len(scores) == len(values) else None
         if aggregation in (UNSEEN, REST):
-            counted = self.provenance.contamination.get(task)
-            if counted is None:
+            counts = self.provenance.contamination.get(task)
+            if counts is None:
                 return None
-            if not (counted.seen or (aggregation == REST and counted.in_dev)):
+            if not (counts.seen or (aggregation == REST and counts.in_dev)):
                 aggregation = "all"
         return self.scores.get(Cell(task, "test", board.metric, aggregation))
 
     def share(self, part: str, tasks: Iterable[str]) -> float:
         """The share of the test items of tasks that are `seen` or `in_dev`
         (`bench.results.records.Counts`); NaN if that was not counted."""
-        counted = self.provenance.contamination
-        counts = [counted[task] for task in tasks if task in counted]
+        by_task = self.provenance.contamination
+        counts = [by_task[task] for task in tasks if task in by_task]
         items = sum(count.items for count in counts)
         return sum(getattr(count, part) for count in counts) / items if items else nan
 
@@ -141,13 +141,13 @@ def planned_scores(run: PlannedRun, tasks: tuple[str, ...] | None = None) -> set
     usual splits; by default of all its tasks."""
     if run.skip:
         return set()
-    measured = {*run.analyses}
+    analyses = {*run.analyses}
     if run.seed is not None:
-        measured.add("")  # the training
+        analyses.add("")  # the training
     return _cells(run.tasks if tasks is None else tasks) | {
         Cell(*metric.cell, name)
         for name, metric in METRICS.items()
-        if metric.value and metric.analysis in measured
+        if metric.value and metric.analysis in analyses
     }
 
 

@@ -114,12 +114,12 @@ def planned(suite: Suite) -> list[Run]:
     by_id: dict[str, Run] = {}
     for entry, run in _entry_runs(suite):
         tasks = entry.tasks or suite.tasks_of(run.backbone)
-        merged = by_id.get(run.id) or run
+        earlier_run = by_id.get(run.id) or run
         update = {
-            "tasks": tuple(dict.fromkeys((*merged.tasks, *tasks))),
-            "analyses": tuple(dict.fromkeys((*merged.analyses, *entry.analyses))),
+            "tasks": tuple(dict.fromkeys((*earlier_run.tasks, *tasks))),
+            "analyses": tuple(dict.fromkeys((*earlier_run.analyses, *entry.analyses))),
         }
-        by_id[run.id] = merged.model_copy(update=update)
+        by_id[run.id] = earlier_run.model_copy(update=update)
     for run in encoder_runs(suite.encoders, suite.data):
         if run.id in by_id:
             raise UserError(f"'{run.label}' is the same as '{by_id[run.id].label}'; remove one")
@@ -154,17 +154,17 @@ def _claims(compare: Compare, baseline: str, runs: Sequence[Run]) -> list[Claim]
             method = find_run(entry.method, runs)
         if method.text == baseline:
             raise UserError(f"'compare.claims' has the baseline, '{entry.method}'; leave it out")
-        listed = [backbone(name).name for name in entry.backbones if name != "all"]
+        names = [backbone(name).name for name in entry.backbones if name != "all"]
         by_backbone = {
             run.backbone: run for run in runs if run.text == method.text and not run.skip
         }
         possible = {*by_backbone}
         if NO_BACKBONE.name not in baseline_backbones:  # else the baseline is the same on each
             possible &= baseline_backbones
-        claimed = [name for name in listed or by_backbone if name in possible]
+        claimed = [name for name in names or by_backbone if name in possible]
         # Claims by default leave out what cannot be compared; a listed claim must be possible.
-        if compare.claims and len(claimed) < max(len(listed), 1):
-            where = " or ".join(listed) or "any backbone"
+        if compare.claims and len(claimed) < max(len(names), 1):
+            where = " or ".join(names) or "any backbone"
             raise UserError(
                 f"'compare.claims' has '{entry.method}' on {where}, where it or the baseline is "
                 "not planned; leave it out"
@@ -233,10 +233,10 @@ def _check_sets(suite: Suite, runs: Sequence[Run]) -> None:
             selected |= dict.fromkeys(run.recipe.selection)
     in_own_folder = suite.data not in ("senteval", "world")
     # Only the manifest of a folder describes sets that the project does not know.
-    described = [name for name in (*tasks, *selected) if name.startswith((OWN_STS, OWN_PROBING))]
-    if described and not in_own_folder:
+    own_sets = [name for name in (*tasks, *selected) if name.startswith((OWN_STS, OWN_PROBING))]
+    if own_sets and not in_own_folder:
         raise UserError(
-            f"'{described[0]}' is a set of a data folder of your own, and 'data' is "
+            f"'{own_sets[0]}' is a set of a data folder of your own, and 'data' is "
             f"'{suite.data}'; set 'data' to the folder whose manifest.json lists it"
         )
     folder = local_data(suite.data)
@@ -244,7 +244,7 @@ def _check_sets(suite: Suite, runs: Sequence[Run]) -> None:
         for task in tasks:
             listed_task(task, folder)
         check_dev(list(selected), folder, in_own_folder)
-        for name in described:  # a mistake in a user's file shows before a training
+        for name in own_sets:  # a mistake in a user's file shows before a training
             read_scored(name, folder)
 
 

@@ -40,7 +40,8 @@ def _spelled_otherwise(text: str, runs: Sequence[PlannedRun]) -> list[PlannedRun
         raise
     method = text.strip().removesuffix(f"@{setting}")
     # All seeds of a row have one text, so one of them is resolved.
-    examples = {(x.text, x.backbone): x for x in runs if setting in (None, x.setting)}
+    of_setting = [run for run in runs if setting in (None, run.setting)]
+    examples = {(run.text, run.backbone): run for run in of_setting}
     same = {key for key, run in examples.items() if _would_be(method, run)}
     if same:
         return [run for run in runs if (run.text, run.backbone) in same]

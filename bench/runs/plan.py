@@ -113,12 +113,12 @@ def deviations(runs: Iterable[PlannedRun]) -> list[str]:
     """The differences of runs from the trainings of papers, as clauses."""
     trained = [run for run in runs if run.seed is not None]
     corpora = {run.corpus for run in trained if not run.own_corpus} - {"wiki1m"}
-    changed = {key for run in trained for key in run.recipe_changes} - NEUTRAL_CHANGES
+    fields = {key for run in trained for key in run.recipe_changes} - NEUTRAL_CHANGES
     clauses = []
     if corpora:
         clauses.append(f"trained on {listed(sorted(corpora))}")
-    if changed:
-        clauses.append(f"recipe changed ({', '.join(sorted(changed))})")
+    if fields:
+        clauses.append(f"recipe changed ({', '.join(sorted(fields))})")
     return clauses
 
 
@@ -195,28 +195,28 @@ class Plan(Document, Generic[AnyRun]):
         `UserError`: there are scores, and their plan cannot be read; or it can, and is said to be
         lost.
         """
-        scored = {file.stem for file in (path.parent / "scores").glob("*.json")}
+        scored_ids = {file.stem for file in (path.parent / "scores").glob("*.json")}
         if not lost:
-            if not (scored or path.is_file()):
+            if not (scored_ids or path.is_file()):
                 return self
-            return _grown(self, read_as(type(self), path), scored)
+            return _grown(self, read_as(type(self), path), scored_ids)
         try:
             read_plan(path)
         except UserError:
             runs = [
                 run.model_copy(update={"added": dict.fromkeys(run.tasks)})
                 for run in self.runs
-                if run.id in scored
+                if run.id in scored_ids
             ]
-            return _grown(self, self.model_copy(update={"runs": runs}), scored)
+            return _grown(self, self.model_copy(update={"runs": runs}), scored_ids)
         raise UserError(f"{path} can be read, so it is not lost; leave out --lost")
 
     def write(self, path: Path, lost: bool = False) -> Self:
         """Write the plan `after` the one at `path`, and its copy; return it."""
-        grown = self.after(path, lost)
+        plan = self.after(path, lost)
         for file in (path, _copy(path)):
-            write_json(file, grown.model_dump(mode="json"))
-        return grown
+            write_json(file, plan.model_dump(mode="json"))
+        return plan
 
     @property
     def claims_in_short(self) -> str:
@@ -236,13 +236,13 @@ class Plan(Document, Generic[AnyRun]):
         counts.discard(0)  # of tasks that the method is not scored on
         parts = []
         if counts:
-            planned = listed(map(str, sorted(counts)))
-            parts += [counted(len(claims), "claim"), f"seeds planned for both sides: {planned}"]
+            seed_counts = listed(map(str, sorted(counts)))
+            parts += [counted(len(claims), "claim"), f"seeds planned for both sides: {seed_counts}"]
             if min(counts) < USUAL_SEEDS:
                 parts.append(f"with fewer than {USUAL_SEEDS} a look decides next to nothing")
-        dropped = len(self.claims) - len(claims)
-        if dropped:
-            parts.append(counted(dropped, "dropped claim"))
+        dropped_count = len(self.claims) - len(claims)
+        if dropped_count:
+            parts.append(counted(dropped_count, "dropped claim"))
         return "; ".join(parts)
 
     def chosen(self, ids: Sequence[str] = ()) -> list[AnyRun]:
@@ -308,13 +308,15 @@ def _grown(plan: AnyPlan, earlier: AnyPlan, scored: AbstractSet[str]) -> AnyPlan
             run = run.model_copy(update={"added": added})
         runs.append(run)
     # A planned seed that is left out because of its score would bias the looks, so it stays.
-    planned = {(run.row, run.draw, task) for run in runs for task in expand_tasks(run.tasks)}
-    dropped = []
+    planned_tasks = {(run.row, run.draw, task) for run in runs for task in expand_tasks(run.tasks)}
+    dropped_runs = []
     for run in before:
         tasks = [task for task, number in run.additions.items() if number is not None]
-        if run.row in open_rows and any((run.row, run.draw, task) not in planned for task in tasks):
-            dropped.append(run)
-    update = {"runs": runs, "dropped": dropped, "claims": _claims(plan.claims, earlier.claims)}
+        if run.row in open_rows and any(
+            (run.row, run.draw, task) not in planned_tasks for task in tasks
+        ):
+            dropped_runs.append(run)
+    update = {"runs": runs, "dropped": dropped_runs, "claims": _claims(plan.claims, earlier.claims)}
     return plan.model_copy(update=update)
 
 
@@ -322,12 +324,15 @@ def _claims(claims: Sequence[Claim], earlier: Sequence[Claim]) -> list[Claim]:
     """Earlier claims, some of them dropped, then the new ones as a family. A claim that was dropped
     is still corrected for: leaving out a lost claim would make the others look better."""
     new_claims = {claim.key: claim for claim in claims}
-    grown = []
+    all_claims = []
     for claim in earlier:
         is_dropped = new_claims.pop(claim.key, None) is None
-        grown.append(claim.model_copy(update={"dropped": is_dropped}))
+        all_claims.append(claim.model_copy(update={"dropped": is_dropped}))
     family = max((claim.family for claim in earlier), default=0) + 1
-    return [*grown, *(claim.model_copy(update={"family": family}) for claim in new_claims.values())]
+    return [
+        *all_claims,
+        *(claim.model_copy(update={"family": family}) for claim in new_claims.values()),
+    ]
 
 
 def read_plan(path: Path) -> Plan[PlannedRun]:

@@ -134,9 +134,9 @@ def _layer(choice: Choice, recipe: Mapping[str, Any]) -> _Layers:
         for name in uncut.keys() & fields:
             if not can_cut or fields[name] == uncut[name]:
                 fields[name] = None
-    merged = Recipe(**{**method.model_dump(exclude_defaults=True), **suite, **text})
-    _check_cuts(choice, merged)
-    return _Layers(method, suite, text, merged)
+    full_recipe = Recipe(**{**method.model_dump(exclude_defaults=True), **suite, **text})
+    _check_cuts(choice, full_recipe)
+    return _Layers(method, suite, text, full_recipe)
 
 
 def _differing(fields: Values, recipe: Recipe) -> Values:
@@ -200,20 +200,20 @@ def _fit(source: Source, shape: Shape, needs: "_Needs") -> _Part:
 
     # Whether a key is used depends on the other values, so all are clamped first.
     with_all_keys = clamp(text)
-    effective = {
+    used_keys = {
         key: value
         for key, value in text.items()
         if key not in cls.used_if or cls.used_if[key](with_all_keys)
     }
-    clamped = clamp(effective)
+    hyper = clamp(used_keys)
     # A key without effect on this backbone is not spelled, so that equal runs have one name.
     keys = {}
-    for key in effective:
+    for key in used_keys:
         with suppress(Refusal, ValidationError):  # the others need the key
-            if clamp({name: effective[name] for name in effective.keys() - {key}}) == clamped:
+            if clamp({name: used_keys[name] for name in used_keys.keys() - {key}}) == hyper:
                 continue
-        keys[key] = getattr(clamped, key)
-    return _Part(cls, cls.Hyper(**{**defaults, **effective}), clamped, keys)
+        keys[key] = getattr(hyper, key)
+    return _Part(cls, cls.Hyper(**{**defaults, **used_keys}), hyper, keys)
 
 
 # Runs that are needed

@@ -23,8 +23,8 @@ def row_config(
 ) -> Suite:
     """The configuration of a suite that makes only the rows of some numbers of one table. It has by
     default the seeds of the papers' suite, and the tasks that the rows print."""
-    compared = [number for number in numbers if number.run]
-    if not compared:
+    numbers_with_run = [number for number in numbers if number.run]
+    if not numbers_with_run:
         number = numbers[0]
         raise UserError(
             f"{number.source}, {number.table}, {number.method} cannot be run: {number.reason}; "
@@ -32,7 +32,7 @@ def row_config(
         )
     # A run without a backbone is planned on the printed one, which selects its suite below.
     backbones: dict[tuple[str, str], str] = {}
-    for number in compared:
+    for number in numbers_with_run:
         name = number.our_backbone
         if name == NO_BACKBONE.name:
             name = number.backbone
@@ -43,25 +43,25 @@ def row_config(
     suites, names = [config.load(path) for path in config.PAPERS], {name for _, name in backbones}
     sharing = (suite for suite in suites[1:] if names & suite.backbones.keys())
     paper_suite = next(sharing, suites[0])
-    planned = config.planned(paper_suite)
-    analyses = {number.our_metric.analysis for number in compared}
+    plan_runs = config.planned(paper_suite)
+    analyses = {number.our_metric.analysis for number in numbers_with_run}
     entries: list[dict[str, Any]] = []
     all_seeds: dict[int, None] = {}
     for (text, backbone), name in backbones.items():
-        runs = [run for run in planned if (run.text, run.backbone) == (text, backbone)]
+        runs = [run for run in plan_runs if (run.text, run.backbone) == (text, backbone)]
         entry: dict[str, Any] = {"method": text, "backbones": [name]}
         for run in runs:  # none of a paper that was added
             if run.seed is not None:
                 entry.setdefault("seeds", []).append(run.seed)
                 all_seeds[run.seed] = None
-            measured = [analysis for analysis in run.analyses if analysis in analyses]
-            if measured:
-                entry["analyses"] = measured
+            row_analyses = [analysis for analysis in run.analyses if analysis in analyses]
+            if row_analyses:
+                entry["analyses"] = row_analyses
         if text:
             entries.append(entry)
     content = paper_suite.changed(
         suite=_name(numbers),
-        tasks=tasks or _tasks(compared) or paper_suite.tasks,
+        tasks=tasks or _tasks(numbers_with_run) or paper_suite.tasks,
         seeds=[*all_seeds] or paper_suite.seeds,
         backbones={entry["backbones"][0]: {} for entry in entries},
         methods=entries,

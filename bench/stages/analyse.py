@@ -55,8 +55,8 @@ class Material:
     def tasks(self) -> list[sts.StsTask]:
         """STS-B, one task per split that the data has."""
         data = self.files.data
-        listed = manifest(data).sts.get(TASK, {})
-        return [sts.read(TASK, data, split) for split in sts.SPLITS if split in listed]
+        splits = manifest(data).sts.get(TASK, {})
+        return [sts.read(TASK, data, split) for split in sts.SPLITS if split in splits]
 
     @property
     def test(self) -> sts.Subset:
@@ -215,8 +215,8 @@ def in_batch(material: Material) -> dict[str, Any]:
             near_noise.append(geometry.largest_similarities(batch, geometry.unit(noise), RANKS))
         largest["mean"].append(np.mean(near, axis=0).tolist())
         largest["noise"].append(np.mean(near_noise, axis=0).tolist())
-    drawn = {"sizes": sizes, "ranks": RANKS, "repeats": REPEATS}
-    return drawn | largest | {"corpus": corpus, "pool": len(pool)}
+    draws = {"sizes": sizes, "ranks": RANKS, "repeats": REPEATS}
+    return draws | largest | {"corpus": corpus, "pool": len(pool)}
 
 
 def cosines(material: Material) -> dict[str, Any]:

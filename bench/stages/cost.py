@@ -132,9 +132,9 @@ def measured_seconds(
         return None
     least, most = times["step"]
     # Runs that share a card overlap at best until it is always busy, and at worst not at all.
-    shared = max(least / runs_per_gpu(), times.get("busy", least))
-    selected = max(1, steps(run) // recipe.select_every) * times["selection"]
-    return steps(run) * shared + selected, steps(run) * most + selected
+    fewest = max(least / runs_per_gpu(), times.get("busy", least))
+    selection = max(1, steps(run) // recipe.select_every) * times["selection"]
+    return steps(run) * fewest + selection, steps(run) * most + selection
 
 
 def work_of(runs: Iterable[Run]) -> Work:

@@ -42,8 +42,8 @@ class Inputs(paths.Files):
     def check_made(self, run: Run, origin: Provenance) -> None:
         """Refuse the result of a run if its corpora, models or dev sets have changed; `origin` is
         the provenance of the result. Results without sums, of older versions, are trusted."""
-        for name, recorded in zip(run.corpora, origin.corpora, strict=False):
-            if self._corpus_sum(name) not in (None, recorded.sha256):
+        for name, corpus in zip(run.corpora, origin.corpora, strict=False):
+            if self._corpus_sum(name) not in (None, corpus.sha256):
                 self._refuse(f"corpus {name}", run)
         if origin.files:
             files = paths.file_sums(run, self)
@@ -68,9 +68,9 @@ class Inputs(paths.Files):
         if not self.folder or self.described == origin.data.as_written():
             return changed
         for task, splits in origin.tasks.items():
-            present = self._task_sums(task, self.folder)
+            sums = self._task_sums(task, self.folder)
             for split, digest in splits.items():
-                if present.get(split, digest) != digest:
+                if sums.get(split, digest) != digest:
                     file = listed_task(task, self.folder).file(split)
                     changed[task, split] = str(self.folder / file)
         return changed
@@ -111,9 +111,9 @@ def compare(
     changed, older = set[str](), dict[str, bool]()
     inputs = Inputs(suite, runs[0].data, local=True)
     stamp = suite / "inputs" / "data.json"
-    data, present = read_settings(stamp), {"kind": "data", **inputs.described}
-    if data and inputs.folder and data != present:
-        data = present
+    data, description = read_settings(stamp), {"kind": "data", **inputs.described}
+    if data and inputs.folder and data != description:
+        data = description
         if write:
             write_json(stamp, data)
     stamps = sorted(stamp.parent.glob("*.json"))

@@ -103,9 +103,9 @@ def score_run(
     """
     started, inputs = time.monotonic(), Inputs(suite, run.data)
     ended = _training_of(run, suite)
-    described = _provenance_of(run, ended, inputs, device) | {"mode": mode}
+    origin = _provenance_of(run, ended, inputs, device) | {"mode": mode}
     if ended.outcome.status != "finished":
-        write_scores(out, described, [])
+        write_scores(out, origin, [])
         return
     encoder = run_encoder(run, inputs, device)
     task_data = read_tasks(tasks, inputs.data)
@@ -114,7 +114,7 @@ def score_run(
     further = run.further_seeds(tasks)
     classifiers = Classifiers(mode, further, device)
     records, items = score_encoder(encoder, task_data, classifiers, work, tokens, item_flags)
-    described |= _commits(run) | {
+    origin |= _commits(run) | {
         "encoder": encoder.identity,
         "loaded": getattr(encoder, "loaded", {}),  # pooler and maximum length
         "tasks": task_sums(task_data),
@@ -129,7 +129,7 @@ def score_run(
         **timing(round(time.monotonic() - started, 2), device),
     }
     if further:
-        described["probe_seeds"] = further
+        origin["probe_seeds"] = further
     common: Record = {
         "source": "sentbench", "method": run.method, "backbone": run.backbone,
         "setting": run.setting, "seed": run.seed,
@@ -137,7 +137,7 @@ def score_run(
     if run.seed is None:  # without seeds, verdicts draw test items instead
         write_items(paths.items_file(suite, run.id), with_keys(task_data, items))
     # Last, since the workflow takes a file of scores as the sign that all of it is written.
-    write_scores(out, described, [common | record for record in records])
+    write_scores(out, origin, [common | record for record in records])
     shutil.rmtree(work, ignore_errors=True)
 
 
@@ -154,17 +154,17 @@ def analyse_run(
     names = list(dict.fromkeys((*read_analyses(out).analyses, *names)))
     corpus, ended = run.corpus or corpus, _training_of(run, suite)
     corpora = [corpus] if ON_CORPUS in names else []
-    described = _provenance_of(run, ended, inputs, device, corpora)
+    origin = _provenance_of(run, ended, inputs, device, corpora)
     results: dict[str, Any] = {}
     if ended.outcome.status == "finished":
         material = Material(run, run_encoder(run, inputs, device), corpus, inputs, device)
         results = analyse(material, names)
-        described["tasks"] = {}
+        origin["tasks"] = {}
         if set(names) - {ON_CORPUS}:
-            described["tasks"] = task_sums(material.tasks)
-        described |= _commits(run)
-    described["seconds"] = round(time.monotonic() - started, 2)
-    write_json(out, {"provenance": described, "analyses": results})
+            origin["tasks"] = task_sums(material.tasks)
+        origin |= _commits(run)
+    origin["seconds"] = round(time.monotonic() - started, 2)
+    write_json(out, {"provenance": origin, "analyses": results})
 
 
 def known_items(
@@ -209,7 +209,7 @@ def _provenance_of(
     if ended.outcome.status == "finished":
         for name in names:
             corpora[name] = corpus_identity(inputs.corpus(name))
-    described = {
+    origin = {
         "run": run.describe(),
         # Not from the workflow's stamp, which may be older than the files.
         "data": inputs.described,
@@ -217,8 +217,8 @@ def _provenance_of(
         "corpora": list(corpora.values()),
     }
     if file_sums:
-        described["files"] = file_sums
-    return described | provenance(device, torch.get_num_threads())
+        origin["files"] = file_sums
+    return origin | provenance(device, torch.get_num_threads())
 
 
 def run_encoder(run: Run, files: paths.Files, device: str) -> Encoder:
@@ -244,9 +244,9 @@ def run_job(suite: Path, ids: Sequence[str], stages: list[str], retry: bool) -> 
     plan = read_runs(suite / "plan.json")
     runs = plan.chosen(ids)
     # The workflow has looked for changed inputs before it started a job.
-    changed = compare(runs, suite)[0] if runs and not ids else []
+    changed_files = compare(runs, suite)[0] if runs and not ids else []
     try:
-        run_plan(suite, plan, runs, stages, retry, bool(changed))
+        run_plan(suite, plan, runs, stages, retry, bool(changed_files))
     except UserError:
         if ids and stages == ["train"]:
             # Snakemake starts no scoring after a training job that failed, so the runs of the job
@@ -308,8 +308,8 @@ def run_plan(
                 check_retry(suite, run.id, stages)
             candidates.append(run)
     progress = Progress(len(candidates), "runs")
-    largest = max((run.recipe.batch_size for run in candidates if "train" in stages), default=0)
-    with lease(largest) as device:
+    batch_size = max((run.recipe.batch_size for run in candidates if "train" in stages), default=0)
+    with lease(batch_size) as device:
         for run in candidates:
             with keep_error(run):
                 _run_stages(suite, plan, run, device, stages, again)
@@ -443,7 +443,7 @@ def evaluate(
     parts = [f"{name.replace('_', ' ')} {value}" for name, value in loaded.items()]
     parts += [f"{len(sentences(tasks, adaptation(encoder))):,} sentences", f"on {device}"]
     warn(f"{model.label}: {', '.join(parts)}")
-    described = {
+    origin = {
         **model.describe(),
         "data": {"folder": str(data), **paths.describe_data(data)},
         "mode": mode,
@@ -453,15 +453,15 @@ def evaluate(
         **provenance(device, torch.get_num_threads()),
     }
     if probe_seeds:
-        described["probe_seeds"] = probe_seeds
+        origin["probe_seeds"] = probe_seeds
     if not again and out.is_file():
-        earlier = read_scores(out).as_written()
-        written = earlier["provenance"]
+        content = read_scores(out).as_written()
+        written = content["provenance"]
         # The date says nothing about scores. Threads and the name of a device change roundings
         # alone; the device's kind shows in the arithmetic.
         ignored = {"date": written.get("date"), "device": written["device"]}
-        if written == written | described | ignored:
-            return list(earlier["records"])
+        if written == written | origin | ignored:
+            return list(content["records"])
     pooler = getattr(encoder, "pooler", encoder.kind)
     options = [pooler, *replace(model.options, pooler=None).words]
     common = {
@@ -469,13 +469,13 @@ def evaluate(
         "setting": None, "seed": None,
     }  # fmt: skip
     try:
-        scored, _ = score_encoder(encoder, tasks, Classifiers(mode, probe_seeds, device), work)
+        scores, _ = score_encoder(encoder, tasks, Classifiers(mode, probe_seeds, device), work)
     except BaseException:
         if not getattr(encoder, "lasting", True):  # no later evaluation could reuse these vectors
             shutil.rmtree(work, ignore_errors=True)
         raise
-    described["seconds"] = round(time.monotonic() - started, 2)
-    records = [common | record for record in scored]
-    write_scores(out, described, records)
+    origin["seconds"] = round(time.monotonic() - started, 2)
+    records = [common | record for record in scores]
+    write_scores(out, origin, records)
     shutil.rmtree(work, ignore_errors=True)
     return records

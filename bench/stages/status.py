@@ -99,7 +99,9 @@ def _predict(
 
 def stages_left(suite: Path, run: Run) -> list[str]:
     """The stages of a planned run without a result."""
-    stages = [x for x in run.stages if not paths.result_file(suite, run.id, x).is_file()]
+    stages = [
+        stage for stage in run.stages if not paths.result_file(suite, run.id, stage).is_file()
+    ]
     # A training whose results are there is not repeated, although its own file may be gone.
     return stages if stages != ["train"] else []
 
