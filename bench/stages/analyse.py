@@ -126,10 +126,10 @@ def _alignment(material: Material) -> dict[str, Any]:
     for split, pairs in (parts | {"all": everything}).items():
         sentences = pairs.first + pairs.second
         vectors = material.tensor(material.vectors(sentences, f"{TASK} {split}", task=True))
-        first, second = vectors.split(len(pairs.first))
+        side_a, side_b = vectors.split(len(pairs.first))
         gold = torch.from_numpy(pairs.gold).to(material.device)
         results[split] = {
-            "alignment": geometry.alignment(first, second, gold),
+            "alignment": geometry.alignment(side_a, side_b, gold),
             "uniformity": geometry.uniformity(vectors),
         }
     return {TASK: results}
@@ -152,9 +152,9 @@ def layers(material: Material) -> dict[str, Any]:
     setsim_first, setsim_mean, toksim, toksim_special = np.split(
         similarities.astype(np.float64), [depth, 2 * depth, 3 * depth + 1], axis=1
     )
-    first, mean = setsim_first.mean(0).tolist(), setsim_mean.mean(0).tolist()
+    by_cls, by_mean = setsim_first.mean(0).tolist(), setsim_mean.mean(0).tolist()
     return {
-        "setsim": {"cls": first[1:], "mean": mean[1:]},
+        "setsim": {"cls": by_cls[1:], "mean": by_mean[1:]},
         "toksim": {
             "without_special": toksim[has_pair].mean(0).tolist(),
             "with_special": toksim_special.mean(0).tolist(),
