@@ -41,9 +41,9 @@ try:
         SUITE = suites.validate(config)
         PLAN = suites.plan(SUITE)
     runs_per_gpu()
-    # As it will be written, after that of the earlier start.
+    # The plan as it will be written: it continues the plan of an earlier start.
     GROWN = PLAN.after(Path("results", PLAN.suite, "plan.json"))
-    # Not in a job, beside which others write results. A dry run writes nothing.
+    # Only in the main process: beside a job, other jobs write results. A dry run writes nothing.
     CHANGED, OLDER = [], {}
     if workflow.is_main_process:
         CHANGED, OLDER = compare(
@@ -153,15 +153,15 @@ def suite_folder(wildcards):
 
 
 def check_start():
-    """Refuse a second workflow of the suite, and to compute on the processor what was to be computed on GPUs."""
+    """Refuse a second workflow of the suite, and a start for GPUs on a machine where torch finds none."""
     import torch
 
-    asked = (
+    needs_gpu = (
         "gpu" in workflow.global_resources
         and os.environ.get("CUDA_VISIBLE_DEVICES") != ""
     )
     is_here = workflow.local_exec and not CONTAINED
-    if asked and is_here and not torch.cuda.device_count():
+    if needs_gpu and is_here and not torch.cuda.device_count():
         raise WorkflowError(
             "--resources gpu=N asks for GPUs, and torch finds none on this machine: see what nvidia-smi and "
             "torch.version.cuda say, or set CUDA_VISIBLE_DEVICES to nothing to compute on the processor"
@@ -172,8 +172,8 @@ def check_start():
         raise WorkflowError(str(error)) from None
 
 
-def made(stage, files):
-    """The outputs of a job. Where encoders are dropped a training is one that Snakemake makes again if it is needed."""
+def temporary_if_dropped(stage, files):
+    """The outputs of a job. If encoders are dropped, trainings are temporary: Snakemake makes them again where needed."""
     return files if stage != "train" or SUITE.keep_encoders else temp(files)
 
 

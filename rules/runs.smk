@@ -1,4 +1,4 @@
-# Training, scoring and analysing runs. Scoring again does not train again, because each is a rule of its own.
+# Training, scoring and analysing runs. Each stage has rules, so that scoring again does not train again.
 #
 # A job has `runs_per_job` runs: small runs take less time than starting a process. A run always has the threads of its
 # recipe, since sums of floats depend on their number.
@@ -11,7 +11,7 @@ for stage, folder in FOLDERS.items():
             input:
                 of_job(inputs_of, stage, ids),
             output:
-                made(stage, expand(f"{folder}/{{run}}.json", run=ids)),
+                temporary_if_dropped(stage, expand(f"{folder}/{{run}}.json", run=ids)),
             log:
                 f"{RESULTS}/logs/{stage}/{ids[0]}.log",
             priority: of_job(JOBS.priority, stage, ids)

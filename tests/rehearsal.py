@@ -28,6 +28,7 @@ from bench.results.suite_results import read_results
 from bench.runs import config
 from bench.runs.plan import Plan
 from bench.runs.run import Run
+from bench.runs.suite import BackboneOptions, MethodEntry, Suite
 from bench.utils import interrupts
 from bench.utils.errors import UserError, listed
 from bench.utils.files import (
@@ -59,12 +60,13 @@ FAILING = {"lower", "higher", "diverged", "worse", "gain below the margin"}
 
 def _entry(known: Backbone, width: int, depth: int) -> str:
     """The beginning of a backbone's entry."""
-    return f'"{known.name}", {known.vocabulary_size:_}, Shape({width}, {depth}'
+    size = f"vocabulary_size = {known.vocabulary_size}"
+    return f'location = "{known.location}"\n{size}\nshape = {{width = {width}, depth = {depth}'
 
 
 # What the copy of the project has instead of a text of the project's own.
 CHANGES = {
-    "bench/registry/backbones.py": {
+    "bench/registry/backbones.toml": {
         _entry(known, known.shape.width, known.shape.depth): _entry(
             known, MODELS[known.location][2], LAYERS
         )
@@ -157,7 +159,7 @@ def kinds(runs: Sequence[Run]) -> list[Run]:
     return [*result.values()]
 
 
-def write_configuration(paper: config.Suite, plan: Plan) -> Plan:
+def write_configuration(paper: Suite, plan: Plan) -> Plan:
     """Write the configuration of the rehearsal, and return its plan."""
     entries = []
     for run in kinds(plan.runs):
@@ -168,8 +170,8 @@ def write_configuration(paper: config.Suite, plan: Plan) -> Plan:
             entry["backbones"] = [run.reference]
         if run.text in COMPARED and run.backbone == next(iter(paper.backbones)):
             entry["seeds"] = [*SEEDS]
-        entries.append(config.MethodEntry(**entry))
-    backbones = {name: config.BackboneOptions() for name in paper.backbones}
+        entries.append(MethodEntry(**entry))
+    backbones = {name: BackboneOptions() for name in paper.backbones}
     suite = paper.changed(
         suite=SUITE, seeds=[SEEDS[0]], backbones=backbones, methods=entries, recipe=RECIPE,
         runs_per_job=PER_JOB,

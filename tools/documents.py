@@ -32,9 +32,9 @@ from bench.report.formats import difference_text, score_text
 from bench.report.leaderboard import IN_DEV, shown_leaderboard
 from bench.results.records import Counts
 from bench.results.suite_results import read_results
-from bench.runs.config import ClaimEntry, Compare, EncoderEntry, MethodEntry, Suite
 from bench.runs.naming import planned_text
 from bench.runs.run import Recipe, read_runs
+from bench.runs.suite import ClaimEntry, Compare, EncoderEntry, MethodEntry, Suite
 from methods.base import Contrastive, Method, Transform
 from tools import printed_gains
 from tools.printed_gains import BACKBONES

@@ -40,9 +40,11 @@ from bench.registry.methods import (
     method_class,
     method_classes,
 )
+from bench.runs.choice import valid_row
 from bench.runs.paths import Files
-from bench.runs.resolve import resolve, spell, valid_row
+from bench.runs.resolve import resolve
 from bench.runs.run import Run
+from bench.runs.text import spell
 from bench.training.checkpoint import Checkpoints
 from bench.training.context import RunContext
 from bench.training.loop import Diverged, Training, batches

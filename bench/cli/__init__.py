@@ -59,7 +59,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run one command.
 
     Args:
-        words: the command line without the program's name; by default that of this process.
+        words: the command line without the program's name; by default this process's.
 
     Returns:
         The exit status: 0 on success, 1 if the command found a fault or its workflow failed, 2 for
@@ -96,15 +96,16 @@ def main(words: Sequence[str] | None = None) -> int:
     except UserError as error:
         message = str(error)
     except OSError as error:
-        message = f"{error.strerror or error}; name another file or folder"
+        remedy = "name another file or folder"
         if error.errno in DISK_FULL:
-            message = f"{error.strerror or error}; free some space and {again}"
+            remedy = f"free some space and {again}"
+        message = f"{error.strerror or error}; {remedy}"
         if error.filename:  # of a rename, the new name
             message = f"{error.filename2 or error.filename}: {message}"
     except (ImportError, MemoryError, RuntimeError) as error:
         if not is_memory_full(error):
             raise
-        reason = str(error).partition(". ")[0]
+        reason = str(error).partition(". ")[0]  # torch adds advice on its allocator
         full = f"memory is full ({reason})" if reason else "memory is full"
         message = f"{full}; free some or use a larger device, then {again}"
     warn(f"error: {message}")

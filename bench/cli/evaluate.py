@@ -30,7 +30,7 @@ def check_method(file: Annotated[Path, arg("A file with methods.", "FILE.py")]) 
     return check_contract(file)
 
 
-# Of the table, and what leaderboards call them.
+# Formats of the table, each with its name in `bench.report.leaderboard`.
 FORMATS = {"plain": "text", "markdown": "markdown", "latex": "latex", "csv": "csv"}
 
 
@@ -106,15 +106,16 @@ def evaluate(
         "dims": dims, "dtype": dtype,
     }  # fmt: skip
     models = [member for word in model for member in Model.read(word, common)]
-    for known in models:  # before data are downloaded, and before hours of encoding
-        known.check()
+    for member in models:  # before data are downloaded, and before hours of encoding
+        member.check()
     task_names, errors = parse_tasks(tasks), list[str]()
     folder = paths.data_folder(data)
     with lease() as device, TemporaryDirectory(prefix="sentbench-") as temporary:
+        # Without --out the records live as long as this command.
         out = out or Path(temporary, "scores.json" if len(models) == 1 else "")
         if out.suffix == ".json" and len(models) == 1:
-            read = scoring.read_tasks(task_names, folder)
-            records = jobs.evaluate(models[0], read, mode, folder, out, device, probe_seeds)
+            task_data = scoring.read_tasks(task_names, folder)
+            records = jobs.evaluate(models[0], task_data, mode, folder, out, device, probe_seeds)
             by_label = {models[0].label: records}
         else:
             by_label, errors = jobs.score_models(
@@ -122,6 +123,7 @@ def evaluate(
             )
     if by_label:
         print(score_tables(by_label, form, data=data, mode=mode, probe_seeds=probe_seeds))
+    # After the table, so that they stand at the end of a long output.
     for error in errors:
         warn(f"error: {error}")
     return 2 if errors else 0
@@ -145,7 +147,7 @@ def verify(
     from bench.stages.device import lease
 
     status = 0
-    with lease() as device:
+    with lease() as device:  # held for all results, so that no other job takes it in between
         for path in result:
             try:
                 verified = verify_result(path, suite, data, device)

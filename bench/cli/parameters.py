@@ -24,6 +24,7 @@ class Command(TyperCommand):
         ctx.obj = list(args)  # as typed, for what prints the command again
         options = [option for option in self.get_params(ctx) if isinstance(option, TyperOption)]
         lists = {name: option for option in options if option.multiple for name in option.opts}
+        # Each word of a list becomes an option of Typer's form.
         words: list[str] = []
         current = ""  # the list option that takes the next word
         for count, word in enumerate(args):
@@ -34,6 +35,7 @@ class Command(TyperCommand):
                 words.append(f"{current}={word}" if current else word)
                 continue
             current = word if word in lists else ""
+            # A list may be empty where that is its default: rules pass lists that can be empty.
             is_bare = not args[count + 1 :] or OPTION.match(args[count + 1])
             if not current:
                 words.append(word)
@@ -53,7 +55,7 @@ command = partial(app.command, cls=Command)  # declares a function as a command
 
 
 def opt(text: str, metavar: str | None = None, name: str = "", **more: Any) -> Any:
-    """An option of a command, with its help; its name is by default that of the parameter."""
+    """An option of a command, with its help; its name is by default the parameter's name."""
     return typer.Option(*filter(None, [name]), help=text, metavar=metavar, **more)
 
 

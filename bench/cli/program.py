@@ -42,7 +42,7 @@ def run(words: list[str]) -> int:
     """
     is_console = Path(sys.argv[0]).name == CONSOLE_COMMAND
     group, name = commands(), CONSOLE_COMMAND if is_console else "python -m bench"
-    if not words:
+    if not words:  # a mistake, so the help goes to the stream of errors
         with redirect_stdout(sys.stderr):
             run(["--help"])
         return 2

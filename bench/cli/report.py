@@ -50,22 +50,22 @@ def show(
         source = find_paper(paper)
         name = find_table(source, table)
         judged = read_suite(suite) if suite else judge_plans([])
-        asked = {*map(address, find_rows(source, name, why))} if why else ()
-        print(printed_table(judged, source, name, asked, print_alone=not suite))
+        addresses = {*map(address, find_rows(source, name, why))} if why else ()
+        print(printed_table(judged, source, name, addresses, print_alone=not suite))
     elif suite and not paper:
         from bench.report.leaderboard import show_leaderboards
-        from bench.runs.naming import named
+        from bench.runs.naming import find_runs
         from bench.runs.plan import read_plan
 
         judged = read_suite(suite)
-        chosen = []
-        if why:
+        systems = []
+        if why:  # of one row, all that its verdicts rest on
             rows, form = [why], "why"
         for text in rows or []:
-            runs = named(text, read_plan(suite / "plan.json").runs)
+            runs = find_runs(text, read_plan(suite / "plan.json").runs)
             names = {(run.method, run.setting) for run in runs}
-            chosen += [row for row in judged.systems if (row.method, row.setting) in names]
-        print(show_leaderboards(judged, form, chosen if rows else judged.systems))
+            systems += [row for row in judged.systems if (row.method, row.setting) in names]
+        print(show_leaderboards(judged, form, systems if rows else judged.systems))
     else:
         raise UserError(
             "nothing to show: name a suite's folder, as in --suite results/smoke, which --format "
@@ -81,7 +81,7 @@ def reproduce(
     row: Annotated[str, opt("A row, as printed, or a method.", "ROW")],
     backbone: Annotated[str | None, opt("As printed; by default all of the row.", "NAME")] = None,
     seeds: Annotated[int | None, opt("By default as many as planned.", "N", min=1)] = None,
-    tasks: Annotated[list[str] | None, opt("By default those that it prints.", "NAME ...")] = None,
+    tasks: Annotated[list[str] | None, opt("By default all that it prints.", "NAME ...")] = None,
     cores: Annotated[int, opt("CPU cores to use; by default all.", "N", min=1)] = CORES,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", "-n", help="Only print the configuration.")
@@ -89,9 +89,8 @@ def reproduce(
 ) -> int:
     """Run one row of a printed table.
 
-    Plans its runs, runs them, and shows the result. The runs are those of the paper suite. Writes a
-    configuration of its own, results/NAME/config.yaml, which Snakemake runs; the same command again
-    continues.
+    Plans its runs, runs them, and shows the result. The paper suite has the same runs. Writes the
+    configuration results/NAME/config.yaml, which Snakemake runs; the same command again continues.
     """
     import torch
 
@@ -119,15 +118,15 @@ def reproduce(
         slurm=configurations.SLURM, show_again=show_again,
         content=configurations.dump(content),
     )  # fmt: skip
-    if dry_run:
+    if dry_run:  # the output is the file itself, with comments on how to write it
         again = f"python -m bench reproduce {shlex.join(context.obj)}"
         print(f"# Write this file with:\n#   mkdir -p {suite} && {again} > {file}")
         print(text, end="")
         return 0
     write_text(file, text)
-    options, places = ["--cores", str(cores)], torch.cuda.device_count() * runs_per_gpu()
-    if places:
-        options += ["--resources", f"gpu={places}"]
+    options, slots = ["--cores", str(cores)], torch.cuda.device_count() * runs_per_gpu()
+    if slots:
+        options += ["--resources", f"gpu={slots}"]
     status = run_workflow(file, options)
     if status:
         return status
@@ -139,9 +138,7 @@ def reproduce(
 @command()
 def compare(
     suite: SuiteFolder,
-    baseline: Annotated[
-        str, opt("As in configurations; by default that of the suite.", "METHOD")
-    ] = "",
+    baseline: Annotated[str, opt("As in configurations; by default the suite's.", "METHOD")] = "",
     method: Annotated[
         list[str] | None, opt("Methods or labels; by default all.", "METHOD ...")
     ] = None,
@@ -150,8 +147,8 @@ def compare(
 ) -> None:
     """Compare methods of a suite with a baseline, paired by seed.
 
-    Words are those of the suite's claims against this baseline, whatever is shown. Gains that
-    papers print are shown beside those measured, if the suite can be compared with papers.
+    Only the suite's claims against this baseline have verdicts, whatever rows are shown. Printed
+    gains stand beside the measured ones if the suite can be compared with papers.
     """
     from bench.judge.stage import compared, read_suite
     from bench.report.comparison_table import render_versus

@@ -23,6 +23,7 @@ from bench.cli.parameters import (
 from bench.runs import ANALYSES, STAGES
 from bench.utils.errors import UserError, counted, did_you_mean, errors_of
 
+RESULTS = Path("results")  # of all suites, in the working folder
 DEVICES = ["a100", "h100", "h200", "cpu"]  # whose hours are predicted
 Stages = Annotated[list[str], opt("Only these stages.", **one_of(STAGES))]
 
@@ -62,9 +63,13 @@ def plan(
         from bench.report.formats import rendered
         from bench.stages.cost import Measured, disk, predict, rough, work_of
 
-        hours, rest = predict(work_of(planned.runs), device, Measured(Path("results"), device))
-        values = {"hours": hours, "rest": rest, "estimate": rough(rest), "disk": disk(planned)}
-        print(rendered("cost.txt", device=device, **values))
+        hours, unmeasured = predict(work_of(planned.runs), device, Measured(RESULTS, device))
+        print(
+            rendered(
+                "cost.txt", device=device, hours=hours, unmeasured=unmeasured,
+                estimate=rough(unmeasured), disk=disk(planned),
+            )
+        )  # fmt: skip
     if contamination:
         from bench.stages.contamination import report as report_contamination
 
@@ -90,17 +95,18 @@ def run(
 
     if suite.startswith("-"):
         raise UserError(f"name the configuration before {suite}: run FILE.yaml {suite} ...")
+    # A name without a suffix is of a shipped suite, unless a file here has that name.
     file = Path(suite) if Path(suite).suffix or Path(suite).is_file() else _shipped(suite)
-    # Snakemake would add a traceback to an error, and prints the warnings.
+    # Checked here first: Snakemake would add a traceback to an error. It also prints the warnings.
     with errors_of(f"configuration {file}"), redirect_stderr(StringIO()):
-        planned = configurations.plan(configurations.validate(configurations.read(file)))
-        planned.after(Path("results", planned.suite, "plan.json"))
+        suite_plan = configurations.plan(configurations.validate(configurations.read(file)))
+        suite_plan.after(RESULTS / suite_plan.suite / "plan.json")
     return run_workflow(file, options or [])
 
 
 def _shipped(suite: str) -> Path:
     """The configuration of a suite that is shipped with the project."""
-    from bench.runs.config import SUITES
+    from bench.runs import SUITES
 
     shipped = {path.stem: path for path in SUITES.glob("*.yaml")}
     if suite not in shipped:
@@ -151,16 +157,18 @@ def train(
 
     A trained run is not trained again, and an interrupted training continues from its checkpoint;
     scores and analyses are made again. A training that diverges, or that its backbone makes
-    impossible, is a result. show --suite has the scores beside those of earlier runs.
+    impossible, is a result. show --suite has the scores of all runs by hand.
     """
     from bench.cli.evaluate import score_tables
     from bench.results.records import read_scores
     from bench.runs.paths import result_file
     from bench.runs.plan import Plan
-    from bench.runs.resolve import parse, resolve
+    from bench.runs.resolve import resolve
     from bench.runs.run import Run
+    from bench.runs.text import parse
     from bench.stages.jobs import run_by_hand
 
+    # Fields are read as in the brackets of a method's text, with the same messages.
     ((_, fields),), _ = parse(f"recipe[{','.join(recipe)}]")
     run = resolve(
         method, backbone_name=backbone, corpus=corpus, data=data, seed=seed, recipe=fields
@@ -170,8 +178,14 @@ def train(
             f"'{run.method}' is trained, so it needs a corpus and a seed; "
             "add --corpus wiki1m --seed 42"
         )
-    planned = dict(run) | {"tasks": parse_tasks(tasks), "analyses": analyses}
-    common = {"suite": suite.name, "data": data, "corpus": corpus, "mode": mode, "runs": [planned]}
+    planned_run = dict(run) | {"tasks": parse_tasks(tasks), "analyses": analyses}
+    common = {
+        "suite": suite.name,
+        "data": data,
+        "corpus": corpus,
+        "mode": mode,
+        "runs": [planned_run],
+    }
     is_shown = run_by_hand(Plan[Run].model_validate(common), suite, stages)
     if "score" in stages:
         file = result_file(suite, run.id, "score")

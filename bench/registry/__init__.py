@@ -1,1 +1,1 @@
-"""Methods and backbones by name, those of the user too."""
+"""Methods and backbones by name, also the user's."""

@@ -3,7 +3,8 @@ word vectors in GloVe's text format, and encoders."""
 
 import json
 import re
-from collections.abc import Iterable
+import tomllib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -18,12 +19,12 @@ from bench.utils.files import read_json, read_settings, refuse_pointer, sha256_l
 from bench.utils.validation import Document, FileName, read_document
 from methods.base import Shape
 
-# Increment when a change of the embedded world or the toy backbones changes measured numbers.
+# Increment when a change of the toy data or the toy backbones changes measured numbers.
 TOY_VERSION = 3
 # The shipped toy backbones; `make toy-backbones` rebuilds them and their checksums.
 TOY_FOLDER = world.BACKBONES
-# The sum of the files of wiki-minilm, and what results/wiki-mini calls it: the start of the sum of
-# its weights.
+# The sum of the files of wiki-minilm, and its name in the identities of results/wiki-mini: the
+# start of the sum of its weights.
 RECORDED = {
     "5948e3d2ab33285faf50be622d0d98cd5aef685833ae629bd52e5d753d15bba9": "6789cc6984be0ddd",
 }
@@ -40,7 +41,7 @@ class Backbone:
     fingerprint: str  # identifies the weights; part of a run's identity
     kind: str = "transformer"  # one of `BACKBONE_KINDS`
     # Of a table in a zip archive of the hub: archive, and name of the file in it.
-    packed: tuple[str, str] = ("", "")
+    packed: Sequence[str] = ()
     # The different rates of dropout in its configuration, in rising order; empty if it has none.
     dropout: tuple[float, ...] = (0.1,)
     vocabulary_size: int = 0  # of its config.json
@@ -88,36 +89,23 @@ BACKBONE_KINDS = {
 NO_BACKBONE = Backbone("none", "none", "", Shape(0, 0), "none", "none")
 
 
-def _hub(owner: str, name: str, size: int, shape: Shape) -> Backbone:
-    place = f"{owner}/{name}"
-    return Backbone(name, "hub", place, shape, place, vocabulary_size=size)
+def _built_in() -> dict[str, Backbone]:
+    """The backbones of backbones.toml by name."""
+    text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+    backbones = {}
+    for name, entry in tomllib.loads(text).items():
+        shape, table = Shape(**entry.pop("shape")), entry.pop("table", "")
+        origin = {"source": "hub", "fingerprint": entry.get("location")}
+        if "location" not in entry:
+            path = str(TOY_FOLDER / name / table)
+            origin = {"source": "toy", "location": path, "fingerprint": f"{name}-v{TOY_VERSION}"}
+        backbones[name] = Backbone(name=name, shape=shape, **(origin | entry))
+    return backbones
 
 
-def _toy(
-    name: str, size: int, shape: Shape, kind: str = "transformer", table: str = ""
-) -> Backbone:
-    path = str(TOY_FOLDER / name / table)
-    return Backbone(name, "toy", path, shape, f"{name}-v{TOY_VERSION}", kind, vocabulary_size=size)
-
-
-_BUILT_IN = [
-    _hub("google-bert", "bert-base-uncased", 30_522, Shape(768, 12, cased=False)),
-    _hub("google-bert", "bert-large-uncased", 30_522, Shape(1024, 24, cased=False)),
-    _hub("FacebookAI", "roberta-base", 50_265, Shape(768, 12)),
-    _hub("FacebookAI", "roberta-large", 50_265, Shape(1024, 24)),
-    _hub("google-bert", "bert-base-chinese", 21_128, Shape(768, 12)),
-    Backbone(
-        "glove.6B.300d", "hub", "stanfordnlp/glove", Shape(300, 0), "glove.6B.300d", "words",
-        ("glove.6B.zip", "glove.6B.300d.txt"),
-    ),
-    _toy("toy-bert", 1500, Shape(64, 4, cased=False)),
-    _toy("toy-roberta", 1500, Shape(64, 4)),
-    _toy("toy-chinese", 1547, Shape(64, 4, cased=False)),
-    _toy("toy-glove", 0, Shape(24, 0, cased=False), "words", "vectors.txt"),
-]  # fmt: skip
-BUILT_IN = {known.name: known for known in _BUILT_IN}
-# By the name on the hub, too.
-_KNOWN = BUILT_IN | {known.location: known for known in _BUILT_IN if known.source == "hub"}
+BUILT_IN = _built_in()
+# By the name on the hub, too, so that both names are one identity.
+_KNOWN = BUILT_IN | {entry.location: entry for entry in BUILT_IN.values() if entry.source == "hub"}
 
 
 def local_models() -> dict[str, Path]:
@@ -132,9 +120,9 @@ def local_models() -> dict[str, Path]:
 def backbone(name: str) -> Backbone:
     """Return the backbone `name`: a known name, a name in `BENCH_MODELS`, a path, or a model of the
     hub, OWNER/NAME or OWNER/NAME@REVISION, whose configuration is downloaded if needed."""
-    known = _known_or_local(name)
-    if known:
-        return known
+    local_backbone = _known_or_local(name)
+    if local_backbone:
+        return local_backbone
     if _is_path(name):
         raise UserError(
             f"backbone '{name}' is not a local folder; give a folder in Hugging Face format, or a "
@@ -196,14 +184,14 @@ class _Index(Document):
 
 def shards(index: Path) -> list[str]:
     """The files of weights that an index lists; `UserError` if one is not in its folder."""
-    read = read_document(index, _Index, "an index of weights in its folder", "download it again")
-    return sorted(set(read.weight_map.values()))
+    content = read_document(index, _Index, "an index of weights in its folder", "download it again")
+    return sorted(set(content.weight_map.values()))
 
 
 def refuse_unread(folder: Path) -> None:
-    """Raise `UserError` if a folder holds pointers in place of files, or names weights elsewhere,
-    which its sum does not have; or if it holds an adapter, or names code for its model or
-    tokenizer, which is never run: without these the vectors would be others."""
+    """Raise `UserError` for a folder whose vectors would silently be wrong. Its sum would lack
+    weights elsewhere and files of which it holds pointers. An adapter is not merged, and code for
+    its model or tokenizer is never run."""
     for path in filter(Path.is_file, folder.glob("*.[jst]*")):  # of the suffixes in `READ`
         refuse_pointer(path)
     for index in folder.glob("*.safetensors.index.json"):
@@ -222,8 +210,8 @@ def refuse_unread(folder: Path) -> None:
 
 
 def _folder_backbone(folder: Path) -> Backbone:
-    described = encoder_sum(folder)
-    fingerprint = RECORDED.get(described, described)
+    digest = encoder_sum(folder)
+    fingerprint = RECORDED.get(digest, digest)
     return _transformer(folder, folder.resolve().name, "folder", str(folder), fingerprint)
 
 
@@ -261,10 +249,10 @@ def _transformer(folder: Path, name: str, source: str, location: str, fingerprin
 
 
 @cache
-def _is_cased(folder: Path, described: str) -> bool:
+def _is_cased(folder: Path, fingerprint: str) -> bool:
     """Return whether the tokenizer keeps case: by `do_lower_case`, else by its normalizer, else by
     the default of the classes that read vocab.txt, which lower-case."""
-    # `described` is the sum of the folder: a large file is read again only where that is another.
+    # A key of the cache: a large file is read again only where the sum of its folder has changed.
     lower = read_settings(folder / "tokenizer_config.json").get("do_lower_case")
     if lower is not None:
         return not lower
@@ -284,8 +272,9 @@ def _table_backbone(path: Path) -> Backbone:
 # Ends of the names of files that decide the vectors of a model.
 READ = (".json", ".safetensors", ".txt", ".model")
 
-# What a folder is, by the file that says so: an encoder that `bench.models.load.save_encoder`
-# wrote, modules of sentence-transformers, or a transformer.
+# The kinds of folders, each with a file that only it has: an encoder that
+# `bench.models.load.save_encoder` wrote, modules of sentence-transformers, or a transformer. The
+# first kinds have a config.json, too.
 KINDS = SAVED, MODULES, TRANSFORMER = "encoder.json", "modules.json", "config.json"
 HUB_ID = re.compile(r"\w[\w.-]*(/[\w.-]+)?(@[^\s\[\]@]+)?")  # name or owner/name, and revision
 BACKBONE = "backbone"  # in place of a name: the initial weights of a run's own backbone
@@ -313,13 +302,15 @@ def encoder_folder(name: str) -> Path | None:
         raise UserError(
             f"model folder {name} does not exist; give a Hugging Face folder or a hub id"
         )
-    # What is left is a name, or an id of the hub, for which no name of a method is taken.
-    known = _known_or_local(name)
-    if not known and (not HUB_ID.fullmatch(name) or name in method_classes()):
+    # Other names are of backbones or of the hub. A method's name was meant as a run.
+    local_backbone = _known_or_local(name)
+    if not local_backbone and (not HUB_ID.fullmatch(name) or name in method_classes()):
         raise UserError(
             f"'{name}' is neither a folder, a model of the hub nor run:METHOD; name one of them"
         )
-    return known.folder() if known and known.source != "hub" else None
+    if local_backbone and local_backbone.source != "hub":
+        return local_backbone.folder()  # which refuses word vectors
+    return None
 
 
 def vocabulary(folder: Path | None) -> Any:
@@ -331,7 +322,7 @@ def vocabulary(folder: Path | None) -> Any:
 
 
 def backbone_fingerprint(name: str) -> str:
-    """Return what identifies an encoder: the sum of its folder's files, else its name."""
+    """Return the identity of an encoder: the sum of its folder's files, else its name."""
     folder = encoder_folder(name)
     return name if folder is None else f"sha256-{encoder_sum(folder)}"
 

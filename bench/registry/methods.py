@@ -1,4 +1,4 @@
-"""Methods by name: those in `methods/`, and those of files in `BENCH_METHODS`."""
+"""Methods by name: of the folder `methods/`, and of files in `BENCH_METHODS`."""
 
 import importlib
 import inspect
@@ -22,7 +22,7 @@ from bench.utils.files import sha256_text
 from bench.utils.validation import validated
 from methods.base import HyperParameters, Method
 
-_LONGEST = 200  # characters of an error message that are shown
+_LONGEST = 200  # characters of a user's error message, which may hold a whole array
 FAILURES = (Exception, SystemExit)  # exceptions of user code; not `Stopped` or KeyboardInterrupt
 
 
@@ -71,12 +71,12 @@ def _methods(paths: tuple[Path, ...]) -> tuple[dict[str, type[Method]], dict[str
     files = dict.fromkeys(file for path in paths for file in python_files(path))
     for origin, external in map(load_file, files):
         for cls in external:
-            # Plans find a method by its name, tables show its title: each has to be one method's.
+            # Plans find a method by its name, and tables show its title, so both must be unique.
             if cls.name in classes:
                 earlier = origins.get(cls.name)
-                first = earlier.place if earlier else classes[cls.name].__module__
+                place = earlier.place if earlier else classes[cls.name].__module__
                 raise UserError(
-                    f"two methods have the name '{cls.name}', in {first} and in {origin.place}; "
+                    f"two methods have the name '{cls.name}', in {place} and in {origin.place}; "
                     "rename yours"
                 )
             if cls.title in built_in:
@@ -102,7 +102,7 @@ def add_method_paths(more: Iterable[str | Path]) -> None:
 
 
 def python_files(path: Path) -> list[Path]:
-    """Return a Python file, or those of a folder except names that start with an underscore."""
+    """Return a Python file, or the files of a folder without an underscore before their name."""
     files = [path]
     if path.is_dir():
         files = sorted(path.glob("[!_]*.py"))
@@ -119,7 +119,7 @@ def load_file(path: Path) -> tuple[Origin, list[type[Method]]]:
     module = types.ModuleType(name)
     module.__file__ = str(path)
     sys.modules[name] = module  # dataclasses looks the module up
-    sys.path.append(str(path.parent))  # of modules beside the file, in jobs, too
+    sys.path.append(str(path.parent))  # so that it can import modules beside it, also in jobs
     try:
         # Not by importlib: its cached bytecode may be of an older file of equal mtime and size.
         code = compile(source, str(path), "exec", dont_inherit=True)
@@ -167,8 +167,8 @@ class Interface(BaseModel):
 
 def _check_interface(cls: type[Method]) -> None:
     """Raise `UserError` for what prevents the suite from using a method class."""
-    given = {name: getattr(cls, name) for name in Interface.model_fields if hasattr(cls, name)}
-    validated(Interface, given)
+    names = [name for name in Interface.model_fields if hasattr(cls, name)]
+    validated(Interface, {name: getattr(cls, name) for name in names})
     hyper: Any = cls.Hyper
     if not (inspect.isclass(hyper) and issubclass(hyper, HyperParameters)):
         raise UserError("Hyper is no class that extends methods.base.HyperParameters; make it one")
@@ -190,10 +190,10 @@ def describe_error(error: BaseException) -> str:
         lines.append((error.filename or "<", error.lineno or 1))
         words = error.msg
     places = [f" in {file}, line {line}" for file, line in lines if not is_library(file)]
-    described = type(error).__name__ + "".join(places[-1:])
+    description = type(error).__name__ + "".join(places[-1:])
     if words:
-        described += f": {words}"
-    return described
+        description += f": {words}"
+    return description
 
 
 def format_value(value: Any) -> str:

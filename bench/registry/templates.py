@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bench.utils.errors import UserError, did_you_mean
 
-SENTENCE = "<sentence>"  # its place in a template
+SENTENCE = "<sentence>"  # where the sentence stands in a template
 
 
 @cache
@@ -17,7 +17,7 @@ def template_sets() -> dict[str, list[str]]:
 
 
 def templates_of(template: str) -> list[str]:
-    """A template, or those of the set with this name; `UserError` if it is neither."""
+    """A template, or the templates of the set with this name; `UserError` if it is neither."""
     if SENTENCE in template:
         return [template]
     if template not in template_sets():

@@ -1,4 +1,4 @@
-"""Modules of the user that a method's file imports, whose code decides its numbers, too."""
+"""The user's modules that a method's file imports. Their code decides its numbers, too."""
 
 import ast
 import os
@@ -48,8 +48,8 @@ def code_sum(file: Path) -> str:
             if is_library(spec.origin or places[0]):
                 continue
             for place in map(Path, places):
-                found = [place, *place.rglob("*.py")]
-                files += [path for path in found if path.is_file() and path not in files]
+                modules = [place, *place.rglob("*.py")]
+                files += [path for path in modules if path.is_file() and path not in files]
     sums = sorted(map(sha256_file, files))  # of contents alone: places may differ
     return sha256_text(" ".join(sums)) if len(sums) > 1 else sums[0]
 

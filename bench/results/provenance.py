@@ -16,6 +16,7 @@ from bench.utils.commit import commit
 from bench.utils.errors import UserError
 from bench.utils.version import __version__
 
+# Libraries whose versions can change scores.
 _LIBRARIES = ("transformers", "tokenizers", "safetensors", "numpy", "scipy", "scikit-learn")
 
 
@@ -29,8 +30,8 @@ def _processor() -> str:
     """Model name of the processor on Linux; elsewhere its architecture."""
     file = Path("/proc/cpuinfo")
     text = file.read_text(encoding="utf-8") if file.exists() else ""
-    named = re.search(r"^model name\s*: *(.+)$", text, re.MULTILINE)
-    return named[1].strip() if named else platform.processor() or platform.machine()
+    line = re.search(r"^model name\s*: *(.+)$", text, re.MULTILINE)
+    return line[1].strip() if line else platform.processor() or platform.machine()
 
 
 def _arithmetic(device: str) -> dict[str, Any]:

@@ -52,8 +52,8 @@ class Outcome(_Written):
 
 
 class DescribedRun(_Written):
-    """The run of a result, as `bench.runs.run.Run.describe` wrote it then; empty if there is none,
-    as of an encoder outside a suite."""
+    """The run of a result, as `bench.runs.run.Run.describe` wrote it. Empty for an encoder outside
+    a suite, which has no run."""
 
     id: FileName = ""
     method: str = ""
@@ -113,7 +113,7 @@ class Counts(_Written):
 
 
 class Provenance(_Written):
-    """The origin of a result. Only that of a suite has a run and an outcome."""
+    """The origin of a result. Only results of a suite have a run and an outcome."""
 
     run: DescribedRun = DescribedRun()
     outcome: Outcome = Outcome(status="finished")
@@ -139,9 +139,9 @@ class Provenance(_Written):
         for task, splits in self.tasks.items():
             for split, digest in splits.items():
                 yield f"{task} {split}", digest
-        for read in self.corpora:
-            if read.name == corpus:
-                yield f"corpus {corpus}", read.sha256
+        for entry in self.corpora:
+            if entry.name == corpus:
+                yield f"corpus {corpus}", entry.sha256
 
 
 class Trained(_Written):
@@ -210,16 +210,11 @@ def read_items(path: Path) -> dict[str, np.ndarray]:
 
 def read_scores(path: Path) -> ScoreDocument:
     """Read the scores of an encoder."""
-    return read_document(
-        path,
-        ScoreDocument,
-        "a scores file",
-        f"name another file, or {AGAIN}",
-    )
+    return read_document(path, ScoreDocument, "a scores file", f"name another file, or {AGAIN}")
 
 
 def read_trained(path: Path) -> Trained:
-    """Read what a training left."""
+    """Read the outcome of a training."""
     return read_document(path, Trained, "the outcome of a training", AGAIN)
 
 

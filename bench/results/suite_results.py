@@ -22,7 +22,7 @@ from bench.utils.errors import UserError
 
 @dataclass(frozen=True, eq=False)
 class SuiteResults:
-    """The results of a suite, and its plan, whose runs are those of the results."""
+    """A plan, and the results of its runs in their order."""
 
     plan: Plan
     runs: Sequence[RunResults]
@@ -30,16 +30,16 @@ class SuiteResults:
     def __post_init__(self) -> None:
         """Check that all scores and analyses read the same sentences and labels of a task, and the
         same text of a corpus."""
-        seen: dict[str, tuple[str, str]] = {}
+        sums: dict[str, tuple[str, str]] = {}  # by input, each with the first result that read it
         for result in self.runs:
             for noun, provenance in (("scores", result.provenance), ("analyses", result.analysed)):
                 name = f"the {noun} of {result.run.id} ({provenance.date})"
                 for part, digest in provenance.sums(result.run.corpus):
-                    first, earlier = seen.setdefault(part, (digest, name))
-                    if first != digest:
+                    first_digest, earlier = sums.setdefault(part, (digest, name))
+                    if first_digest != digest:
                         raise UserError(
                             f"{earlier} and {name} in suite {self.plan.suite} are of different "
-                            f"data ({part} has the checksums {first} and {digest}); "
+                            f"data ({part} has the checksums {first_digest} and {digest}); "
                             "move the older away, and run the suite again"
                         )
 
@@ -56,21 +56,25 @@ class SuiteResults:
         ]
 
     def system(self, text: str, *backbones: str) -> System:
-        """The system that a method in a setting is everywhere, on the first of some backbones that
-        has it: of several corpora or recipes the first that is comparable with print, else the
-        first; without runs if none is planned."""
+        """The system that stands for a method in a setting in all tables, on the first of some
+        backbones that has it. Of several corpora or recipes this is the first that is comparable
+        with the papers, else the first; without runs if none is planned."""
         for name in backbones:
-            alike = [x for x in self.systems if (x.first.text, x.first.backbone) == (text, name)]
-            if alike:
-                return min(alike, key=lambda system: bool(deviations([system.first])))
+            systems = [
+                candidate
+                for candidate in self.systems
+                if (candidate.first.text, candidate.first.backbone) == (text, name)
+            ]
+            if systems:
+                return min(systems, key=lambda system: bool(deviations([system.first])))
         return System(())
 
     @cached_property
     def baseline(self) -> str:
         """Method and setting of the plan's baseline; empty without one."""
         name = self.plan.baseline
-        # Earlier plans have it as the configuration: mostly without a setting, which is the
-        # official one where that is planned.
+        # Earlier plans have the text of the configuration, mostly without a setting: `min` then
+        # takes the official setting where that is planned.
         texts = {result.run.text for result in self.runs} & {
             name,
             f"{name}@official",
@@ -86,26 +90,27 @@ class SuiteResults:
 
 
 def read_run(run: PlannedRun, suite_dir: Path, mode: str) -> RunResults:
-    """Read the results of a planned run; `mode` is that of the plan's classifiers. `UserError`: a
-    file is damaged, or holds results of another run or mode."""
+    """Read the results of a planned run; `mode` is the mode of the plan's classifiers.
+    `UserError`: a file is damaged, or holds results of another run or mode."""
     path = suite_dir / "scores" / f"{run.id}.json"
     if not path.exists():
         if (suite_dir / "runs" / run.id / FAILURE).is_file():
             return RunResults(run, reason=FAILED)
         return RunResults(run)
-    read = read_scores(path)
-    fault = _fault(read, run, mode)
+    document = read_scores(path)
+    fault = _fault(document, run, mode)
     if fault:
         raise UserError(f"{path} does not fit the plan: {fault}; {AGAIN}")
-    scores = {record.cell: record.value for record in read.records}
+    scores = {record.cell: record.value for record in document.records}
     analysed = read_analyses(suite_dir / "analyses" / path.name)
-    outcome = read.provenance.outcome
+    outcome = document.provenance.outcome
     return RunResults(
         run,
         outcome.status,
         outcome.reason or "",
+        # Where a file has an average of its own, the recorded value stays.
         averages(scores) | scores | quantities(outcome, analysed.analyses),
-        read.provenance,
+        document.provenance,
         analysed.analyses,
         analysed.provenance,
         items=read_items(suite_dir / "items" / f"{run.id}.npz"),
@@ -113,15 +118,17 @@ def read_run(run: PlannedRun, suite_dir: Path, mode: str) -> RunResults:
 
 
 def _fault(scores: ScoreDocument, run: PlannedRun, mode: str) -> str:
-    """Why scores are not those of a planned run; empty if they are."""
-    scored, scored_mode = scores.provenance.run, scores.provenance.mode
+    """The reason why scores do not belong to a planned run; empty if they do."""
+    scored_run, scored_mode = scores.provenance.run, scores.provenance.mode
     # The id is of another run if the file was copied; the rest differs if the plan was edited.
-    if scored.id != run.id:
-        return f"it holds the scores of {scored.id or 'a model outside the suite'}"
+    if scored_run.id != run.id:
+        return f"it holds the scores of {scored_run.id or 'a model outside the suite'}"
     for name in ("identity", "method", "setting", "backbone", "seed"):
-        if getattr(scored, name) != getattr(run, name):
+        if getattr(scored_run, name) != getattr(run, name):
             return f"the {name} of its run is another"
-    if scored_mode != mode and any(METRICS[x.metric].kind == SHARE for x in scores.records):
+    if scored_mode != mode and any(
+        METRICS[record.metric].kind == SHARE for record in scores.records
+    ):
         return f"its classifiers have mode '{scored_mode}', which is '{mode}' in the plan"
     return ""
 

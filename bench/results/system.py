@@ -23,14 +23,15 @@ from bench.datasets.tasks import Board, expand_tasks, scored_cells
 from bench.results.records import Provenance
 from bench.runs.plan import PlannedRun
 
-# The share of a task's test items with a sentence in a corpus from which on names and rows say so.
+# From this share of test items with a sentence in a corpus on, tables mark the score. A choice of
+# this project: less changes an average by little.
 REMARKABLE = 0.05
 
 # Why a run is missing.
 NOT_SCORED = "no scores in this suite"
 FAILED = "its last attempt failed"
 
-# A seed; of a run without one the seed of its classifiers, its template, or None.
+# The seed of a training. Else the seed of the classifiers, the template, or None.
 Draw = int | str | None
 ByDraw = Mapping[Draw, float]
 
@@ -38,8 +39,9 @@ ByDraw = Mapping[Draw, float]
 def draws_of(
     run: PlannedRun, cells: Iterable[Cell], seeds: Sequence[int] = FURTHER_SEEDS
 ) -> dict[Draw, str]:
-    """What is drawn for scores of a run, each with the aggregation of its records: its seed or
-    template; of a run without, on classifiers their seeds, elsewhere nothing."""
+    """The draws of a run's scores, each with the aggregation of its records. A draw is the run's
+    seed or template. A run without one has the seeds of its classifiers, or a single draw, None,
+    where no classifier is trained."""
     if run.draw is None and {METRICS[cell.metric].kind for cell in cells} == {SHARE}:
         return {seed: probe_seed(seed) for seed in (CLASSIFIER_SEED, *seeds)}
     return {run.draw: "all"}
@@ -85,26 +87,26 @@ class RunResults:
         return means
 
     def points(self, board: Board, task: str, aggregation: str = "all") -> float | None:
-        """Points on a task of a board or on its `Avg`: on all test items, or on those that were not
-        read before, `UNSEEN` in a corpus or the `REST`; None if that is not known."""
+        """Points on a task of a board or on its `Avg`; None if there is no score. `aggregation` is
+        "all" for all test items, or `UNSEEN` or `REST` for items that were not read before."""
         if task == "Avg":
             # Averages of different tasks are not comparable. Not rounded: rounding could decide.
             values = [self.points(board, name, aggregation) for name in board.tasks]
-            present = [value for value in values if value is not None]
-            return fmean(present) if len(present) == len(values) else None
+            scores = [value for value in values if value is not None]
+            return fmean(scores) if len(scores) == len(values) else None
         if aggregation in (UNSEEN, REST):
-            counted = self.provenance.contamination.get(task)
-            if counted is None:
+            counts = self.provenance.contamination.get(task)
+            if counts is None:
                 return None
-            if not (counted.seen or (aggregation == REST and counted.in_dev)):
+            if not (counts.seen or (aggregation == REST and counts.in_dev)):
                 aggregation = "all"
         return self.scores.get(Cell(task, "test", board.metric, aggregation))
 
     def share(self, part: str, tasks: Iterable[str]) -> float:
         """The share of the test items of tasks that are `seen` or `in_dev`
         (`bench.results.records.Counts`); NaN if that was not counted."""
-        counted = self.provenance.contamination
-        counts = [counted[task] for task in tasks if task in counted]
+        by_task = self.provenance.contamination
+        counts = [by_task[task] for task in tasks if task in by_task]
         items = sum(count.items for count in counts)
         return sum(getattr(count, part) for count in counts) / items if items else nan
 
@@ -114,7 +116,7 @@ class RunResults:
 
 
 def first_scored(results: Sequence[RunResults]) -> RunResults:
-    """The first finished run, else the first: what the others have read is unknown."""
+    """The first finished run, else the first run. Only a finished run says what it has read."""
     return min(results, key=lambda result: result.status != "finished")
 
 
@@ -139,26 +141,26 @@ def planned_scores(run: PlannedRun, tasks: tuple[str, ...] | None = None) -> set
     usual splits; by default of all its tasks."""
     if run.skip:
         return set()
-    measured = {*run.analyses}
+    analyses = {*run.analyses}
     if run.seed is not None:
-        measured.add("")  # the training
+        analyses.add("")  # the training
     return _cells(run.tasks if tasks is None else tasks) | {
         Cell(*metric.cell, name)
         for name, metric in METRICS.items()
-        if metric.value and metric.analysis in measured
+        if metric.value and metric.analysis in analyses
     }
 
 
 def _addition(
     run: PlannedRun, additions: Mapping[str, int | None], cells: Collection[Cell]
 ) -> int | None:
-    """The addition with which all cells are planned, given those of single tasks; None if they are
-    not planned, or if that is lost."""
-    for last in sorted({0, *filter(None, additions.values())}):
-        tasks = [task for task, number in additions.items() if (number or 0) <= last]
-        known = tuple(task for task in tasks if additions[task] is not None)
-        if planned_scores(run, known) >= {*cells}:
-            return last
+    """The number of the addition with which all cells are planned, from the `additions` of single
+    tasks; None if a cell is not planned, or its addition is lost."""
+    numbers = {task: number for task, number in additions.items() if number is not None}
+    for latest in sorted({0, *numbers.values()}):
+        tasks = tuple(task for task, number in numbers.items() if number <= latest)
+        if planned_scores(run, tasks) >= {*cells}:
+            return latest
     return None
 
 

@@ -47,7 +47,7 @@ def tokens_folder(suite_dir: Path) -> Path:
 
 
 def data_folder(name: str) -> Path:
-    """The folder of evaluation data: "world" (the embedded world), "senteval" (from BENCH_DATA,
+    """The folder of evaluation data: "world" (the toy data), "senteval" (from BENCH_DATA,
     else downloaded), or a path, whose layout is checked."""
     if name == "senteval":
         return download.fetch_senteval()
@@ -83,7 +83,7 @@ class Files:
         return data_folder(self.data_name)
 
     def _corpus(self, name: str) -> Path:
-        """The file of a training corpus: of `corpora.WORLDS` (in the embedded world), of
+        """The file of a training corpus: of `corpora.WORLDS` (in the toy data), of
         `corpora.MADE` (built in the suite folder from the evaluation data), of another name (in
         BENCH_DATA, else downloaded), or a path."""
         if name in corpora.WORLDS:
@@ -113,7 +113,7 @@ def describe_data(folder: Path) -> dict[str, Any]:
     return {"name": manifest(folder).name, **data_sums(folder)}
 
 
-def named_files(run: Run, files: Files) -> dict[str, str]:
+def file_sums(run: Run, files: Files) -> dict[str, str]:
     """Checksums of files that a run reads by a name that does not identify them: of models of the
     hub in BENCH_MODELS, and of the list of documents beside a corpus."""
     models = run.hub_models

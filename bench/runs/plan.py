@@ -26,7 +26,8 @@ from bench.utils.validation import Document, FileName, StrictModel, read_documen
 # Recipe fields that change the cost of a training, not its scores.
 NEUTRAL_CHANGES = {"threads", "precision"}
 
-USUAL_SEEDS = 5  # with 3, two degrees of freedom estimate the spread
+# Fewer seeds give a warning: with 3, two degrees of freedom estimate the standard deviation.
+USUAL_SEEDS = 5
 
 
 Part = tuple[str, int, dict[str, Any]]  # name of a method, its version, hyper-parameters
@@ -54,8 +55,8 @@ class PlannedRun(Document):
     own_corpus: bool = False  # whether the method always trains on this corpus
     data: str = ""  # name or path of the evaluation data
     seed: Annotated[int, Field(strict=True)] | None  # None without a training: nothing is drawn
-    # Recipe fields set by the suite that differ from the method's own setting, or from that of a
-    # run that it needs; and those of them that a text overrides.
+    # Recipe fields with which the suite changes the method, or a run that it needs; and those of
+    # these fields that a text overrides.
     recipe_changes: dict[str, Any] = {}
     overridden: dict[str, Any] = {}
     skip: str | None = None  # why this run is impossible on this backbone
@@ -63,8 +64,8 @@ class PlannedRun(Document):
     # Of a run in a plan; what another run needs has none.
     tasks: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
     analyses: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
-    # The tasks and groups that were added for this seed after a score of its row was there, with
-    # the number of the addition; None where the plan that knew it was lost.
+    # The tasks and groups that were added for this seed after its row had a score, each with the
+    # number of the addition; None if the plan with that number was lost.
     added: dict[str, int | None] = Field(default={}, exclude_if=operator.not_)
 
     @property
@@ -84,14 +85,15 @@ class PlannedRun(Document):
 
     @property
     def row(self) -> tuple[str, ...]:
-        """What runs have in common that differ in their seeds alone, versions apart."""
+        """What the runs of one system share. Versions are no part of it: in tables an old and a new
+        version of a method are one experiment."""
         changes = sorted(self.recipe_changes.items())
         return self.text, self.backbone, str(self.corpus), repr(changes)
 
     @property
     def additions(self) -> dict[str, int | None]:
-        """Its tasks, each with the number of its addition, which is 0 where it was planned before
-        its row had a score."""
+        """Its tasks, each with the number of its addition: 0 if it was planned before its row had a
+        score."""
         numbers: dict[str, int | None] = dict.fromkeys(expand_tasks(self.tasks), 0)
         for name, number in self.added.items():
             numbers |= dict.fromkeys(numbers.keys() & expand_tasks([name]), number)
@@ -108,15 +110,15 @@ AnyRun = TypeVar("AnyRun", bound=PlannedRun)
 
 
 def deviations(runs: Iterable[PlannedRun]) -> list[str]:
-    """How the trainings of runs differ from those of papers, as clauses."""
+    """The differences of runs from the trainings of papers, as clauses."""
     trained = [run for run in runs if run.seed is not None]
     corpora = {run.corpus for run in trained if not run.own_corpus} - {"wiki1m"}
-    changed = {key for run in trained for key in run.recipe_changes} - NEUTRAL_CHANGES
+    fields = {key for run in trained for key in run.recipe_changes} - NEUTRAL_CHANGES
     clauses = []
     if corpora:
         clauses.append(f"trained on {listed(sorted(corpora))}")
-    if changed:
-        clauses.append(f"recipe changed ({', '.join(sorted(changed))})")
+    if fields:
+        clauses.append(f"recipe changed ({', '.join(sorted(fields))})")
     return clauses
 
 
@@ -132,7 +134,7 @@ class Claim(StrictModel):
     baseline: str
     margin: float  # points; a gain may be shown to be below it
     boards: list[str] = []  # none: every board
-    # Claims that are corrected together. Those that are added after a score are one of their own.
+    # Claims that are corrected together. Claims that are added after a score form a new family.
     family: int = 1
     dropped: bool = False  # it keeps counting in its family
 
@@ -156,71 +158,70 @@ class Plan(Document, Generic[AnyRun]):
 
     model_config = ConfigDict(extra="ignore")
 
-    # Its name; of runs by hand that of their folder, which may have any letters.
+    # Its name. Runs by hand have the name of their folder, which may have any letters.
     suite: str = Field(pattern="^[^/]*$")
     data: str  # evaluation data
-    corpus: str = ""  # training corpus of the methods that have none of their own
+    corpus: str = ""  # training corpus of methods that do not fix one
     tasks: list[str] = []  # tasks and groups of the suite
     mode: Literal["test", "dev"] = "test"  # of the classifiers
-    stand_ins: dict[str, str] = {}  # the suite's backbones by the printed ones that they stand for
+    stand_ins: dict[str, str] = {}  # by printed backbone, the suite's backbone that replaces it
     # Method and setting that others are compared with; empty if they are not.
     baseline: str = ""
     keep_encoders: bool = True
     claims: list[Claim] = []
     runs: list[SerializeAsAny[AnyRun]]  # in the order in which they are made
-    # Planned when a score of their row was there, and not any more. They count as planned seeds.
+    # Runs of an earlier plan whose row had a score. They count as planned seeds.
     dropped: list[SerializeAsAny[AnyRun]] = []
 
     @model_validator(mode="after")
     def _distinct_runs(self) -> Self:
-        """A run or seed that is planned twice would count once or twice by where one looks."""
-        known: dict[tuple[object, ...], str] = {}
+        """Refuse a seed that is planned twice: some tables would count it once, others twice."""
+        ids: dict[tuple[object, ...], str] = {}
         for run in self.runs:
             # Identities are not compared: two versions of a method are one experiment in tables.
             key = run.row, run.draw
-            if key in known:
+            if key in ids:
                 raise ValueError(
-                    f"'{known[key]}' and '{run.id}' are one experiment with one seed, {run.draw}"
+                    f"'{ids[key]}' and '{run.id}' are one experiment with one seed, {run.draw}"
                 )
-            known[key] = run.id
+            ids[key] = run.id
         return self
 
     def after(self, path: Path, lost: bool = False) -> Self:
-        """This plan after an earlier one at `path`. Looks are at the seeds that were planned before
-        the first score, and at those that were added, in this order, and claims are corrected
-        together; so what was planned stays planned. Of a plan that is `lost` no seed of a row with
-        scores counts.
+        """This plan after an earlier one at `path`. Looks take the seeds that were planned before
+        the first score, then the added ones, and claims are corrected together; so what was planned
+        stays planned. If the earlier plan is `lost`, no seed of a row with scores counts.
 
         `UserError`: there are scores, and their plan cannot be read; or it can, and is said to be
         lost.
         """
-        scored = {file.stem for file in (path.parent / "scores").glob("*.json")}
+        scored_ids = {file.stem for file in (path.parent / "scores").glob("*.json")}
         if not lost:
-            if not (scored or path.is_file()):
+            if not (scored_ids or path.is_file()):
                 return self
-            return _grown(self, read_as(type(self), path), scored)
+            return _grown(self, read_as(type(self), path), scored_ids)
         try:
             read_plan(path)
         except UserError:
             runs = [
                 run.model_copy(update={"added": dict.fromkeys(run.tasks)})
                 for run in self.runs
-                if run.id in scored
+                if run.id in scored_ids
             ]
-            return _grown(self, self.model_copy(update={"runs": runs}), scored)
+            return _grown(self, self.model_copy(update={"runs": runs}), scored_ids)
         raise UserError(f"{path} can be read, so it is not lost; leave out --lost")
 
     def write(self, path: Path, lost: bool = False) -> Self:
         """Write the plan `after` the one at `path`, and its copy; return it."""
-        grown = self.after(path, lost)
+        plan = self.after(path, lost)
         for file in (path, _copy(path)):
-            write_json(file, grown.model_dump(mode="json"))
-        return grown
+            write_json(file, plan.model_dump(mode="json"))
+        return plan
 
     @property
     def claims_in_short(self) -> str:
         """How many gains are claimed, with how many seeds that were planned before a score, and how
-        many claims were dropped."""
+        many claims were dropped. Seeds that were added count at no first look."""
         seeds: dict[tuple[str, ...], set[object]] = defaultdict(set)
         for run in self.runs:
             for task, number in run.additions.items():
@@ -229,18 +230,19 @@ class Plan(Document, Generic[AnyRun]):
         claims = [claim for claim in self.claims if not claim.dropped]
         counts = set()
         for claim, task in product(claims, {task for *_, task in seeds}):
-            own = seeds[claim.method, claim.backbone, task]
-            counts.add(len(own & seeds[claim.baseline, claim.backbone, task]) or len(own))
-        counts.discard(0)
+            of_method = seeds[claim.method, claim.backbone, task]
+            pairs = of_method & seeds[claim.baseline, claim.backbone, task]
+            counts.add(len(pairs or of_method))  # a baseline without training has no seeds
+        counts.discard(0)  # of tasks that the method is not scored on
         parts = []
         if counts:
-            planned = listed(map(str, sorted(counts)))
-            parts += [counted(len(claims), "claim"), f"seeds planned for both sides: {planned}"]
+            seed_counts = listed(map(str, sorted(counts)))
+            parts += [counted(len(claims), "claim"), f"seeds planned for both sides: {seed_counts}"]
             if min(counts) < USUAL_SEEDS:
                 parts.append(f"with fewer than {USUAL_SEEDS} a look decides next to nothing")
-        dropped = len(self.claims) - len(claims)
-        if dropped:
-            parts.append(counted(dropped, "dropped claim"))
+        dropped_count = len(self.claims) - len(claims)
+        if dropped_count:
+            parts.append(counted(dropped_count, "dropped claim"))
         return "; ".join(parts)
 
     def chosen(self, ids: Sequence[str] = ()) -> list[AnyRun]:
@@ -281,51 +283,56 @@ def add_by_hand(plan: Plan, path: Path) -> bool:
 
 
 def _grown(plan: AnyPlan, earlier: AnyPlan, scored: AbstractSet[str]) -> AnyPlan:
-    """A plan after an earlier one, of which some runs are scored. In a row with scores, or that had
-    some before, tasks that it adds for a seed are `added`, and runs that it lacks are `dropped`."""
+    """A plan after an earlier one, of which some runs are scored. A row is open to a look once one
+    of its runs has a score. From then on tasks that the plan adds for a seed are `added`, and runs
+    that it lacks are `dropped`."""
     before = [*earlier.dropped, *earlier.runs]
-    looked = {run.row for run in earlier.runs if run.id in scored or run.added}
-    looked |= {run.row for run in earlier.dropped}
-    if not looked:
+    open_rows = {run.row for run in earlier.runs if run.id in scored or run.added}
+    open_rows |= {run.row for run in earlier.dropped}
+    if not open_rows:
         return plan
-    known: dict[tuple[object, ...], dict[str, int | None]] = defaultdict(dict)
+    additions: dict[tuple[object, ...], dict[str, int | None]] = defaultdict(dict)
     compared: dict[tuple[str, ...], set[str]] = defaultdict(set)  # tasks by row
     for run in before:
-        known[run.row, run.draw] |= run.additions
+        additions[run.row, run.draw] |= run.additions
         compared[run.row].update(run.additions)
-    numbers = [number or 0 for additions in known.values() for number in additions.values()]
-    addition = count(max(numbers) + 1)
+    numbers = [number or 0 for by_task in additions.values() for number in by_task.values()]
+    next_number = count(max(numbers) + 1)
     runs = []
     for run in plan.runs:
-        if run.row in looked:
-            number = next(addition)
-            added: dict[str, int | None] = {}
-            for task, own in run.additions.items():
-                if task in compared[run.row]:
-                    own = known[run.row, run.draw].get(task, number)
-                if own != 0:
-                    added[task] = own
+        if run.row in open_rows:
+            number, by_task = next(next_number), additions[run.row, run.draw]
+            # No score of a new task could be seen: it is planned, not added.
+            tasks = [task for task in expand_tasks(run.tasks) if task in compared[run.row]]
+            added = {task: by_task.get(task, number) for task in tasks if by_task.get(task) != 0}
             run = run.model_copy(update={"added": added})
         runs.append(run)
-    planned = {(run.row, run.draw, task) for run in runs for task in expand_tasks(run.tasks)}
-    dropped = []
+    # A planned seed that is left out because of its score would bias the looks, so it stays.
+    planned_tasks = {(run.row, run.draw, task) for run in runs for task in expand_tasks(run.tasks)}
+    dropped_runs = []
     for run in before:
-        counted = [task for task, number in run.additions.items() if number is not None]
-        if run.row in looked and any((run.row, run.draw, task) not in planned for task in counted):
-            dropped.append(run)
-    update = {"runs": runs, "dropped": dropped, "claims": _claims(plan.claims, earlier.claims)}
+        tasks = [task for task, number in run.additions.items() if number is not None]
+        if run.row in open_rows and any(
+            (run.row, run.draw, task) not in planned_tasks for task in tasks
+        ):
+            dropped_runs.append(run)
+    update = {"runs": runs, "dropped": dropped_runs, "claims": _claims(plan.claims, earlier.claims)}
     return plan.model_copy(update=update)
 
 
 def _claims(claims: Sequence[Claim], earlier: Sequence[Claim]) -> list[Claim]:
-    """Earlier claims, of which some are dropped, and those that are new, as a family."""
-    wanted = {claim.key: claim for claim in claims}
-    grown = []
+    """Earlier claims, some of them dropped, then the new ones as a family. A claim that was dropped
+    is still corrected for: leaving out a lost claim would make the others look better."""
+    new_claims = {claim.key: claim for claim in claims}
+    all_claims = []
     for claim in earlier:
-        is_dropped = wanted.pop(claim.key, None) is None
-        grown.append(claim.model_copy(update={"dropped": is_dropped}))
+        is_dropped = new_claims.pop(claim.key, None) is None
+        all_claims.append(claim.model_copy(update={"dropped": is_dropped}))
     family = max((claim.family for claim in earlier), default=0) + 1
-    return [*grown, *(claim.model_copy(update={"family": family}) for claim in wanted.values())]
+    return [
+        *all_claims,
+        *(claim.model_copy(update={"family": family}) for claim in new_claims.values()),
+    ]
 
 
 def read_plan(path: Path) -> Plan[PlannedRun]:
@@ -335,7 +342,7 @@ def read_plan(path: Path) -> Plan[PlannedRun]:
 
 def read_as(kind: type[AnyPlan], path: Path) -> AnyPlan:
     """Read a plan whose runs are of this kind."""
-    # Neither is done unasked, since the answer decides which verdicts can be given.
+    # The user restores it: a choice of the wrong plan would change which verdicts can be given.
     copied = shlex.join(["cp", str(_copy(path)), str(path)])
     remedy = (
         f"restore it with: {copied}; if that is lost, too, write it again, with all seeds of rows "
@@ -346,10 +353,8 @@ def read_as(kind: type[AnyPlan], path: Path) -> AnyPlan:
     folder = path.parent
     if any(folder.glob("scores/*.json")):
         raise UserError(f"{path} does not exist, and there are scores; {remedy}")
-    hint = suggestion(
-        folder.name, (found.parent.name for found in folder.parent.glob("*/plan.json"))
-    )
-    # A suite without `results/` before it, or a folder of a suite.
+    hint = suggestion(folder.name, (plan.parent.name for plan in folder.parent.glob("*/plan.json")))
+    # The user may have left out `results/`, or have named a folder in a suite.
     for suite in (Path("results", folder.name), folder.parent):
         if (suite / path.name).exists():
             hint = f"; did you mean '{suite}'?"

@@ -1,8 +1,8 @@
-"""A configuration of its own for printed rows, with the runs that they are compared with.
+"""A configuration for rows of a printed table, with the runs that the rows are compared with.
 
-The runs are those that the papers' suites plan (`bench.runs.config.PAPERS`), so their results are
-equal whichever suite makes them. Runs that none of them plans, as of a paper that was added, are
-planned with the data, corpus and seeds of the suite that has their backbone.
+The papers' suites (`bench.runs.config.PAPERS`) plan these runs, so their results are equal in every
+suite. A run that no suite plans, as of a paper that was added, gets the data, corpus and seeds of
+the suite that has its backbone.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ from bench.datasets.tasks import DEV_AVERAGE, GROUPS
 from bench.registry.backbones import NO_BACKBONE
 from bench.reported.number import Number
 from bench.runs import config
-from bench.runs.config import LONGEST_NAME, Suite
+from bench.runs.suite import LONGEST_NAME, Suite
 from bench.utils.errors import UserError
 from bench.utils.files import stem
 
@@ -21,47 +21,47 @@ from bench.utils.files import stem
 def row_config(
     numbers: Sequence[Number], seeds: int | None = None, tasks: Sequence[str] = ()
 ) -> Suite:
-    """The configuration of a suite that makes nothing but the rows of some numbers of one table, by
-    default with as many seeds as the papers' suite has, and the tasks that the rows print."""
-    compared = [number for number in numbers if number.run]
-    if not compared:
-        first = numbers[0]
+    """The configuration of a suite that makes only the rows of some numbers of one table. It has by
+    default the seeds of the papers' suite, and the tasks that the rows print."""
+    numbers_with_run = [number for number in numbers if number.run]
+    if not numbers_with_run:
+        number = numbers[0]
         raise UserError(
-            f"{first.source}, {first.table}, {first.method} cannot be run: {first.reason}; "
+            f"{number.source}, {number.table}, {number.method} cannot be run: {number.reason}; "
             "list all such with: python -m bench coverage"
         )
-    # The backbone of a row whose method needs none is that of print.
+    # A run without a backbone is planned on the printed one, which selects its suite below.
     backbones: dict[tuple[str, str], str] = {}
-    for number in compared:
+    for number in numbers_with_run:
         name = number.our_backbone
         if name == NO_BACKBONE.name:
             name = number.backbone
         for text in (number.run, number.minus):
             backbones[text, number.our_backbone] = name
         backbones[number.checkpoint, NO_BACKBONE.name] = number.backbone
-    # All runs of a table are of the suite that has their backbones, by default the first.
+    # All runs of a table are in the suite that has their backbones, by default the first.
     suites, names = [config.load(path) for path in config.PAPERS], {name for _, name in backbones}
     sharing = (suite for suite in suites[1:] if names & suite.backbones.keys())
     paper_suite = next(sharing, suites[0])
-    planned = config.planned(paper_suite)
-    analyses = {number.our_metric.analysis for number in compared}
+    plan_runs = config.planned(paper_suite)
+    analyses = {number.our_metric.analysis for number in numbers_with_run}
     entries: list[dict[str, Any]] = []
     all_seeds: dict[int, None] = {}
     for (text, backbone), name in backbones.items():
-        runs = [run for run in planned if (run.text, run.backbone) == (text, backbone)]
+        runs = [run for run in plan_runs if (run.text, run.backbone) == (text, backbone)]
         entry: dict[str, Any] = {"method": text, "backbones": [name]}
         for run in runs:  # none of a paper that was added
             if run.seed is not None:
                 entry.setdefault("seeds", []).append(run.seed)
                 all_seeds[run.seed] = None
-            measured = [analysis for analysis in run.analyses if analysis in analyses]
-            if measured:
-                entry["analyses"] = measured
+            row_analyses = [analysis for analysis in run.analyses if analysis in analyses]
+            if row_analyses:
+                entry["analyses"] = row_analyses
         if text:
             entries.append(entry)
     content = paper_suite.changed(
         suite=_name(numbers),
-        tasks=tasks or _tasks(compared) or paper_suite.tasks,
+        tasks=tasks or _tasks(numbers_with_run) or paper_suite.tasks,
         seeds=[*all_seeds] or paper_suite.seeds,
         backbones={entry["backbones"][0]: {} for entry in entries},
         methods=entries,
@@ -87,7 +87,7 @@ def _tasks(numbers: Iterable[Number]) -> list[str]:
 
 
 def _name(numbers: Iterable[Number]) -> str:
-    """The suite of some rows, named by what they have in common."""
+    """A name of the suite: the fields that all its numbers have in common."""
     parts: list[str] = []
     for field in ("source", "table", "method", "variant", "backbone"):
         values = {getattr(number, field) for number in numbers}

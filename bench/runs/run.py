@@ -16,6 +16,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     Field,
+    NonNegativeFloat,
+    PositiveFloat,
     PositiveInt,
     model_validator,
 )
@@ -45,8 +47,6 @@ SCHEDULES = ("linear", "constant", "slanted")
 WITH_POOLER = ("cls_pooler", "cls_pooler_mlp")
 HEADED = ("cls_mlp", *WITH_POOLER)
 
-NotNegative = Annotated[float, Field(ge=0)]
-Positive = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 _Pooler = Literal[
     "cls_mlp", "cls_pooler", "cls_pooler_mlp", "cls_before_pooler", "avg", "avg_top2",
@@ -60,7 +60,7 @@ class Recipe(HyperParameters, StrictModel):
 
     batch_size: PositiveInt = 64
     """sentences in a step"""
-    learning_rate: NotNegative = 3e-5
+    learning_rate: NonNegativeFloat = 3e-5
     """after the warm-up; then by `schedule`"""
     epochs: PositiveInt = 1
     """passes over the corpus"""
@@ -76,11 +76,11 @@ class Recipe(HyperParameters, StrictModel):
     """of the vectors in training (docs/methods.md#vectors)"""
     dropout: Fraction | None = None
     """hidden and attention dropout, below 1; none keeps the backbone's"""
-    weight_decay: NotNegative = 0.0
+    weight_decay: NonNegativeFloat = 0.0
     """of the optimiser"""
     optimiser: Literal["adamw", "rmsprop"] = "adamw"
     """`adamw`, or `rmsprop` as in TensorFlow (decay 0.9)"""
-    epsilon: Positive = 1e-8
+    epsilon: PositiveFloat = 1e-8
     """of the optimiser; above 0"""
     bias_correction: bool = True
     """of AdamW; false gives BERT's original optimiser"""
@@ -91,7 +91,7 @@ class Recipe(HyperParameters, StrictModel):
     shares of the steps: after `0.5+0.75` it has fallen to 2/3 and to 1/3"""
     warmup: Fraction = 0.0
     """share of the steps in which the learning rate rises"""
-    clip: Positive = 1.0
+    clip: PositiveFloat = 1.0
     """maximum gradient norm; a large value never clips"""
     precision: Literal["mixed", "bfloat16", "float32"] = "mixed"
     """`mixed` (float16 on a GPU, float32 on a CPU), `bfloat16` or `float32`"""
@@ -129,7 +129,7 @@ class Recipe(HyperParameters, StrictModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        try:  # a schedule by name has no boundaries, and any other word none that are numbers
+        try:  # a schedule by name has no boundaries; those of another word are no numbers
             rising = all(low < high for low, high in pairwise([0.0, *self.boundaries, 1.0]))
         except ValueError:
             rising = False
@@ -140,8 +140,8 @@ class Recipe(HyperParameters, StrictModel):
             )
         for name in self.selection:
             if not is_task(name) or not task_of(name).has_dev:
-                known = [task.name for task in TASKS.values() if task.has_dev]
-                raise ValueError(f"cannot select on '{name}'{did_you_mean(name, known)}")
+                names = [task.name for task in TASKS.values() if task.has_dev]
+                raise ValueError(f"cannot select on '{name}'{did_you_mean(name, names)}")
         if self.dimension is not None and self.pooler != "cls_mlp":
             raise ValueError(
                 f"'dimension' needs the training head of pooler 'cls_mlp', not '{self.pooler}'"
@@ -155,10 +155,10 @@ class Recipe(HyperParameters, StrictModel):
         return self
 
 
-def converted(model: type[HyperParameters], values: Mapping[str, Any]) -> dict[str, Any]:
+def convert(model: type[HyperParameters], values: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of a recipe, or hyper-parameters, as their types; `ValidationError`."""
-    made = model(**values)
-    return {name: getattr(made, name) for name in values}
+    fields = model(**values)
+    return {name: getattr(fields, name) for name in values}
 
 
 # Part of the identity of every trained run. Raise it when a change to the training loop changes
@@ -185,14 +185,15 @@ LATER: dict[str, tuple[str, ...]] = {
 
 
 class Run(PlannedRun):
-    """One training, or one untrained encoder, and the data it is scored on: with its recipe, what
-    the registry knows of its parts."""
+    """One training, or one untrained encoder, and the data it is scored on, with its recipe. It
+    looks up its methods and models in the registry."""
 
     recipe: Recipe = Recipe()  # all training hyper-parameters
     needs: dict[str, Run] = {}  # the runs whose encoders it loads, by the values that name them
 
     def further_seeds(self, tasks: Iterable[str]) -> Sequence[int]:
-        """The further seeds of its classifiers on tasks and groups, if it has no other draw."""
+        """The further seeds of its classifiers on tasks and groups. Only an encoder without a seed
+        or template has them: nothing else about its scores is random."""
         has_classifiers = any(task_of(task).protocol != PAIRS for task in expand_tasks([*tasks]))
         return FURTHER_SEEDS if has_classifiers and self.draw is None else ()
 
@@ -235,26 +236,22 @@ class Run(PlannedRun):
     @cached_property
     def models(self) -> dict[str, str]:
         """The other encoders that the run loads, by name, each with what identifies it."""
-        found: dict[str, str] = {}
+        identities: dict[str, str] = {}
         for method, _, hyper in self.parts:
             for key in method_class(method).Hyper.marked("model"):
                 name = hyper.get(key)
                 if name in self.needs:
-                    found[name] = f"run-{self.needs[name].digest}"
+                    identities[name] = f"run-{self.needs[name].digest}"
                 elif name not in (None, BACKBONE):
-                    found[name] = backbone_fingerprint(name)
-        return found
+                    identities[name] = backbone_fingerprint(name)
+        return identities
 
     @property
     def hub_models(self) -> dict[str, str]:
         """The repositories of the other encoders that the run loads from the hub, by name."""
-        repositories = {}
-        for name, identified in self.models.items():
-            if name == identified:  # a folder has a sum
-                repositories[name] = name
-                if name in BUILT_IN:
-                    repositories[name] = BUILT_IN[name].location
-        return repositories
+        # A name of the hub identifies itself; a folder has a sum.
+        names = [name for name, identity in self.models.items() if name == identity]
+        return {name: BUILT_IN[name].location if name in BUILT_IN else name for name in names}
 
     @property
     def evaluation_pooler(self) -> str:
@@ -274,7 +271,7 @@ class Run(PlannedRun):
         return self.evaluation_pooler if is_plain else None
 
     def describe(self) -> dict[str, Any]:
-        """The run as JSON data, for provenance."""
+        """The run as JSON data, for provenance. Tasks and analyses of a plan may grow later."""
         return self.model_dump(mode="json", exclude={"tasks", "analyses", "added"})
 
     def build(self) -> Method:
@@ -296,8 +293,8 @@ def in_order(runs: Iterable[Run]) -> list[Run]:
     return list(ordered.values())
 
 
-def identified(**values: Any) -> Run:
-    """A run of fields without `id` and `identity`, which are added."""
+def with_identity(**values: Any) -> Run:
+    """A run of these fields, with its `identity`, and with its `id`, which has a digest of that."""
     run = Run(id="unknown", **values)
     run = run.model_copy(update={"identity": identity_of(run)})
     slug = re.sub(r"[^a-z0-9.+]+", "-", run.method.lower().replace("]", "").replace("[", "."))
@@ -317,11 +314,11 @@ def identity_of(run: Run) -> dict[str, Any]:
         for key in cls.Hyper.marked("model"):
             if key in hyper:
                 values[key] = run.models.get(hyper[key], hyper[key])
-        part = [name, cls.version_of(hyper), _identified(name, values, cls.Hyper())]
+        part = [name, cls.version_of(hyper), _without_later(name, values, cls.Hyper())]
         # The author of a plugin may forget to raise its version.
         parts.append([*part, origin.sha256] if origin else part)
     identity: dict[str, Any] = {"parts": parts, "data": run.data}
-    # Corpora that a transform is fitted on. Those given by name are fixed by the name itself.
+    # Corpora that a post-processing is fitted on. A name fixes its content; a path does not.
     for name in run.corpora:
         if "/" in name and name != run.corpus:
             identity.setdefault("corpora", {})[name] = corpus_fingerprint(name)
@@ -333,21 +330,21 @@ def identity_of(run: Run) -> dict[str, Any]:
             "loop": LOOP_VERSION,
             "corpus": corpus_fingerprint(run.corpus),
             "seed": run.seed,
-            "recipe": _identified("recipe", recipe, Recipe()),
+            "recipe": _without_later("recipe", recipe, Recipe()),
         }
         if run.recipe.precision != "float32":
             identity["half"] = HALF_VERSION
     return identity
 
 
-def cut_shape(chosen: Backbone, recipe: Recipe) -> Shape:
+def cut_shape(base: Backbone, recipe: Recipe) -> Shape:
     """Backbone dimensions after the recipe's `layers` and `dimension`."""
-    shape = chosen.shape
+    shape = base.shape
     return replace(shape, width=recipe.dimension or shape.width, depth=recipe.layers or shape.depth)
 
 
-def _identified(name: str, values: Mapping[str, Any], defaults: Any) -> dict[str, Any]:
-    """Values without those of `LATER` at their default."""
+def _without_later(name: str, values: Mapping[str, Any], defaults: Any) -> dict[str, Any]:
+    """Values without the fields of `LATER` that have their default."""
     later = LATER.get(name, ())
     return {
         key: value

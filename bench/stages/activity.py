@@ -25,7 +25,8 @@ from bench.utils.files import disk_errors, write_json
 from bench.utils.validation import read_document
 
 LOCK = "run.lock"
-LOOK = 5.0  # seconds; who looks whether a run is at work holds its lock for a moment
+# Seconds to wait for the lock of a run: `stage_at_work` holds it for a moment, too.
+LOOK = 5.0
 # How torch's messages begin when a device is lost or its driver fails.
 DEVICE_ERRORS = ("CUDA error", "CUDA driver error", "cuDNN error")
 FINAL = "not tried again: the last attempt failed for good; fix its error and start the suite again"
@@ -52,7 +53,7 @@ def is_transient(error: BaseException) -> bool:
 
 
 def hold(suite: Path, runs: Iterable[str]) -> None:
-    """Hold a suite for the workflow of this process, in its working folder, until the process ends.
+    """Hold a suite in this working folder for a workflow until its process ends.
 
     Snakemake's own lock is a file, which a killed workflow leaves; the kernel releases this one.
 

@@ -26,10 +26,10 @@ TASK = "STS-B"  # the papers' dataset for analyses that do not use a corpus
 ON_CORPUS = "in-batch"  # the analysis that uses a corpus instead
 
 RANKS, REPEATS = 4, 100  # GS-InfoNCE, figure 1
-_SIZES = (16, 32, 64, 128, 256, 512, 1024)  # batch sizes; the paper does not list its own
+_SIZES = (16, 32, 64, 128, 256, 512, 1024)  # batch sizes; the paper does not list them
 POOL = 8192  # sentences that batches are drawn from, each encoded once
 
-TOKEN_WORDS = range(8, 15)  # words of the compared sentence; SSCL does not give that of figure 5
+TOKEN_WORDS = range(8, 15)  # words of the compared sentence; SSCL does not name its sentence
 
 
 class NotApplicable(UserError):
@@ -45,7 +45,7 @@ class Material:
     corpus: str  # the run's, or the suite's if the run has none
     files: Files
     device: str = "cpu"
-    known: dict[str, np.ndarray] = field(default_factory=dict, init=False)  # vectors by sentence
+    cache: dict[str, np.ndarray] = field(default_factory=dict, init=False)  # vectors by sentence
 
     @cached_property
     def context(self) -> RunContext:
@@ -55,8 +55,8 @@ class Material:
     def tasks(self) -> list[sts.StsTask]:
         """STS-B, one task per split that the data has."""
         data = self.files.data
-        listed = manifest(data).sts.get(TASK, {})
-        return [sts.read(TASK, data, split) for split in sts.SPLITS if split in listed]
+        splits = manifest(data).sts.get(TASK, {})
+        return [sts.read(TASK, data, split) for split in sts.SPLITS if split in splits]
 
     @property
     def test(self) -> sts.Subset:
@@ -72,23 +72,24 @@ class Material:
         return self.encoder
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
-        """Return vectors before a transform that is fitted on each task; each distinct sentence is
-        encoded once."""
-        missing = [text for text in dict.fromkeys(texts) if text not in self.known]
-        if missing:
-            self.known.update(zip(missing, self.context.encode(self.encoder, missing), strict=True))
-        return np.stack([self.known[text] for text in texts])
+        """Return vectors before a post-processing that is fitted on each task; each distinct
+        sentence is encoded once."""
+        new_texts = [text for text in dict.fromkeys(texts) if text not in self.cache]
+        if new_texts:
+            vectors = self.context.encode(self.encoder, new_texts)
+            self.cache.update(zip(new_texts, vectors, strict=True))
+        return np.stack([self.cache[text] for text in texts])
 
     @cached_property
     def fitted(self) -> EncodeSentences:
-        """The encoder with its transform fitted on all of STS-B."""
+        """The encoder with its post-processing fitted on all of STS-B."""
         adapt = adaptation(self.encoder)
         return adapt(list(self.tasks[0].target()), self.encode) if adapt else self.encode
 
     def vectors(self, sentences: Sequence[str], where: str, task: bool = False) -> np.ndarray:
-        """Return finite vectors of n sentences as they are scored, float32 (n, d). A transform that
-        is fitted on each task is fitted on all of STS-B for a `task`, else on `sentences`; messages
-        name them by `where`."""
+        """Return finite vectors of n sentences as they are scored, float32 (n, d). A
+        post-processing that is fitted on each task is fitted on all of STS-B for a `task`, else on
+        `sentences`; messages name these by `where`."""
         adapt = adaptation(self.encoder)
         final = adapt(sentences, self.encode) if adapt and not task else self.fitted
         return look_up(where, [sentences], final)[0]
@@ -122,13 +123,13 @@ def _alignment(material: Material) -> dict[str, Any]:
     )
     parts.pop("train", None)  # it counts within `all` alone
     results = {}
-    for split, pairs in {**parts, "all": everything}.items():
+    for split, pairs in (parts | {"all": everything}).items():
         sentences = pairs.first + pairs.second
         vectors = material.tensor(material.vectors(sentences, f"{TASK} {split}", task=True))
-        first, second = vectors.split(len(pairs.first))
+        side_a, side_b = vectors.split(len(pairs.first))
         gold = torch.from_numpy(pairs.gold).to(material.device)
         results[split] = {
-            "alignment": geometry.alignment(first, second, gold),
+            "alignment": geometry.alignment(side_a, side_b, gold),
             "uniformity": geometry.uniformity(vectors),
         }
     return {TASK: results}
@@ -146,14 +147,14 @@ def layers(material: Material) -> dict[str, Any]:
     width = 4 * depth + 2
     similarities = transformer.encode_tokens(tokens, pool=geometry.layer_similarities, width=width)
     check_vectors(sentences, similarities)
-    # One token and two special ones form no pair.
+    # A sentence of one token has no pair without the two special tokens.
     has_pair = np.array([len(row) > 3 for row in tokens])
     setsim_first, setsim_mean, toksim, toksim_special = np.split(
         similarities.astype(np.float64), [depth, 2 * depth, 3 * depth + 1], axis=1
     )
-    first, mean = setsim_first.mean(0).tolist(), setsim_mean.mean(0).tolist()
+    by_cls, by_mean = setsim_first.mean(0).tolist(), setsim_mean.mean(0).tolist()
     return {
-        "setsim": {"cls": first[1:], "mean": mean[1:]},
+        "setsim": {"cls": by_cls[1:], "mean": by_mean[1:]},
         "toksim": {
             "without_special": toksim[has_pair].mean(0).tolist(),
             "with_special": toksim_special.mean(0).tolist(),
@@ -193,7 +194,7 @@ def in_batch(material: Material) -> dict[str, Any]:
     corpus = material.corpus
     sentences = material.context.sentences(corpus)
     order = torch.randperm(len(sentences), generator=stream(0, "in-batch")).tolist()
-    # Blank sentences are excluded, and duplicates, which would be their own neighbours.
+    # Blank sentences are left out, and duplicates, which would be each other's nearest.
     distinct = dict.fromkeys(sentences[row] for row in order if not sentences[row].isspace())
     pool = list(islice(distinct, POOL))
     sizes = [size for size in _SIZES if size <= len(pool)]
@@ -214,8 +215,8 @@ def in_batch(material: Material) -> dict[str, Any]:
             near_noise.append(geometry.largest_similarities(batch, geometry.unit(noise), RANKS))
         largest["mean"].append(np.mean(near, axis=0).tolist())
         largest["noise"].append(np.mean(near_noise, axis=0).tolist())
-    drawn = {"sizes": sizes, "ranks": RANKS, "repeats": REPEATS}
-    return drawn | largest | {"corpus": corpus, "pool": len(pool)}
+    draws = {"sizes": sizes, "ranks": RANKS, "repeats": REPEATS}
+    return draws | largest | {"corpus": corpus, "pool": len(pool)}
 
 
 def cosines(material: Material) -> dict[str, Any]:

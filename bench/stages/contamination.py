@@ -13,8 +13,8 @@ from bench.runs.plan import Plan
 
 
 def report(plan: Plan) -> str:
-    """A table of the shares of test items that stand in the dev sets which select the checkpoints
-    of a plan, and of those with a sentence in each corpus, by task."""
+    """A table, by task, of two shares of the test items: those that stand in the dev sets of the
+    plan's trainings, and those with a sentence in each corpus."""
     names = dict.fromkeys(task for run in plan.runs for task in run.tasks)
     selection = dict.fromkeys(name for run in plan.runs for name in run.selection)
     rows: dict[str, dict[str, str]] = {}
@@ -24,15 +24,15 @@ def report(plan: Plan) -> str:
         tasks = read_tasks(list(names), files.data)
         for name in dict.fromkeys(name for run in plan.runs for name in run.corpora):
             corpus = read_sentences(files.corpus(name))
-            found = contamination(tasks, [corpus], selection, files.data)
-            for task, (seen, in_dev) in found.items():
+            items = contamination(tasks, [corpus], selection, files.data)
+            for task, (in_corpus, in_dev) in items.items():
                 row = rows.setdefault(task, {})
-                row |= {"test items": f"{len(seen):,}", "in the dev set": f"{in_dev.mean():.2%}"}
-                row[name] = f"{seen.mean():.2%}"
+                row |= {"test items": f"{len(in_dev):,}", "in the dev set": f"{in_dev.mean():.2%}"}
+                row[name] = f"{in_corpus.mean():.2%}"
     if not rows:
         return f"{plan.suite} reads no corpus"
-    shown = pd.DataFrame(rows).T.to_markdown(tablefmt="plain", stralign="right")
+    table = pd.DataFrame(rows).T.to_markdown(tablefmt="plain", stralign="right")
     return (
         f"Test items that stand in the dev set ({', '.join(selection)}), and those with "
-        f"a sentence in a corpus (docs/protocol.md):\n\n{shown}"
+        f"a sentence in a corpus (docs/protocol.md):\n\n{table}"
     )

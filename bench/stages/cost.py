@@ -1,8 +1,8 @@
-"""The hours that a plan takes on a device, as far as they were measured, and the disk.
+"""The hours that a plan takes on a device, and its disk.
 
-Seconds are means over similar results on the same device; else those of steps that were measured on
-a card. They are seconds of a whole device: those of runs that shared one are divided by their
-number. Of the others an order of magnitude is given.
+Seconds are means over similar results on the same device, else of steps that were measured on a
+card. They are seconds of a whole device: the seconds of runs that shared one are divided by their
+number. For work that was never measured there is an order of magnitude.
 """
 
 import tomllib
@@ -26,7 +26,7 @@ from bench.runs.run import Run
 from bench.training.checkpoint import GENERATIONS
 from bench.utils.errors import UserError
 
-# Steps that were measured on a card.
+# Seconds of steps that were measured on a card, by card, backbone, batch size and precision.
 STEPS = tomllib.loads(Path(__file__).with_name("steps.toml").read_text(encoding="utf-8"))
 # Seconds for a sentence and a weight, as they were measured: for a training by `STEPS` and
 # results/wiki-mini (1e-12 to 7e-12, and 3e-9 to 14e-9 at batch size 64), for a scoring, with its
@@ -36,12 +36,13 @@ PLACES = {
     "a thread of a processor": {"train": 5e-9, "score": 3e-10},
 }
 CORPUS_TOKENS = 24  # mean of wiki1m_fallback after truncation to 32 tokens
+# Known sizes, so that a plan is predicted before its corpora are downloaded.
 CORPUS_SENTENCES = {
     **dict.fromkeys(("wiki1m", "wiki1m_for_simcse", "wiki1m_fallback"), 1_000_000),
-    **dict.fromkeys(("nli", "nli_for_simcse"), 600_000),  # which is assumed
+    **dict.fromkeys(("nli", "nli_for_simcse"), 600_000),  # an assumption
     **{"sts": 89_192, "cnsd": 10_462},
 }
-STEP_BYTES = 80  # of a row in log.jsonl, about
+STEP_BYTES = 80  # about as long is a row in log.jsonl
 Work = Collection[tuple[Run, str]]  # runs and their stages
 ALL = "all"
 
@@ -81,11 +82,9 @@ class Measured:
         return count * fmean(self.times.get((stage, run.backbone, work), [0.0]))
 
 
-NOTHING = Measured(Path(), "")
-
-
 def weights(run: Run) -> int:
-    """Weights in the matrices of a transformer's layers; 0 if the run has no transformer."""
+    """Weights in the matrices of a transformer's layers: 4 of attention and 8 of the feed-forward
+    part, each of width x width; 0 if the run has no transformer."""
     is_transformer = run.pretrained.kind == "transformer"
     return 12 * run.shape.depth * run.pretrained.shape.width**2 if is_transformer else 0
 
@@ -105,8 +104,8 @@ def steps(run: Run) -> int:
     """Optimiser steps without early stopping; `UserError` if the corpus is not here."""
     recipe = run.recipe
     items = run.parts[0][2].get("drawn") or _rows(run)  # CT-BERT draws its items
-    whole = floor if recipe.drop_last else ceil
-    return recipe.epochs * whole(items / recipe.batch_size)
+    batches = floor if recipe.drop_last else ceil
+    return recipe.epochs * batches(items / recipe.batch_size)
 
 
 def sentences(run: Run, stage: str) -> int:
@@ -121,25 +120,26 @@ def sentences(run: Run, stage: str) -> int:
 
 
 def measured_seconds(
-    run: Run, stage: str, device: str, measured: Measured = NOTHING
+    run: Run, stage: str, device: str, measured: Measured
 ) -> tuple[float, float] | None:
     """Least and most seconds of a training or a scoring on a device, by results there or `STEPS`;
     None if nothing similar was measured."""
-    recipe, known = run.recipe, measured.seconds(run, stage)
-    if known:
-        return known, known
+    recipe, mean = run.recipe, measured.seconds(run, stage)
+    if mean:
+        return mean, mean
     times = STEPS.get(f"{device} {run.backbone} {recipe.batch_size} {recipe.precision}")
     if stage == "score" or times is None:
         return None
     least, most = times["step"]
     # Runs that share a card overlap at best until it is always busy, and at worst not at all.
-    shared = max(least / runs_per_gpu(), times.get("busy", least))
-    selected = max(1, steps(run) // recipe.select_every) * times["selection"]
-    return steps(run) * shared + selected, steps(run) * most + selected
+    fewest = max(least / runs_per_gpu(), times.get("busy", least))
+    selection = max(1, steps(run) // recipe.select_every) * times["selection"]
+    return steps(run) * fewest + selection, steps(run) * most + selection
 
 
 def work_of(runs: Iterable[Run]) -> Work:
-    """All of a plan that is counted, without runs that their backbone makes impossible."""
+    """The counted trainings and scorings of a plan. Runs that their backbone makes impossible, and
+    trainings without a transformer, take no time to speak of."""
     work = []
     for run in runs:
         if run.trained and run.pretrained.kind == "transformer" and not run.skip:
@@ -149,21 +149,19 @@ def work_of(runs: Iterable[Run]) -> Work:
     return work
 
 
-def predict(
-    work: Work, device: str, measured: Measured = NOTHING
-) -> tuple[dict[str, np.ndarray], Work]:
-    """How much of some work was measured, with its least and most hours on a device, of all and by
-    backbone and stage; and the rest of the work."""
-    hours, rest = defaultdict(lambda: np.zeros(3), {ALL: np.zeros(3)}), []
+def predict(work: Work, device: str, measured: Measured) -> tuple[dict[str, np.ndarray], Work]:
+    """Count the measured trainings and scorings, with their least and most hours on a device: of
+    all, and by backbone and stage. Also return the work that was not measured."""
+    hours, unmeasured = defaultdict(lambda: np.zeros(3), {ALL: np.zeros(3)}), []
     for run, stage in work:
         span = measured_seconds(run, stage, device, measured)
         if span is None:
-            rest.append((run, stage))
+            unmeasured.append((run, stage))
             continue
         row = [1, *(seconds / 3600 for seconds in span)]
         hours[ALL] += row
         hours[f"{run.backbone} {stage}"] += row
-    return hours, rest
+    return hours, unmeasured
 
 
 def rough_hours(work: Work, place: str) -> float:
@@ -182,14 +180,14 @@ def rough(work: Work) -> str:
     """The hours of work that was not measured, as text."""
     texts = []
     for place in PLACES:
-        # The shortest runs take as long as their processes need to start.
+        # Shorter work takes as long as its process needs to start.
         hours = max(0.1, rough_hours(work, place))
         texts.append(f"{one_digit(hours)} h on {place}")
     return f"some {' or '.join(texts)}, not measured"
 
 
 def stored_weights(run: Run) -> int:
-    """About how many weights an encoder has: those of its layers and its vocabulary."""
+    """About how many weights an encoder has, in its layers and its vocabulary."""
     return weights(run) + run.pretrained.vocabulary_size * run.pretrained.shape.width
 
 
@@ -199,7 +197,8 @@ def disk(plan: Plan) -> dict[str, float]:
     trained = [run for run in plan.runs if run.trained and not run.skip]
     encoders = [4 * stored_weights(run) for run in trained]
     corpora = {(run.corpus, run.backbone): _rows(run) for run in trained}
-    # A checkpoint has weights, the best ones and two moments; one is written beside those kept.
+    # A checkpoint has the weights, the best weights and the two moments of Adam. A new checkpoint
+    # is written beside the `GENERATIONS` that are kept.
     at_work = 4 * (GENERATIONS + 1) * max(encoders, default=0)
     return {
         f"{len(encoders)} encoders": plan.keep_encoders * sum(encoders),

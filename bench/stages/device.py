@@ -1,9 +1,9 @@
-"""A place on a GPU per process: the first that no other process of this user holds.
+"""A slot of a GPU per process: the first that no other process of this user holds.
 
-Snakemake counts places but assigns none. A process therefore holds a lock on a file that is named
-after its GPU and its place there, in a folder that all suites of this user on this machine share.
-The kernel releases the lock when the process ends, however it ends. Which GPUs there are is torch's
-answer, so CUDA_VISIBLE_DEVICES and what a scheduler allocates are respected.
+Snakemake counts slots but assigns none. A process therefore holds a lock on a file that is named
+after its GPU and its slot there, in a folder that all suites of this user on this machine share.
+The kernel releases the lock when the process ends, however it ends. Torch says which GPUs there
+are, so CUDA_VISIBLE_DEVICES and the allocation of a scheduler are respected.
 """
 
 import os
@@ -21,18 +21,19 @@ from bench.utils.errors import TransientError, UserError, warn
 from bench.utils.files import disk_errors
 
 POLL = 0.5  # seconds between two attempts to lock
-LARGE_BATCH = 256  # the least batch size of a training that fills the memory of a GPU
+# The least batch size with which a training is taken to fill the memory of a GPU.
+LARGE_BATCH = 256
 
 
 @contextmanager
 def lease(batch_size: int = 0) -> Iterator[str]:
-    """Hold a place on a GPU during the block and yield "cuda:N"; where there is no GPU, yield "cpu"
+    """Hold a slot of a GPU during the block and yield "cuda:N"; where there is no GPU, yield "cpu"
     at once. Two trainings with a `batch_size` of at least `LARGE_BATCH` never share a GPU.
 
     `TransientError` if there are GPUs, and CUDA does not start; `UserError` if a variable makes a
     GPU multiply in TF32 always.
     """
-    places = runs_per_gpu()
+    slots = runs_per_gpu()
     if not torch.cuda.is_available():
         # The driver is older than torch's CUDA, a GPU is lost, or the daemon of MPS, after a fault
         # of one process, refuses new ones until all others have ended.
@@ -49,19 +50,19 @@ def lease(batch_size: int = 0) -> Iterator[str]:
             "and start Python again"
         )
     # Containers, or jobs with a private /tmp, on one machine need a common SENTBENCH_LEASES.
-    given = os.environ.get("SENTBENCH_LEASES")
-    folder = Path(given or f"{gettempdir()}/sentbench-{os.getuid()}")
+    common_folder = os.environ.get("SENTBENCH_LEASES")
+    folder = Path(common_folder or f"{gettempdir()}/sentbench-{os.getuid()}")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not given and folder.lstat().st_uid != os.getuid():
+    if not common_folder and folder.lstat().st_uid != os.getuid():
         raise UserError(
             f"{folder} belongs to another user; name a folder of your own by SENTBENCH_LEASES"
         )
     gpus = range(torch.cuda.device_count())
     uuids = [str(torch.cuda.get_device_properties(gpu).uuid) for gpu in gpus]
-    # Every GPU's first place comes before any second; a large training takes first places alone.
+    # Every GPU's first slot comes before any second; a large training takes first slots alone.
     names = [*uuids]
     if batch_size < LARGE_BATCH:
-        names += [f"{uuid}.{place}" for place in range(2, places + 1) for uuid in uuids]
+        names += [f"{uuid}.{slot}" for slot in range(2, slots + 1) for uuid in uuids]
     # A soft lock would stay after a kill, and others would wait for it for ever.
     locks = [FileLock(folder / name, is_singleton=True, fallback_to_soft=False) for name in names]
     with disk_errors(folder, "its file system cannot lock GPUs ({})"):
@@ -72,7 +73,7 @@ def lease(batch_size: int = 0) -> Iterator[str]:
 
 
 def _acquire(locks: list[FileLock]) -> tuple[int, AcquireReturnProxy[FileLock]]:
-    """Wait for a free place; return its number, and the context that releases its lock."""
+    """Wait for a free slot; return its number, and the context that releases its lock."""
     # A lease within a lease of this process has the same GPU.
     order = sorted(range(len(locks)), key=lambda number: not locks[number].is_locked)
     is_waiting = False
@@ -81,6 +82,6 @@ def _acquire(locks: list[FileLock]) -> tuple[int, AcquireReturnProxy[FileLock]]:
             with suppress(Timeout):
                 return number, locks[number].acquire(timeout=0)
         if not is_waiting:
-            warn(f"waiting for a GPU: all {len(locks)} places are taken")
+            warn(f"waiting for a GPU: all {len(locks)} slots are taken")
             is_waiting = True
         time.sleep(POLL)

@@ -1,9 +1,9 @@
-"""Whether results are of what stands behind the names of their inputs now.
+"""Whether the inputs of results have changed since.
 
 The identity of a run has the names of evaluation data, of corpora and of models of the hub. In
-BENCH_DATA and BENCH_MODELS a name can get other content. Results record checksums of what they
-read. Where test sets have changed, runs are scored again. Where anything else has changed, that is
-refused before a run is trained.
+BENCH_DATA and BENCH_MODELS a name can get other content. So results record checksums of their
+inputs. Where test sets have changed, runs are scored again. A change of any other input is refused
+before a run is trained.
 """
 
 import os
@@ -41,16 +41,16 @@ class Inputs(paths.Files):
 
     def check_made(self, run: Run, origin: Provenance) -> None:
         """Refuse the result of a run if its corpora, models or dev sets have changed; `origin` is
-        the provenance of the result."""
-        for name, recorded in zip(run.corpora, origin.corpora, strict=False):
-            if self._corpus_sum(name) not in (None, recorded.sha256):
+        the provenance of the result. Results without sums, of older versions, are trusted."""
+        for name, corpus in zip(run.corpora, origin.corpora, strict=False):
+            if self._corpus_sum(name) not in (None, corpus.sha256):
                 self._refuse(f"corpus {name}", run)
         if origin.files:
-            files = paths.named_files(run, self)
+            files = paths.file_sums(run, self)
             for name, digest in origin.files.items():
                 if files.get(name, digest) != digest:
                     self._refuse(name, run)
-        # Changed test sets are scored again; a dev set has selected the weights.
+        # A test set is only scored, so the run can be scored again. A dev set selected the weights.
         changed = self.changed_sets(origin)
         for task in run.selection:
             if (task, "dev") in changed:
@@ -68,9 +68,9 @@ class Inputs(paths.Files):
         if not self.folder or self.described == origin.data.as_written():
             return changed
         for task, splits in origin.tasks.items():
-            present = self._task_sums(task, self.folder)
+            sums = self._task_sums(task, self.folder)
             for split, digest in splits.items():
-                if present.get(split, digest) != digest:
+                if sums.get(split, digest) != digest:
                     file = listed_task(task, self.folder).file(split)
                     changed[task, split] = str(self.folder / file)
         return changed
@@ -88,31 +88,32 @@ class Inputs(paths.Files):
 
 
 def lacks_seeds(run: Run, origin: Provenance) -> bool:
-    """Whether scores of a run are of fewer seeds of its classifiers than a suite has now."""
+    """Whether a run was scored with fewer seeds of its classifiers than suites have now."""
     return not {*run.further_seeds(origin.tasks)} <= {*origin.probe_seeds}
 
 
 def compare(
     runs: Sequence[Run], suite: Path, write: bool = True
 ) -> tuple[list[str], dict[str, bool]]:
-    """Compare results with their inputs for the workflow, which compares times of files alone.
+    """Compare results with their inputs for the workflow, which compares only times of files.
 
-    Unless not to `write`, the stamp of the data is written again if the data have changed, and
-    scores that lack seeds become older than it.
+    If `write`, changed data get a new stamp, and scores that lack seeds become older than the
+    stamp, so that Snakemake makes them again.
 
     Returns:
-        The files of sets that have changed since runs were scored or analysed; and of each result
-        that is older than its inputs, as in a copied suite, whether it is of these inputs.
+        The files of sets that have changed since runs were scored or analysed. For each result
+        that is older than its inputs, as in a copied suite, whether its sums are those of the
+        inputs.
 
     Raises:
-        UserError: what a training read has changed.
+        UserError: an input of a training has changed.
     """
     changed, older = set[str](), dict[str, bool]()
     inputs = Inputs(suite, runs[0].data, local=True)
     stamp = suite / "inputs" / "data.json"
-    data, present = read_settings(stamp), {"kind": "data", **inputs.described}
-    if data and inputs.folder and data != present:
-        data = present
+    data, description = read_settings(stamp), {"kind": "data", **inputs.described}
+    if data and inputs.folder and data != description:
+        data = description
         if write:
             write_json(stamp, data)
     stamps = sorted(stamp.parent.glob("*.json"))
@@ -124,10 +125,10 @@ def compare(
             outcome = trained.outcome
             inputs.check_made(run, trained.provenance)
         before = [path.stat().st_mtime for path in (*stamps, train) if path.is_file()]
-        for file, read in (score, read_scores), (analyse, read_analyses):
+        for file, read_document in (score, read_scores), (analyse, read_analyses):
             if not file.is_file():
                 continue
-            origin = read(file).provenance
+            origin = read_document(file).provenance
             inputs.check_made(run, origin)
             sets = inputs.changed_sets(origin)
             changed |= {*sets.values()}
@@ -137,6 +138,6 @@ def compare(
             if file.stat().st_mtime < max(before, default=0):
                 has_sets = bool(inputs.folder and origin.tasks)
                 is_same = has_sets or data == {"kind": "data", **origin.data.as_written()}
-                is_whole = not (sets or is_lacking)
-                older[str(file)] = is_same and is_whole and outcome in (None, origin.outcome)
+                is_stale = sets or is_lacking or outcome not in (None, origin.outcome)
+                older[str(file)] = is_same and not is_stale
     return sorted(changed), older

@@ -57,8 +57,8 @@ from methods.base import Refusal
 
 
 def train_run(run: Run, suite: Path, device: str) -> dict[str, Any]:
-    """Train a run in its own folder, as `bench.training.loop.train`. `UserError`, too, where a run
-    that it needs is not trained yet, or the code of an external method failed."""
+    """Train a run in its folder, as `bench.training.loop.train`. `UserError`, too, if a run that it
+    needs is not trained yet, or if the code of an external method failed."""
     run = _after_needs(run, suite)
     try:
         return train(run, suite, paths.run_folder(suite, run.id), device)
@@ -82,7 +82,7 @@ def _after_needs(run: Run, suite: Path) -> Run:
         return run
     for name, needed in run.needs.items():
         try:
-            outcome = _ended(needed, suite).outcome
+            outcome = _training_of(needed, suite).outcome
         except UserError as error:
             # The next attempt may train that run first.
             raise TransientError(f"'{run.method}' needs the encoder of {name}: {error}") from None
@@ -102,37 +102,42 @@ def score_run(
     `UserError`: the run is not trained yet, or its encoder, a task or a data file is invalid.
     """
     started, inputs = time.monotonic(), Inputs(suite, run.data)
-    ended = _ended(run, suite)
-    described = _described(run, ended, inputs, device) | {"mode": mode}
+    ended = _training_of(run, suite)
+    origin = _provenance_of(run, ended, inputs, device) | {"mode": mode}
     if ended.outcome.status != "finished":
-        write_scores(out, described, [])
+        write_scores(out, origin, [])
         return
     encoder = run_encoder(run, inputs, device)
-    read = read_tasks(tasks, inputs.data)
-    known = known_items(run, inputs, read)
+    task_data = read_tasks(tasks, inputs.data)
+    item_flags = known_items(run, inputs, task_data)
     work, tokens = paths.run_folder(suite, run.id) / "scoring", paths.tokens_folder(suite)
     further = run.further_seeds(tasks)
     classifiers = Classifiers(mode, further, device)
-    records, items = score_encoder(encoder, read, classifiers, work, tokens, known)
-    described |= _commits(run) | {
+    records, items = score_encoder(encoder, task_data, classifiers, work, tokens, item_flags)
+    origin |= _commits(run) | {
         "encoder": encoder.identity,
         "loaded": getattr(encoder, "loaded", {}),  # pooler and maximum length
-        "tasks": task_sums(read),
+        "tasks": task_sums(task_data),
         "contamination": {
-            name: {"items": len(seen), "seen": int(seen.sum()), "in_dev": int(in_dev.sum())}
-            for name, (seen, in_dev) in known.items()
+            name: {
+                "items": len(in_corpus),
+                "seen": int(in_corpus.sum()),
+                "in_dev": int(in_dev.sum()),
+            }
+            for name, (in_corpus, in_dev) in item_flags.items()
         },
         **timing(round(time.monotonic() - started, 2), device),
     }
     if further:
-        described["probe_seeds"] = further
+        origin["probe_seeds"] = further
     common: Record = {
         "source": "sentbench", "method": run.method, "backbone": run.backbone,
         "setting": run.setting, "seed": run.seed,
     }  # fmt: skip
-    if run.seed is None:
-        write_items(paths.items_file(suite, run.id), with_keys(read, items))
-    write_scores(out, described, [common | record for record in records])
+    if run.seed is None:  # without seeds, verdicts draw test items instead
+        write_items(paths.items_file(suite, run.id), with_keys(task_data, items))
+    # Last, since the workflow takes a file of scores as the sign that all of it is written.
+    write_scores(out, origin, [common | record for record in records])
     shutil.rmtree(work, ignore_errors=True)
 
 
@@ -147,19 +152,19 @@ def analyse_run(
     """
     started, inputs = time.monotonic(), Inputs(suite, run.data)
     names = list(dict.fromkeys((*read_analyses(out).analyses, *names)))
-    corpus, ended = run.corpus or corpus, _ended(run, suite)
-    read = [corpus] if ON_CORPUS in names else []
-    described = _described(run, ended, inputs, device, read)
+    corpus, ended = run.corpus or corpus, _training_of(run, suite)
+    corpora = [corpus] if ON_CORPUS in names else []
+    origin = _provenance_of(run, ended, inputs, device, corpora)
     results: dict[str, Any] = {}
     if ended.outcome.status == "finished":
         material = Material(run, run_encoder(run, inputs, device), corpus, inputs, device)
         results = analyse(material, names)
-        described["tasks"] = {}
+        origin["tasks"] = {}
         if set(names) - {ON_CORPUS}:
-            described["tasks"] = task_sums(material.tasks)
-        described |= _commits(run)
-    described["seconds"] = round(time.monotonic() - started, 2)
-    write_json(out, {"provenance": described, "analyses": results})
+            origin["tasks"] = task_sums(material.tasks)
+        origin |= _commits(run)
+    origin["seconds"] = round(time.monotonic() - started, 2)
+    write_json(out, {"provenance": origin, "analyses": results})
 
 
 def known_items(
@@ -170,15 +175,15 @@ def known_items(
     if not run.corpora:
         return {}
     parts = [(run.corpus, run.recipe.sentences, run.recipe.distinct)] if run.trained else []
-    for cls, hyper in run.composed:  # a map may be fitted on fewer sentences than its corpus has
+    for cls, hyper in run.composed:  # a post-processing may be fitted on a part of its corpus
         parts += [(name, getattr(hyper, "sentences", None), None) for name in cls.corpora(hyper)]
     texts = (read_sentences(files.corpus(name), *part) for name, *part in parts)
     return contamination(tasks, texts, run.selection, files.data)
 
 
 def _commits(run: Run) -> dict[str, Any]:
-    """Return the commits of what a run loads from the hub, once it is downloaded: its backbone, and
-    other encoders by name."""
+    """Return the commits of the models that a run has loaded from the hub: its backbone, and other
+    encoders by name."""
     commits: dict[str, Any] = {}
     if run.pretrained.source == "hub":
         commits["backbone_commit"] = pinned(run.pretrained.location)[0]
@@ -188,7 +193,7 @@ def _commits(run: Run) -> dict[str, Any]:
     return commits
 
 
-def _described(
+def _provenance_of(
     run: Run, ended: Trained, inputs: Inputs, device: str, more: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Return the provenance of a run's results: the run, its data, its corpora and `more` with
@@ -197,27 +202,28 @@ def _described(
     inputs.check_made(run, training)
     sums = (corpus.as_written() for corpus in training.corpora)
     corpora = dict(zip(run.corpora, sums, strict=False))
-    named, read = training.files, [*more]  # a training has read its corpora
+    # A training has recorded sums of its files and corpora; an untrained encoder reads them now.
+    file_sums, names = training.files, [*more]
     if not run.trained:
-        named, read = paths.named_files(run, inputs), [*run.corpora, *more]
+        file_sums, names = paths.file_sums(run, inputs), [*run.corpora, *more]
     if ended.outcome.status == "finished":
-        for name in read:
+        for name in names:
             corpora[name] = corpus_identity(inputs.corpus(name))
-    described = {
+    origin = {
         "run": run.describe(),
         # Not from the workflow's stamp, which may be older than the files.
         "data": inputs.described,
         "outcome": ended.outcome.as_written(),
         "corpora": list(corpora.values()),
     }
-    if named:
-        described["files"] = named
-    return described | provenance(device, torch.get_num_threads())
+    if file_sums:
+        origin["files"] = file_sums
+    return origin | provenance(device, torch.get_num_threads())
 
 
 def run_encoder(run: Run, files: paths.Files, device: str) -> Encoder:
-    """Return the Encoder of a run: that of its training, or a new one if there is nothing to train;
-    `UserError` if it is missing, or cannot be made."""
+    """Return the trained encoder of a run, or a new one if there is nothing to train; `UserError`
+    if it is missing, or cannot be made."""
     if run.trained:
         return trained_encoder(files.suite, run.id, device=device)
     context = RunContext(run, files, device)
@@ -231,20 +237,20 @@ def run_encoder(run: Run, files: paths.Files, device: str) -> Encoder:
 
 def run_job(suite: Path, ids: Sequence[str], stages: list[str], retry: bool) -> None:
     """Take planned runs, by default all, through stages: a job of the workflow, or a suite without
-    it. `retry` is that of `run_plan`.
+    it. For `retry` see `run_plan`.
 
-    `UserError`, too, where what a training read has changed.
+    `UserError`, too, where an input of a training has changed.
     """
     plan = read_runs(suite / "plan.json")
     runs = plan.chosen(ids)
     # The workflow has looked for changed inputs before it started a job.
-    changed = compare(runs, suite)[0] if runs and not ids else []
+    changed_files = compare(runs, suite)[0] if runs and not ids else []
     try:
-        run_plan(suite, plan, runs, stages, retry, bool(changed))
+        run_plan(suite, plan, runs, stages, retry, bool(changed_files))
     except UserError:
         if ids and stages == ["train"]:
-            # A training job of the workflow, which starts no scoring after it. Errors of the
-            # scoring are in the status.
+            # Snakemake starts no scoring after a training job that failed, so the runs of the job
+            # that are trained are scored here. Errors of the scoring are in the status.
             trained = [run for run in runs if paths.result_file(suite, run.id, "train").exists()]
             with suppress(UserError):
                 run_plan(suite, plan, trained, ["score", "analyse"], retry)
@@ -253,10 +259,10 @@ def run_job(suite: Path, ids: Sequence[str], stages: list[str], retry: bool) -> 
 
 def run_by_hand(plan: Plan, suite: Path, stages: Collection[str]) -> bool:
     """Train the runs of a plan that are not trained, and score and analyse all again; `UserError`,
-    too, where what a training read has changed. Returns whether the suite's folder has them in its
-    plan now, and so in tables."""
+    too, where an input of a training has changed. Returns whether the plan of the suite's folder,
+    and so its tables, have the runs now."""
     compare(plan.runs, suite)
-    # Before the run is made: a plan is written before the scores of its runs.
+    # First, since a run that is planned after its score would count as added.
     is_planned = "score" in stages and add_by_hand(plan, suite / "plan.json")
     run_plan(suite, plan, plan.runs, stages, again=True)
     return is_planned
@@ -278,7 +284,7 @@ def run_plan(
     Args:
         runs: some of the plan, from `Plan.chosen`.
         stages: a subset of `STAGES`.
-        retry: whether runs whose last attempt failed for good are not tried again.
+        retry: whether this attempt repeats an earlier one; runs that failed for good are left out.
         again: whether runs are scored and analysed although they have results.
     """
     errors: list[str] = []
@@ -296,14 +302,14 @@ def run_plan(
             warn(f"error: {errors[-1]}")
 
     candidates = []
-    for run in runs:  # before this process waits for a device
+    for run in runs:  # a final failure is reported before this process waits for a device
         with keep_error(run):
             if retry:
                 check_retry(suite, run.id, stages)
             candidates.append(run)
     progress = Progress(len(candidates), "runs")
-    largest = max((run.recipe.batch_size for run in candidates if "train" in stages), default=0)
-    with lease(largest) as device:
+    batch_size = max((run.recipe.batch_size for run in candidates if "train" in stages), default=0)
+    with lease(batch_size) as device:
         for run in candidates:
             with keep_error(run):
                 _run_stages(suite, plan, run, device, stages, again)
@@ -318,8 +324,8 @@ def run_plan(
 def _run_stages(
     suite: Path, plan: Plan, run: Run, device: str, stages: Collection[str], again: bool
 ) -> None:
-    """Take a planned run through those of its stages that have no result yet."""
-    if identity_of(run) != run.identity:  # its results would be nobody's
+    """Take a planned run through its stages that have no result yet."""
+    if identity_of(run) != run.identity:  # no plan would have its results
         raise UserError(
             f"the plan's run {run.id} is another one now, since its method, backbone or corpus "
             f"has changed; write the plan again with: {plan_command(suite / 'plan.json')}"
@@ -333,23 +339,23 @@ def _run_stages(
             is_done = not lacks_seeds(run, read_scores(out).provenance)
         if is_done:
             continue
-        # Of a scored run, whose encoder was dropped, or whose results alone were shared. A job that
-        # only trains is one of the workflow, which knows why.
+        # A scored run may lack its encoder, which was dropped or not shared: it is not trained for
+        # nothing. A job that only trains was started by the workflow, which needs the encoder.
         if stage == "train" and "score" in stages and not (again or _is_needed(suite, plan, run)):
             continue
         with working(suite, run.id, stage):
             if stage == "train":
                 write_json(out, train_run(run, suite, device))
-                again = True  # results are all of one training
+                again = True  # results of an earlier training do not mix with new ones
             elif stage == "score":
                 score_run(run, suite, run.tasks, plan.mode, out, device)
             else:
                 analyse_run(run, suite, run.analyses, plan.corpus, out, device)
 
 
-def _is_needed(suite: Path, plan: Plan, run: Run, made: float = 0.0) -> bool:
-    """Return whether a planned result that takes a run's encoder is missing, or older than the
-    encoder, which was `made` at that time: it is then to be written again."""
+def _is_needed(suite: Path, plan: Plan, run: Run, encoder_time: float = 0.0) -> bool:
+    """Return whether a planned result that takes a run's encoder is missing, or is older than the
+    encoder and will be written again."""
     files = [
         paths.result_file(suite, user.id, stage)
         for user in plan.runs
@@ -357,12 +363,12 @@ def _is_needed(suite: Path, plan: Plan, run: Run, made: float = 0.0) -> bool:
         for stage in user.stages
         if stage != "train"
     ]
-    return not all(file.is_file() and file.stat().st_mtime >= made for file in files)
+    return not all(file.is_file() and file.stat().st_mtime >= encoder_time for file in files)
 
 
 def _drop_encoders(suite: Path, plan: Plan, run: Run) -> None:
-    """Delete those encoders of a run and of what it needs that are not needed any more. Without
-    its file in `trained/` an encoder is trained again where something needs it."""
+    """Delete the encoders, of a run and of the runs that it needs, that no result needs any more.
+    The file in `trained/` goes first: without it an encoder is trained again if it is needed."""
     for needed in in_order([run]):
         encoder = paths.run_folder(suite, needed.id) / "encoder"
         with suppress(FileNotFoundError):  # there is none, or another process was faster
@@ -372,7 +378,7 @@ def _drop_encoders(suite: Path, plan: Plan, run: Run) -> None:
                     encoder.replace(staging / "old")
 
 
-def _ended(run: Run, suite: Path) -> Trained:
+def _training_of(run: Run, suite: Path) -> Trained:
     """Return how a run's training ended; a run without one counts as finished."""
     if run.skip:
         return Trained(outcome=Outcome(status="skipped", reason=run.skip))
@@ -400,11 +406,11 @@ def score_models(
     model's label, and the errors of models that could not be scored."""
     if folder.is_file() or (folder.suffix == ".json" and not folder.exists()):
         raise UserError(f"{folder} is a file; of several models, name a folder")
-    read, records, errors = read_tasks(tasks, data), {}, []
+    task_data, records, errors = read_tasks(tasks, data), {}, []
     for file, model in files(models).items():
         try:
             records[model.label] = evaluate(
-                model, read, mode, data, folder / file, device, probe_seeds, again=False
+                model, task_data, mode, data, folder / file, device, probe_seeds, again=False
             )
         except UserError as error:  # the other models are scored nevertheless
             errors.append(f"{model.label}: {error}")
@@ -437,7 +443,7 @@ def evaluate(
     parts = [f"{name.replace('_', ' ')} {value}" for name, value in loaded.items()]
     parts += [f"{len(sentences(tasks, adaptation(encoder))):,} sentences", f"on {device}"]
     warn(f"{model.label}: {', '.join(parts)}")
-    described = {
+    origin = {
         **model.describe(),
         "data": {"folder": str(data), **paths.describe_data(data)},
         "mode": mode,
@@ -447,28 +453,29 @@ def evaluate(
         **provenance(device, torch.get_num_threads()),
     }
     if probe_seeds:
-        described["probe_seeds"] = probe_seeds
+        origin["probe_seeds"] = probe_seeds
     if not again and out.is_file():
-        earlier = read_scores(out).as_written()
-        written = earlier["provenance"]
-        # Threads and the name of a device change roundings; its kind shows in the arithmetic.
-        same = {"date": written.get("date"), "device": written["device"]}
-        if written == written | described | same:
-            return list(earlier["records"])
-    others = replace(model.options, pooler=None).words
-    options = [getattr(encoder, "pooler", encoder.kind), *others]
+        content = read_scores(out).as_written()
+        written = content["provenance"]
+        # The date says nothing about scores. Threads and the name of a device change roundings
+        # alone; the device's kind shows in the arithmetic.
+        ignored = {"date": written.get("date"), "device": written["device"]}
+        if written == written | origin | ignored:
+            return list(content["records"])
+    pooler = getattr(encoder, "pooler", encoder.kind)
+    options = [pooler, *replace(model.options, pooler=None).words]
     common = {
         "source": "sentbench", "method": f"encoder[{','.join(options)}]", "backbone": model.name,
         "setting": None, "seed": None,
     }  # fmt: skip
     try:
-        scored, _ = score_encoder(encoder, tasks, Classifiers(mode, probe_seeds, device), work)
+        scores, _ = score_encoder(encoder, tasks, Classifiers(mode, probe_seeds, device), work)
     except BaseException:
         if not getattr(encoder, "lasting", True):  # no later evaluation could reuse these vectors
             shutil.rmtree(work, ignore_errors=True)
         raise
-    described["seconds"] = round(time.monotonic() - started, 2)
-    records = [common | record for record in scored]
-    write_scores(out, described, records)
+    origin["seconds"] = round(time.monotonic() - started, 2)
+    records = [common | record for record in scores]
+    write_scores(out, origin, records)
     shutil.rmtree(work, ignore_errors=True)
     return records

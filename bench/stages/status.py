@@ -1,6 +1,6 @@
-"""How far a suite is: done, running, failed and left, from its files alone.
+"""How far a suite is: its runs that are done, running, failed or left.
 
-Nothing is written and no workflow is asked, so it works while one runs.
+Only files are read, and no workflow takes part, so it works while one runs.
 """
 
 import json
@@ -51,57 +51,59 @@ class SuiteStatus:
 def status(suite: Path) -> SuiteStatus:
     """Read how far a suite is; `UserError` if it has no plan, or a damaged one."""
     plan = read_runs(suite / "plan.json")
-    read = SuiteStatus(plan.suite)
+    state = SuiteStatus(plan.suite)
     devices: Counter[str] = Counter()
-    left: list[tuple[Run, str, int | None]] = []  # runs, their stages left, their steps
+    work: list[tuple[Run, str, int | None]] = []  # runs, each with a stage that is left, and steps
     for run in plan.runs:
         stages = stages_left(suite, run)
         if stages:
             open_run = _open_run(suite, run.id, stages[0])
-            read.open.append(open_run)
+            state.open.append(open_run)
             if not run.skip:
-                left += [(run, stage, open_run.step) for stage in stages if stage != "analyse"]
+                work += [(run, stage, open_run.step) for stage in stages if stage != "analyse"]
             continue
         try:
             results = read_run(run, suite, plan.mode)
         except UserError as damage:
             failure = Failure("score", str(damage), final=True)
-            read.open.append(OpenRun(run.id, "failed", "score", failure=failure))
+            state.open.append(OpenRun(run.id, "failed", "score", failure=failure))
             continue
-        read.done[results.status] = read.done.get(results.status, 0) + 1
+        state.done[results.status] = state.done.get(results.status, 0) + 1
         devices[results.provenance.device.name] += 1
     for log in sorted((suite / "logs").glob("*.log")):
         error = _error(log)
         if error:
-            read.steps[str(log)] = error
+            state.steps[str(log)] = error
     if devices:
-        read.device = devices.most_common(1)[0][0]
-    with suppress(UserError):  # a corpus that is not here
-        _predict(read, left, Measured(suite.parent, read.device))
-    return read
+        state.device = devices.most_common(1)[0][0]
+    with suppress(UserError):  # a corpus that is not downloaded
+        _predict(state, work, Measured(suite.parent, state.device))
+    return state
 
 
 def _predict(
-    read: SuiteStatus, left: Iterable[tuple[Run, str, int | None]], measured: Measured
+    state: SuiteStatus, work: Iterable[tuple[Run, str, int | None]], measured: Measured
 ) -> None:
-    """Write the hours that are left into a status; `UserError` if a corpus is not here."""
-    hours, unlike = 0.0, []
-    for run, stage, step in left:
+    """Write the hours that work takes into a status; `UserError` if a corpus is not here."""
+    hours, unmeasured = 0.0, []
+    for run, stage, step in work:
         part = 1.0
         if stage == "train" and step:  # early stopping is not foreseen
             part = max(0.0, 1 - step / steps(run))
         expected = measured.seconds(run, stage)
         hours += part * expected / 3600
         if not expected:
-            unlike.append((run, stage))
-    read.hours, read.unknown, read.estimate = hours, len(unlike), rough(unlike)
+            unmeasured.append((run, stage))
+    state.hours, state.unknown, state.estimate = hours, len(unmeasured), rough(unmeasured)
 
 
 def stages_left(suite: Path, run: Run) -> list[str]:
     """The stages of a planned run without a result."""
-    left = [stage for stage in run.stages if not paths.result_file(suite, run.id, stage).is_file()]
+    stages = [
+        stage for stage in run.stages if not paths.result_file(suite, run.id, stage).is_file()
+    ]
     # A training whose results are there is not repeated, although its own file may be gone.
-    return left if left != ["train"] else []
+    return stages if stages != ["train"] else []
 
 
 def _open_run(suite: Path, run_id: str, stage: str) -> OpenRun:

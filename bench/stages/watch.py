@@ -22,19 +22,19 @@ def watch(plan: Plan, suite: Path) -> None:
     total = sum(WEIGHTS[stage] for run in plan.runs for stage in run.stages)
 
     def finished() -> int:
-        left = (WEIGHTS[stage] for run in plan.runs for stage in stages_left(suite, run))
-        return total - sum(left)
+        open_work = (WEIGHTS[stage] for run in plan.runs for stage in stages_left(suite, run))
+        return total - sum(open_work)
 
-    begun, first = time.monotonic(), finished()
+    begun, done_before = time.monotonic(), finished()
     while True:
         time.sleep(interval())
         done, elapsed = finished(), time.monotonic() - begun
         parts = [f"{timedelta(seconds=round(elapsed))}  {100 * done // total} % done"]
         if done == total:
             parts.append("rendering")
-        elif done - first > total / 10:  # before, starting processes would count
-            left = timedelta(seconds=round(elapsed * (total - done) / (done - first)))
-            parts.append(f"about {left} left")
+        elif done - done_before > total / 10:  # earlier, the start of processes would count most
+            seconds = elapsed * (total - done) / (done - done_before)
+            parts.append(f"about {timedelta(seconds=round(seconds))} left")
         for run in plan.runs:
             stage = stage_at_work(suite, run.id)
             if stage:

@@ -25,9 +25,9 @@ def run_workflow(config: Path, options: Iterable[str]) -> int:
     words = ["--snakefile", str(SNAKEFILE), *options, "--configfile", str(config)]
     process = None
     try:
-        # A signal while the process starts is raised when it has started, and is known here.
+        # A signal that comes while the process starts is raised after that: no process is lost.
         with defer_signals():
-            # Folders `bench` and `methods` in the working folder are not those of the suite.
+            # The working folder may have other folders with the names `bench` and `methods`.
             process = subprocess.Popen(
                 [sys.executable, "-m", "snakemake", *words],
                 env=os.environ | {"PYTHONSAFEPATH": "1"},
@@ -35,7 +35,7 @@ def run_workflow(config: Path, options: Iterable[str]) -> int:
         status = process.wait()
     except BaseException as stop:
         if process:
-            # Snakemake has had an interrupt, too, and lets its jobs save their state.
+            # A terminal sends an interrupt to Snakemake, too, which lets its jobs save their state.
             if not isinstance(stop, KeyboardInterrupt):
                 process.terminate()
             if process.wait() == 0:  # its last job had ended
@@ -97,22 +97,23 @@ class Jobs:
         names = {f"corpus-{slug(name)}" for name in corpora}
         names |= {f"backbone-{slug(run.backbone)}" for run in runs if run.backbone != "none"}
         files = [self.folder / "inputs" / f"{name}.json" for name in ("data", *sorted(names))]
-        # A job trains its own runs in the order of the plan, each after those that it needs.
+        # A job trains its runs in the order of the plan, each after the runs that it needs.
         needs = [need.id for run in runs for need in run.needs.values() if need.id not in ids]
         trainings = needs if stage == "train" else self.with_stage("train", ids)
         files += [result_file(self.folder, run, "train") for run in trainings]
-        # Times of a copy are others. What changes a training changes the id of its run.
+        # The times of a copied suite say nothing, so `older` decides. A change of a training's
+        # inputs changes the id of its run.
         older = [self.older.get(str(result_file(self.folder, run, stage))) for run in ids]
         repeats = stage != "train" and (True not in older or False in older)
         inputs = {str(file): repeats for file in files}
         if stage == "analyse":
-            # Two processes never work on one run. Other scores change no analysis.
+            # Later, since two processes never work on one run. Other scores change no analysis.
             inputs |= {str(result_file(self.folder, run, "score")): False for run in ids}
         return inputs
 
     def content(self, stage: str, ids: Sequence[str]) -> str:
-        """What a job does besides what the ids of its runs say. If it changes, the job is done
-        again. It is a text, since Snakemake compares no nested parameters."""
+        """The work of a job that the ids of its runs do not determine. If it changes, the job is
+        done again. It is a text, since Snakemake compares no nested parameters."""
         field = {"train": "", "score": "tasks", "analyse": "analyses"}[stage]
         work = {run: getattr(self.runs[run], field) for run in ids if field}
         return json.dumps([self.plan.mode if stage == "score" else "", work])
@@ -125,8 +126,8 @@ class Jobs:
             return 2 * (len(self.runs) - self._order.index(ids[0])) + (stage != "train")
         # Jobs of several runs are long: trainings first, in the order of the configuration, so that
         # none is left to the end while other cores are idle.
-        first = 2 if stage == "train" else 1
-        return first * len(self.runs) - list(self.runs).index(ids[0])
+        level = 1 + (stage == "train")
+        return level * len(self.runs) - list(self.runs).index(ids[0])
 
     def threads(self, stage: str, ids: Sequence[str]) -> int:
         return max(self.runs[run].recipe.threads for run in ids) if stage == "train" else 1

@@ -120,7 +120,7 @@ def _run_training(run: Run, context: RunContext, folder: Path, log: Log) -> dict
     # What a checkpoint must agree with. The date is no part of it, and neither is the code: a
     # training may go on with other code, and its outcome says so (`earlier`).
     identity = {"run": run.identity, "corpus": sums[0]}
-    files = paths.named_files(run, context.files)
+    files = paths.file_sums(run, context.files)
     if files:
         described["files"] = identity["files"] = files
     checkpoints = Checkpoints(folder / "checkpoints", identity)

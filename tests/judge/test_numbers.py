@@ -61,7 +61,7 @@ def test_both_settings_stand_side_by_side(tmp_path):
 
 
 def test_seeds_that_were_added_wait_for_the_next_look(tmp_path):
-    """Also where a configuration lists those that were added first."""
+    """Also where they stand first in the plan."""
     first = (76.0, 76.1, 76.2, 76.3, 76.4)
     runs = seeds("simcse", [75.0, 75.2, *first])
     for run in runs[:2]:

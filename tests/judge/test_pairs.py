@@ -9,7 +9,7 @@ from scipy import stats
 from bench.datasets.metrics import FURTHER_SEEDS, Cell, probe_seed
 from bench.datasets.tasks import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS
 from bench.judged.rows import grouped
-from bench.runs.naming import named_row
+from bench.runs.naming import find_run
 from bench.utils.errors import UserError
 from tests.support.compared_runs import BASE, claim, scored, suite
 from tests.support.rows import against, row_of, rows_of
@@ -64,9 +64,9 @@ def test_methods_are_named_as_in_configurations(text, found):
         scored("published[model=a,pooler=avg]", None, 70.0, setting="paper", **label),
     ]
     planned = [run.run for run in runs]
-    assert named_row(text, planned).text == found
+    assert find_run(text, planned).text == found
     with pytest.raises(UserError, match="'SSCL'"):
-        named_row("SSCL", planned)
+        find_run("SSCL", planned)
 
 
 def test_nothing_to_compare_is_an_error():

@@ -22,7 +22,7 @@ from bench.results.suite_results import SuiteResults, read_results
 from bench.results.system import RunResults, planned_scores
 from bench.runs import config
 from bench.runs.plan import Plan, PlannedRun
-from bench.runs.resolve import parse
+from bench.runs.text import parse
 from tests.support.printed_numbers import mapped
 from tests.support.synthetic_suite import seeds, write_suite
 from tests.support.tiny_tasks import Words, write_tasks

@@ -24,7 +24,7 @@ from bench.report.leaderboard import (
 )
 from bench.reported.address import address, find_rows
 from bench.results.suite_results import read_results
-from bench.runs.naming import named
+from bench.runs.naming import find_runs
 from bench.runs.plan import read_plan
 from bench.runs.resolve import resolve
 from bench.utils.errors import UserError
@@ -249,7 +249,7 @@ def test_columns_are_of_planned_tasks_and_of_a_named_baseline():
 @pytest.mark.parametrize("text", ["MixCSE", "MIXCSE", "mixcse@official"])
 def test_a_text_names_systems_by_label_or_method(text):
     runs = read_plan(Path("results/wiki-mini/plan.json")).runs
-    assert {run.text for run in named(text, runs)} == {"mixcse@official"}
+    assert {run.text for run in find_runs(text, runs)} == {"mixcse@official"}
 
 
 def test_leaderboards_are_one_table_of_csv():

@@ -13,7 +13,7 @@ from bench.reported import FOLDER, ROW_COLUMNS, public_sd, quoted
 from bench.reported.address import printed_names
 from bench.reported.figures import load_figures
 from bench.reported.number import REASONS, load_recipes, sweep_lines
-from bench.runs.resolve import parse
+from bench.runs.text import parse
 from bench.utils.errors import UserError
 from tests.support.method_runs import run_of
 from tests.support.printed_numbers import mapped

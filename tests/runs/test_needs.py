@@ -6,8 +6,8 @@ import pytest
 
 import methods.simcse as simcse
 from bench.runs import config as suites
-from bench.runs.resolve import parse, split_run
 from bench.runs.run import Run, identity_of
+from bench.runs.text import parse, split_run
 from bench.utils.errors import UserError
 from tests.support.method_runs import run_of
 from tests.support.tiny_suite import tiny_configuration

@@ -131,11 +131,6 @@ def test_a_task_that_nobody_has_scored_is_not_added(written):
     assert first(grown, "simcse") == STS_B | {"MR": {2}, "CR": {1, 2}}
 
 
-def test_what_an_entry_calls_added_was_not_planned_first():
-    entry = {"method": "simcse", "seeds": [3], "added": True}
-    assert first(planned(tasks=["STS-B"], methods=["simcse", entry]), "simcse") == STS_B
-
-
 # --- Claims ---
 
 

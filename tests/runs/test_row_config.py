@@ -12,6 +12,7 @@ from bench.results.system import planned_scores
 from bench.runs import config
 from bench.runs import row_config as module
 from bench.runs.row_config import row_config
+from bench.runs.suite import LONGEST_NAME
 
 expand = config.planned
 
@@ -39,7 +40,7 @@ def test_each_row_plans_its_runs_as_the_papers_suites_do(source):
             labels.setdefault(number.label, []).append(number)
     for label, rows in labels.items():
         made = row_config(rows)
-        assert len(made.suite) <= config.LONGEST_NAME
+        assert len(made.suite) <= LONGEST_NAME
         planned = expand(made)
         assert {run.id for run in planned} <= known, label
         sides = {run.text for run in planned}

@@ -2,6 +2,7 @@
 was not measured; and disk."""
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -93,6 +94,9 @@ def test_the_order_of_magnitude_of_a_suite_by_hand():
     assert rough([]).startswith("some 0.1 h on a GPU")
 
 
+NOTHING = Measured(Path(), "")
+
+
 # Measured steps
 
 
@@ -100,7 +104,7 @@ def test_the_order_of_magnitude_of_a_suite_by_hand():
 def test_measured_steps_are_of_a_card_and_a_backbone_that_are_known(name):
     card, backbone, batch_size, precision = name.split()
     run = run_of(name=backbone, batch_size=int(batch_size), precision=precision)
-    assert measured_seconds(run, "train", card)
+    assert measured_seconds(run, "train", card, NOTHING)
     least, most = STEPS[name]["step"]
     assert 0 < STEPS[name].get("busy", least) <= least <= most < 0.1
     assert card in DEVICES
@@ -118,12 +122,12 @@ def test_seconds_of_measured_steps(places, card, least, most, monkeypatch):
     monkeypatch.setenv("SENTBENCH_RUNS_PER_GPU", str(places))
     selections = 125 * {"h200": 0.08, "h100": 0.1}[card]
     seconds = [15.625 * step + selections for step in (least, most)]
-    assert measured_seconds(run_of(), "train", card) == pytest.approx(seconds)
+    assert measured_seconds(run_of(), "train", card, NOTHING) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize("recipe", [{"batch_size": 32}, {"precision": "float32"}])
 def test_steps_of_another_batch_size_or_precision_are_not_measured(recipe):
-    assert measured_seconds(run_of(**recipe), "train", "h200") is None
+    assert measured_seconds(run_of(**recipe), "train", "h200", NOTHING) is None
 
 
 # The hours of a plan
@@ -136,8 +140,8 @@ def test_a_prediction_adds_up():
     content["methods"] += ["untrained[pooler=avg]", "word-overlap"]
     content["backbones"] = {"bert-base-uncased": None, "roberta-large": None}
     suite = config.validate(content)
-    hours, rest = predict(work_of(config.planned(suite)), "h200")
-    least, most = measured_seconds(run_of(), "train", "h200")
+    hours, rest = predict(work_of(config.planned(suite)), "h200", NOTHING)
+    least, most = measured_seconds(run_of(), "train", "h200", NOTHING)
     expected = pytest.approx([2, 2 * least / 3600, 2 * most / 3600])
     assert hours == {ALL: expected, "bert-base-uncased train": expected}
     assert Counter((run.backbone, stage) for run, stage in rest) == {

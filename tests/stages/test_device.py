@@ -130,7 +130,7 @@ def test_waits_until_one_is_free(folder, monkeypatch, capsys):
         monkeypatch.setattr(time, "sleep", lambda _: second.release())
         with lease() as device:
             assert device == "cuda:1"
-    assert capsys.readouterr().err == "waiting for a GPU: all 2 places are taken\n"
+    assert capsys.readouterr().err == "waiting for a GPU: all 2 slots are taken\n"
 
 
 def test_a_killed_process_holds_nothing(folder):
