@@ -6,7 +6,6 @@ from scipy import stats
 
 from bench.judge.claims import Claimed, decide, explained
 from bench.judge.sample import Sample
-from bench.judge.statistics import holm
 
 
 def claimed(*differences, margin=1.0, first=None, **more):
@@ -49,29 +48,6 @@ def test_a_claim_before_its_look_has_p_1():
     assert decide(family, 2)[0].p == pytest.approx(2 * decide(family[:1], 1)[0].p)
 
 
-def test_a_method_that_diverged_is_never_better():
-    differences = (1.9, 2.0, 2.1, 2.0, 2.0)
-    seeds = dict(enumerate(differences))
-    assert decide([claimed(*differences)], 1)[0].answer == "better"
-    diverged = Sample(seeds, range(6), 6, diverged={5})
-    assert diverged.tested.p_value() < 0.02
-    assert decide([Claimed(diverged, 1.0)], 1)[0].answer == "open"
-    assert decide([Claimed(diverged, 3.0)], 1)[0].answer == "gain below the margin"
-    worse = Sample({seed: -x for seed, x in seeds.items()}, range(6), 6, diverged={5})
-    assert decide([Claimed(worse, 1.0)], 1)[0].answer == "worse"
-
-
-@pytest.mark.parametrize("p_values", [[0.01, 0.04, 0.03, 0.005], [0.5], [1.0, 1.0]])
-def test_holm_against_its_definition(p_values):
-    """Adjusted p: the largest of the products up to its rank."""
-    ranked = sorted(range(len(p_values)), key=p_values.__getitem__)
-    expected, highest = [0.0] * len(p_values), 0.0
-    for rank, place in enumerate(ranked):
-        highest = max(highest, (len(p_values) - rank) * p_values[place])
-        expected[place] = min(1.0, highest)
-    assert holm(p_values) == pytest.approx(expected)
-
-
 def test_a_sentence_has_all_that_an_answer_rests_on():
     pair = claimed(1.0, 2.0, 3.0, first=3)
     assert explained(pair.sample, ["p = 0.074 that the gain is 0"], "Holm over 2 claims") == (
@@ -80,11 +56,3 @@ def test_a_sentence_has_all_that_an_answer_rests_on():
     )
     before = claimed(1.0, 2.0, first=5)
     assert explained(before.sample, ["p"], "Holm").endswith("; first look at 5 seeds, 2 made")
-
-
-def test_a_sentence_counts_the_seeds_that_diverged():
-    """Each once, and of those of the look."""
-    values = {0: 1.0, 1: 2.0, 2: 3.0}
-    left = Sample(values, range(6), 5, left_out={3}, diverged={3, 4, 5})
-    told = "2 seeds diverged and left the pairs, so that the method cannot be better"
-    assert told in explained(left, [], "Holm")

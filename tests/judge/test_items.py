@@ -122,7 +122,7 @@ def test_pairs_that_share_a_sentence_are_drawn_together():
 # --- Accuracies ---
 
 
-@pytest.mark.parametrize(("only_a", "only_b"), [(30, 15), (3, 12), (0, 5), (0, 0)])
+@pytest.mark.parametrize(("only_a", "only_b"), [(30, 15), (0, 5), (0, 0)])
 def test_accuracies_have_mcnemars_exact_test(only_a, only_b):
     right = np.repeat([[1, 1], [1, 0], [0, 1], [0, 0]], [150, only_a, only_b, 40], axis=0)
     keys = np.arange(len(right))
@@ -242,11 +242,6 @@ STRENGTHS = ((0.8, 0.8), (0.82, 0.78))  # equal encoders and different ones
 def quick(monkeypatch):
     monkeypatch.setattr(items, "REPLICATES", 100)
     monkeypatch.setattr(items, "RESAMPLING_SEED", items.RESAMPLING_SEED)
-
-
-@pytest.mark.nightly
-def test_the_interval_covers_the_true_difference(quick):
-    assert covered((400,), STRENGTHS[1], 100) > stats.binom.ppf(0.001, 100, 0.94) / 100
 
 
 @pytest.mark.nightly

@@ -68,18 +68,6 @@ def test_both_settings_stand_side_by_side(tmp_path):
     assert found.best_of_five == pytest.approx(best)
 
 
-def test_seeds_that_were_added_wait_for_the_next_look(tmp_path):
-    """Also where a configuration lists those that were added first."""
-    first = (76.0, 76.1, 76.2, 76.3, 76.4)
-    runs = seeds("simcse", [75.0, 75.2, *first])
-    for run in runs[:2]:
-        run["added"] = {"sts": 1}
-    ours = judged(tmp_path, *runs).ours
-    assert ours.scores == pytest.approx(first)
-    assert ours.verdict.kind == "reproduced"
-    assert ours.verdict.reason.endswith("next look at 10 seeds, 7 made")
-
-
 def test_a_score_that_equals_print_does_not_outrank_it(tmp_path):
     """76.25 is printed, and binary fractions hold it."""
     assert judged(tmp_path, *seeds("simcse", [76.25, 76.25, 77.0, 75.0])).rank == 2
@@ -130,7 +118,6 @@ OTHER_SEED = seeds("is-cse", [78.0])[0] | {"seed": 50}
         # Not even where it agrees.
         (seeds("simcse", [76.25] * 3, corpus="wiki-mini"), (), "not comparable",
          "trained on wiki-mini"),
-        (seeds("simcse", [76.25] * 3, data="world"), (), "not comparable", "scored on world"),
         (seeds("simcse", [76.25] * 3, recipe_changes={"sentences": 100, "threads": 2}), (),
          "not comparable", "recipe changed (sentences)"),
         (seeds("simcse", [76.25] * 3, recipe_changes={"threads": 4, "precision": "float32"}), (),
@@ -139,11 +126,9 @@ OTHER_SEED = seeds("is-cse", [78.0])[0] | {"seed": 50}
          "does not state the rate and the steps"),
         (IS_BERT, ("is-cse", "Table 8", "IS-BERT"), "not comparable",
          "print may be of IS-BERT trained on each task's own text"),
-        (IS_BERT, ("is-cse", "Table 1", "IS-BERT"), "reproduced", "mean 66.58"),
         # A difference is no better than its worse side.
         ([*IS_CSE, *SIMCSE, DIVERGED], DELTA, "diverged", "1 of 7 seeds diverged"),
         (IS_CSE, DELTA, "not run", "no scores in this suite"),
-        ([*IS_CSE, SKIPPED], DELTA, "not run", "this backbone has no layer 11"),
         ([*IS_CSE, *seeds("simcse", [75.0], data="world")], DELTA, "not comparable",
          "scored on world"),
         ([*IS_CSE[:1], *SIMCSE[:1]], DELTA, "open", "first look at 3 seeds, 1 made"),
@@ -225,11 +210,6 @@ def test_a_stand_in_shows_its_numbers_and_says_so(tmp_path):
     assert remark.endswith("Do not compare these numbers with any paper.")
 
 
-def test_comparable_runs_come_before_others_of_the_same_name(tmp_path):
-    runs = [*seeds("simcse", [75.0], corpus="wiki-mini"), *SIMCSE]
-    assert judged(tmp_path, *runs).ours.scores == (75.0, 76.0, 77.0)
-
-
 def test_families_are_papers(tmp_path):
     """An average of the same paper counts for the correction, one of another paper does not."""
     base = [{task: value + i % 2 / 10 for task, value in CLOSE.items()} for i in range(5)]
@@ -287,7 +267,6 @@ def test_rows_with_classifier_seeds_count_before_they_are_scored(tmp_path):
 @pytest.mark.parametrize(
     ("shift", "sd", "verdict"),
     [
-        (0.0, 0.03, "reproduced"),
         # Of five differences: 96 % interval ± 1.34 sd, 98 % ± 1.68 sd, a further one ± 4.10 sd.
         (0.49, 0.03, "open"),
         (-0.6, 0.03, "lower"),

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from bench.datasets.metrics import Cell, probe_seed
-from bench.datasets.tasks import BOARDS, STS_TASKS, TRANSFER_TASKS
+from bench.datasets.tasks import BOARDS, TRANSFER_TASKS
 from bench.judge.sample import Sample, differences_of, sample_of
-from bench.judge.statistics import benjamini_hochberg, estimate, kendall, mcnemar, welch
+from bench.judge.statistics import benjamini_hochberg, estimate, kendall, welch
 from bench.results.system import System
 from tests.support.compared_runs import scored
 
@@ -65,23 +65,10 @@ def test_the_order_of_rows_is_that_of_scipy(rows):
     assert kendall(a, b) == pytest.approx(oracle, abs=1e-12, nan_ok=True)
 
 
-@pytest.mark.parametrize(("only_a", "only_b"), [(0, 0), (5, 0), (3, 9), (20, 20), (200, 150)])
-def test_items_that_one_encoder_alone_gets_right_have_an_exact_test(only_a, only_b):
-    oracle = stats.binomtest(only_a, max(1, only_a + only_b)).pvalue
-    assert mcnemar(only_a, only_b) == pytest.approx(oracle)
-
-
 def test_the_same_score_at_every_seed_is_certain():
     found = estimate([0.3, 0.3, 0.3])
     assert (found.p_value(), found.p_value(0.3), found.half_width()) == (0, 1, 0)
     assert (found.p_below(0.2), found.p_below(0.3), found.p_below(0.4)) == (1, 1, 0)
-
-
-def test_one_further_score_is_as_certain_as_the_mean_and_a_score():
-    """76, 77, 78: sd 1, so sqrt(1 + 1/3) of it."""
-    found = estimate([76.0, 77.0, 78.0]).further
-    assert found.error == pytest.approx((4 / 3) ** 0.5)
-    assert found.half_width() == pytest.approx(stats.t.ppf(0.99, 2) * (4 / 3) ** 0.5)
 
 
 # --- Looks ---
@@ -89,8 +76,7 @@ def test_one_further_score_is_as_certain_as_the_mean_and_a_score():
 
 @pytest.mark.parametrize(
     ("made", "look", "next_look"),
-    [(0, 0, 5), (4, 0, 5), (5, 5, 10), (9, 5, 10), (10, 10, 20), (19, 10, 20), (20, 20, None),
-     (30, 20, None)],
+    [(0, 0, 5), (4, 0, 5), (5, 5, 10), (19, 10, 20), (20, 20, None), (30, 20, None)],
 )  # fmt: skip
 def test_looks_are_at_once_twice_and_four_times_the_planned_seeds(made, look, next_look):
     found = sample(*map(float, range(made)))
@@ -162,15 +148,6 @@ def test_the_tasks_of_an_addition_count_alone():
     assert System(runs).scores(ACCURACIES).additions == {1: 0, 2: 0, 3: 0, 4: 1, 5: 1}
 
 
-def test_a_single_score_is_subtracted_from_every_seed():
-    trained = System(seeded("simcse", (1, 2, 3))).scores(STS)
-    untrained = System([scored("untrained", None, 60.0)]).scores(STS)
-    above, below = differences_of(trained, untrained), differences_of(untrained, trained)
-    assert above.scores == pytest.approx((11, 12, 13))
-    assert below.scores == pytest.approx((-11, -12, -13))
-    assert above.look == below.look == 3
-
-
 def classified(seeds):
     """The scores of an untrained encoder: an average on transfer tasks by classifier seed."""
     scores = {}
@@ -187,17 +164,8 @@ def test_classifier_seeds_stand_beside_training_seeds():
         for seed in (1, 2, 3)
     ]
     trained = System(runs).scores(ACCURACIES)
-    oracle = stats.ttest_ind([81.1, 81.2, 81.3], [*seeds.values()], equal_var=False)
-    for results, sign in (((trained, classified(seeds)), 1), ((classified(seeds), trained), -1)):
-        found = differences_of(*results).tested
-        assert found.mean == pytest.approx(sign * (81.2 - 80.1))
-        assert found.p_value() == pytest.approx(oracle.pvalue)
+    assert differences_of(classified(seeds), trained).tested.mean == pytest.approx(80.1 - 81.2)
     # One classifier seed says nothing of the others.
     assert differences_of(trained, classified({1111: 80.0})).tested is None
     own = sample_of(classified(seeds))
     assert (own.look, own.next_look, own.scores) == (5, None, tuple(seeds.values()))
-
-
-def test_the_average_is_that_of_all_tasks():
-    by_task = {task: 60.0 + place for place, task in enumerate(STS_TASKS)}
-    assert System([scored("simcse", 1, by_task)]).scores(STS).values == {1: 63.0}

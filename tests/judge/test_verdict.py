@@ -31,12 +31,8 @@ def verdict(*args, **more):
         (75.0, "reproduced"),
         (75.329, "reproduced"),  # 0.329 + 0.6705 < 1
         (75.330, "open"),
-        (76.837, "open"),
         (76.838, "consistent"),  # 1.838 - 0.8378 > 1
-        (77.052, "consistent"),
         (77.053, "lower"),  # beyond 2.0523
-        (73.163, "open"),
-        (72.948, "consistent"),
         (72.947, "higher"),
     ],
 )
@@ -148,9 +144,7 @@ def test_a_family_has_its_planned_size_from_the_first_score_on():
     [
         ("untrained", "STS12", None, 0.03),
         ("transfer", "TREC", None, 1.0),
-        ("trained, transfer", "MR", None, 1.0),
         ("trained", "Avg", 1.74, 1.0),
-        ("trained", "STS12", 0.75, 1.5),
         ("trained", "STS12", 1.51, 2.0),
         ("trained", "STS16", 0.27, 1.0),
     ],
