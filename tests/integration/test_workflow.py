@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 
 import pytest
 import yaml
@@ -101,33 +100,6 @@ def test_a_change_runs_what_it_concerns(changes, jobs, suite):
     assert planned_jobs(done.stdout) == jobs
 
 
-def test_deleted_scores_are_made_again(suite, tmp_path):
-    folder, config = suite
-    scores, kept = folder / "results" / "tiny" / "scores", tmp_path / "scores"
-    shutil.move(scores, kept)
-    done = snakemake("-n", "--configfile", config(), cwd=folder)
-    shutil.move(kept, scores)
-    assert planned_jobs(done.stdout) == {"score": 4, "analyse": 1} | RENDERED
-
-
-def test_a_run_is_analysed_after_it_is_scored(suite):
-    """Only one process works on a run at a time."""
-    folder, config = suite
-    done = snakemake("-n", "--configfile", config(seeds=[1, 2]), cwd=folder)
-    (inputs,) = re.findall(r"rule analyse:\n +input: (.+)", done.stdout)
-    assert "/scores/" in inputs
-
-
-def test_the_first_seed_is_scored_before_the_second_is_trained(suite):
-    folder, config = suite
-    file = config(suite="more", seeds=[1, 2], methods=["simcse"])
-    job = r"rule (train|score):.*?wildcards: run=\S+(_s\d)_.*?priority: (\d)"
-    done = snakemake("-n", "--configfile", file, cwd=folder)
-    jobs = {priority: name + seed for name, seed, priority in re.findall(job, done.stdout, re.S)}
-    order = [jobs[priority] for priority in sorted(jobs, reverse=True)]
-    assert order == ["score_s1", "train_s1", "score_s2", "train_s2"]
-
-
 def test_gpus_that_are_asked_for_and_not_there_are_refused(suite):
     folder, config = suite
     words = ("--configfile", config(suite="absent"), "--resources", "gpu=1")
@@ -183,8 +155,3 @@ def test_the_paper_suite_is_planned_without_network(tmp_path):
     jobs = planned_jobs(done.stdout)
     assert jobs["score"] > 300
     assert jobs["backbone"] == 5  # four transformers and a table of word vectors
-
-
-def test_smoke_inherits_nothing_from_the_paper_suite(tmp_path):
-    done = snakemake("-n", "--configfile", ROOT / "config" / "smoke.yaml", cwd=tmp_path)
-    assert not re.findall(r"(?:bert|roberta)-(?:base|large)\S*", done.stdout)
