@@ -106,22 +106,12 @@ MUTATIONS: dict[str, Mutation] = {
             "Negatives(vectors)"),
         "mask turned round": (
             "numbers.unsqueeze(1) != retrieved", "numbers != retrieved.unsqueeze(1)"),
-        "mask of the row in place of the sentence": ("step.take(self._numbers)", "step.rows"),
-        "the own anchor's only": (
-            "Negatives(vectors, weights=(numbers.unsqueeze(1) != retrieved).to(anchors))",
-            "Negatives(vectors.unsqueeze(1))"),
-        "sign": (
-            "Negatives(vectors, weights=(numbers.unsqueeze(1) != retrieved).to(anchors))",
-            "Negatives(-vectors, weights=(numbers.unsqueeze(1) != retrieved).to(anchors))"),
         "detached": (
             "Negatives(vectors, weights=(numbers.unsqueeze(1) != retrieved).to(anchors))",
             "Negatives(vectors.detach(), weights=(numbers.unsqueeze(1) != "
             "retrieved).to(anchors))"),
-        "left out": ("self.hyper.neighbours == 0", "True"),
     }),
     **edits("methods.cards:CARDS._retrieved", {
-        "table turned": (
-            "(step.take(self._numbers), ranks)", "(step.take(self._numbers), -1 - ranks)"),
         "table one row off": ("step.take(self._numbers)", "np.array(step.take(self._numbers)) - 1"),
     }),
     **edits("methods.cards:CARDS.prepare", {

@@ -1,4 +1,4 @@
-"""CT-BERT against its oracle: loss, drawn pairs, a whole step; mutations; both copies."""
+"""CT-BERT against its oracle: loss, mutations, drawn pairs, a whole step; both copies."""
 
 import numpy as np
 import pytest
@@ -54,29 +54,13 @@ def test_pairs_are_those_of_the_oracle(anchored):
 
 MUTATIONS: dict[str, Mutation] = {
     **edits("methods.ct_bert:CTBERT.loss", {
-        "sign_of_the_logit": ("(first * second).sum(-1)", "-(first * second).sum(-1)"),
         "cosine_for_product": (
             "(first * second).sum(-1)", "F.cosine_similarity(first, second, dim=-1)"),
-        "first_copy_detached": ("first * second", "first.detach() * second"),
         "second_copy_detached": ("first * second", "first * second.detach()"),
         "positive_pair_last": ("same[:, 0] = 1", "same[:, -1] = 1"),
         "sum_in_place_of_mean": (
             "F.binary_cross_entropy_with_logits(logits, same)",
             "F.binary_cross_entropy_with_logits(logits, same, reduction='sum')"),
-        "a_temperature": ("first * second", "first * 1.00001 * second"),
-    }),
-}  # fmt: skip
-DRAWS: dict[str, Mutation] = {
-    **edits("methods.ct_bert:CTBERT.pairs", {
-        "copies swapped": (
-            "(torch.cat([positives, first], dim=1), torch.cat([positives, second], dim=1))",
-            "(torch.cat([positives, second], dim=1), torch.cat([positives, first], dim=1))"),
-        "last left out": (
-            "generator = step.generator('ct-bert')",
-            "generator = step.generator('ct-bert')\nsentences -= 1"),
-        "positive misplaced": (
-            "(torch.cat([positives, first], dim=1), torch.cat([positives, second], dim=1))",
-            "(torch.cat([positives, first], dim=1), torch.cat([second, positives], dim=1))"),
     }),
 }  # fmt: skip
 
@@ -85,13 +69,6 @@ DRAWS: dict[str, Mutation] = {
 def test_a_mutation_is_caught(mutation, monkeypatch):
     mutation.apply(monkeypatch)
     assert difference("random", torch.float64) > TOLERANCE[torch.float64]
-
-
-@pytest.mark.parametrize("anchored", [True, False])
-@each(DRAWS)
-def test_another_draw_is_caught(mutation, anchored, monkeypatch):
-    mutation.apply(monkeypatch)
-    assert draws_differ(anchored)
 
 
 # The method

@@ -64,15 +64,10 @@ def test_equals_the_oracle(kind, average, temperature):
 
 MUTATIONS: dict[str, Mutation] = {
     **edits("methods.declutr:DeCLUTR.loss", {
-        "temperature": ("self.hyper.temperature", "1.01 * self.hyper.temperature"),
         "mean for sum": (
             "'mean' if self.hyper.average else 'sum'", "'sum' if self.hyper.average else 'mean'"),
-        "partner of the next": (
-            "nt_xent(anchors, means, self.hyper.temperature, reduction)",
-            "nt_xent(anchors, means.roll(1, 0), self.hyper.temperature, reduction)"),
         "unit vectors before the mean": (
             "positives.unflatten", "F.normalize(positives, dim=-1).unflatten"),
-        "positives without gradient": ("positives.unflatten", "positives.detach().unflatten"),
         "only the first positive": (
             "positives.unflatten(0, (len(anchors), -1)).mean(1)",
             "positives.unflatten(0, (len(anchors), -1))[:, 0]"),
@@ -153,37 +148,6 @@ def unequal_spans(backbone, anchors, positives, documents, data):
 )
 def test_spans_are_the_released_ones(backbone, anchors, positives, documents, tiny_data):
     assert not unequal_spans(backbone, anchors, positives, documents, tiny_data)
-
-
-MISTAKES: dict[str, Mutation] = {
-    **edits("methods.declutr:word_pieces", {
-        "no leading space": ("f\" {' '.join(words)}\"", "' '.join(words)"),
-    }),
-    **edits("methods.declutr:_text", {
-        # Version 5 of Transformers leaves it to models of word pieces; the released code has it for
-        # RoBERTa, too.
-        "not cleaned": ("tokenizer.clean_up_tokenization(text)", "text"),
-        "space stripped": (
-            "str(tokenizer.clean_up_tokenization(text))",
-            "str(tokenizer.clean_up_tokenization(text)).strip()"),
-    }),
-    **edits("methods.declutr:DeCLUTR.step_loss", {
-        "not cut": (
-            "anchors, positives = self.spans(context.tokenizer, step)\n"
-            "tokens = context.tokenize(anchors, self.hyper.longest)",
-            "anchors, positives = self.spans(context.tokenizer, step)\n"
-            "tokens = context.tokenize(anchors)"),
-    }),
-    **edits("methods.declutr:sample_spans", {
-        "lengths swapped": ("ANCHOR", "POSITIVE"),
-    }),
-}  # fmt: skip
-
-
-@each(MISTAKES)
-def test_other_spans_are_caught(mutation, documents, tiny_data, monkeypatch):
-    mutation.apply(monkeypatch)
-    assert unequal_spans("toy-roberta", 2, 2, documents, tiny_data)
 
 
 # Masks

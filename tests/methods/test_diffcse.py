@@ -69,24 +69,15 @@ def test_equals_the_oracle(runs, hyper):
 MUTATIONS: dict[str, Mutation] = {
     **edits("methods.diffcse:DiffCSE.detection", {
         "vector without gradient": ("vectors.to", "vectors.detach().to"),
-        "vector of the next sentence": ("vectors.to", "vectors.roll(1, 0).to"),
         "sum over tokens": (
             "F.cross_entropy(logits.flatten(0, 1), to_device(labels.flatten(), logits.device))",
             "labels.numel() * F.cross_entropy(logits.flatten(0, 1), to_device(labels.flatten(), "
             "logits.device))"),
-        "labels exchanged": (
-            "torch.tensor(row) != torch.tensor(new)", "torch.tensor(row) == torch.tensor(new)"),
         "padding counted": ("not padded", "0 if self.hyper.padded else IGNORED", "0"),
         "filled in where masked alone": (
             "context.guesses(self.generator.model, masked).tolist()",
             "[[b if a == context.tokenizer.mask_token_id else a for a, b in zip(*both)]\n"
             "for both in zip(masked, context.guesses(self.generator.model, masked).tolist())]"),
-    }),
-    **edits("methods.diffcse:DiffCSE.step_loss", {
-        "copies interleaved": ("[*tokens, *tokens]", "[row for row in tokens for _ in (0, 1)]"),
-    }),
-    **edits("methods.diffcse:DiffCSE.projected", {
-        "not projected": ("self.projector is None or not vectors", "True"),
     }),
 }  # fmt: skip
 

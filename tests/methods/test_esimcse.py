@@ -55,10 +55,6 @@ def test_equals_oracle(case, kinds):
 
 MUTATIONS: dict[str, Mutation] = {
     **edits("methods.esimcse:ESimCSE.negatives", {
-        "sign_of_the_queue": (
-            "self.rows[len(self.rows) - self.filled:].to(anchors)",
-            "-self.rows[len(self.rows) - self.filled:].to(anchors)"),
-        "one_row_short": ("len(self.rows) - self.filled", "len(self.rows) - self.filled + 1"),
         "empty_rows_join": ("self.rows[len(self.rows) - self.filled:]", "self.rows"),
         "the_batch_is_its_own_negative": (
             "[Negatives(self.rows[len(self.rows) - self.filled:].to(anchors))]",
@@ -66,7 +62,6 @@ MUTATIONS: dict[str, Mutation] = {
             "self.filled:].to(anchors))]"),
     }, case="esimcse"),
     **edits("methods.esimcse:ESimCSE._follow", {
-        "momentum_the_other_way": ("esimcse", "1 - self.hyper.momentum", "self.hyper.momentum"),
         "momentum_a_little_off": (
             "esimcse", "1 - self.hyper.momentum", "1 - self.hyper.momentum - 0.0001"),
     }),

@@ -57,40 +57,22 @@ def test_cost_and_gradient_equal_plain_loops(width, kind):
 
 MISTAKES: dict[str, Mutation] = {
     **edits("methods.flow:Coupling.forward", {
-        "subtracted": ("second + self.network(first)", "second - self.network(first)"),
         "addition without gradient": ("self.network(first)", "self.network(first).detach()"),
-        "halves exchanged": (
-            "[first, second + self.network(first)]", "[second + self.network(first), first]"),
-        "hidden layers without their norms": (
-            "self.network", "nn.Sequential(*(self.network[i] for i in (0, 2, 3, 5, 6, 7)))"),
-    }),
-    **edits("methods.flow:Coupling.__init__", {
-        "another activation": ("nn.ReLU", "nn.Tanh"),
     }),
     **edits("methods.flow:ActNorm.forward", {
-        "shift subtracted": ("u + self.shift", "u - self.shift"),
         "shifted after scaling": (
             "(u + self.shift) * self.log_scales.exp()", "u * self.log_scales.exp() + self.shift"),
         "scale without its factor": ("self.log_scales", "self.log_scale"),
     }),
-    **edits("methods.flow:ActNorm.log_scales", {
-        "factor forgotten": ("FACTOR", "1.0"),
-    }),
     **edits("methods.flow:FlowStep.forward", {
-        "turned back": ("self.order", "self.order.argsort()"),
         "turned before scaling": ("self.scale(u)[:, self.order]", "self.scale(u[:, self.order])"),
     }),
     **edits("methods.flow:Glow.cost", {
-        "determinant added": ("surprise - log_determinant", "surprise + log_determinant"),
         "without the half": (
             "0.5 * (z.square() + math.log(2 * math.pi)).sum(1).mean()",
             "(z.square() + math.log(2 * math.pi)).sum(1).mean()"),
-        "without the 2": ("2 * math.pi", "math.pi"),
-        "width forgotten": ("self.width", "1"),
     }),
     **edits("methods.flow:Glow.forward", {
-        "halves kept twice": ("u[:, half:]", "u[:, :half]"),
-        "levels in order": ("reversed(final)", "final"),
         "determinant of the first level forgotten": (
             "torch.stack(log_scales)", "torch.stack(log_scales)[1:]"),
     }),
@@ -158,7 +140,6 @@ IN_TRAINING: dict[str, Mutation] = {
     **edits("methods.flow:learn_flow", {
         "loss of one sentence": ("2 * glow.cost(batch)", "glow.cost(batch)"),
         "start from both sentences": ("batch[::2]", "batch"),
-        "the other start": ("hyper.start == 'data'", "hyper.start != 'data'"),
     }),
     **edits("methods.flow:BertAdam.step", {
         "always clipped": (
@@ -169,12 +150,7 @@ IN_TRAINING: dict[str, Mutation] = {
             "torch.linalg.vector_norm(torch.stack(norms)).clamp(min=1e9)"),
         "no decay": (
             "mean / (square.sqrt() + 1e-06) + 0.01 * weight", "mean / (square.sqrt() + 1e-06)"),
-        "large epsilon": ("1e-06", "0.01"),
-        "larger steps": ("mean / (square.sqrt() + 1e-06)", "mean / 0.1 / (square.sqrt() + 1e-06)"),
-        "momentum of the mean": ("0.9", "0.8"),
         "momentum of the square": ("0.999", "0.99"),
-        "half the rate": ("self.learning_rate", "0.5 * self.learning_rate"),
-        "gradients added up": ("weight.grad = None", "pass"),
     }),
 }  # fmt: skip
 

@@ -45,7 +45,6 @@ def test_equals_oracle(case, kinds):
 
 MUTATIONS: dict[str, Mutation] = {
     **edits("methods.focal_infonce:FocalInfoNCE._modulated", {
-        "m_subtracted": ("cosines + self.hyper.hardness", "cosines - self.hyper.hardness"),
         "m_added_to_the_product": (
             "cosines * (cosines + self.hyper.hardness)", "cosines * cosines + self.hyper.hardness"),
         "factor_without_gradient": (
@@ -55,10 +54,6 @@ MUTATIONS: dict[str, Mutation] = {
         "positive_as_a_negative": (
             "torch.where(on_diagonal(cosines), pair, self._modulated(cosines))",
             "self._modulated(cosines)"),
-        "negatives_as_a_positive": (
-            "torch.where(on_diagonal(cosines), pair, self._modulated(cosines))", "pair"),
-        "temperature_squared": (
-            "similarities / hyper.temperature", "similarities / hyper.temperature ** 2"),
         "noise_not_modulated": (
             "beside(logits, negatives, anchors, hyper.temperature, self._modulated)",
             "beside(logits, negatives, anchors, hyper.temperature)"),

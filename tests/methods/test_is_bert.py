@@ -53,17 +53,7 @@ SCORES, MEAN = '"ild,jd->ilj", features, sentences)', "masked_mean(features, mas
 
 MUTATIONS: dict[str, Mutation] = {
     **edits("methods.is_bert:jensen_shannon", {
-        "sign_of_the_positive": ("-scores", "scores"),
         "sign_of_the_negative": ("F.softplus(scores)", "F.softplus(-scores)"),
-        "sentence_detached": (
-            "torch.einsum('ild,jd->ilj', features, sentences)",
-            "torch.einsum('ild,jd->ilj', features, sentences.detach())"),
-        "tokens_detached": (
-            "torch.einsum('ild,jd->ilj', features, sentences)",
-            "torch.einsum('ild,jd->ilj', features.detach(), sentences)"),
-        "sentence_of_the_neighbour": (
-            "torch.einsum('ild,jd->ilj', features, sentences)",
-            "torch.einsum('ild,jd->ilj', features, sentences.roll(1, 0))"),
         "cosine_for_product": (
             "torch.einsum('ild,jd->ilj', features, sentences)",
             "torch.einsum('ild,jd->ilj', F.normalize(features, dim=-1), F.normalize(sentences, "
@@ -72,16 +62,9 @@ MUTATIONS: dict[str, Mutation] = {
     }),
     **edits("methods.is_bert:ISBERT.loss", {
         "padding_in_the_mean": ("masked_mean(features, mask)", "features.mean(1)"),
-        "first_token_left_out": (
-            "masked_mean(features, mask)",
-            "masked_mean(features, torch.cat([mask[:, :1] - 0.001, mask[:, 1:]], 1))"),
     }),
     **edits("methods.is_bert:LocalFeatures.forward", {
         "padding_read_by_the_convolutions": ("states * mask.unsqueeze(-1)", "states"),
-        "windows_one_place_further": (
-            "torch.cat(convolved, dim=1).transpose(1, 2)",
-            "torch.cat(convolved, dim=1).transpose(1, 2).roll(1, 1)"),
-        "no_activation": ("features.relu() if self.relu else features", "features"),
     }),
 }  # fmt: skip
 

@@ -83,13 +83,7 @@ MUTATIONS: dict[str, Mutation] = {
     }),
     **edits("methods.promptbert:PromptBERT.step_loss", {
         "noise without gradient": ("state - bias(layer)", "state - bias(layer).detach()"),
-        "noise added": ("state - bias(layer)", "state + bias(layer)"),
-        "noise of another length": ("state - bias(layer)", "state - bias(layer).roll(1, 0)"),
         "noise of the layer below": ("state - bias(layer)", "state - bias(layer - 1)"),
-        "one template for both": ("self.prompts[:2]", "self.prompts[:1] * 2"),
-    }),
-    **edits("methods.promptbert:Prompt.at_mask", {
-        "beside the mask": ("mask.sum(1) + self.mask", "mask.sum(1) + self.mask + 1"),
     }),
 }  # fmt: skip
 

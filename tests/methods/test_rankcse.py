@@ -57,9 +57,6 @@ def test_equals_the_oracle_on_hard_vectors(kind):
 
 MUTATIONS: dict[str, Mutation] = {
     **edits("methods.rankcse:list_mle", {
-        "order reversed": (
-            "listmle", "teacher.argsort(dim=1, descending=True, stable=True)",
-            "teacher.argsort(dim=1, descending=False, stable=True)"),
         "order of the student": ("listmle", "teacher.argsort", "student.argsort"),
         "mean over ranks": ("listmle", "(remaining - logits).sum(dim=1)", "remaining - logits"),
         "no epsilon": (
@@ -67,13 +64,7 @@ MUTATIONS: dict[str, Mutation] = {
             "logits.exp().flip(1).cumsum(dim=1).flip(1)"),
     }),
     **edits("methods.rankcse:RankCSE.terms", {
-        "columns ranked": (
-            "listmle", "list_mle(student, teachers, hyper.rank_epsilon)",
-            "list_mle(student.T, teachers.T, hyper.rank_epsilon)"),
         "temperature of the student twice": ("weights", "hyper.tau2", "temperature"),
-        "teacher and student exchanged": (
-            "warm", "list_net(student, teachers / hyper.tau3)",
-            "list_net(teachers / hyper.tau3, student)"),
         "one side of the divergence": (
             "listmle", "agree(rows, columns)", "agree(rows, columns.detach())"),
         "the intended divergence in the released form": (
@@ -86,11 +77,6 @@ MUTATIONS: dict[str, Mutation] = {
             "student = student[off_diagonal].view(count, count - 1)\n"
             "teacher = teacher[off_diagonal].view(count, count - 1)",
             "pass"),
-    }),
-    **edits("methods.rankcse:negative_entropy", {
-        "entropy with its sign": (
-            "released", "torch.stack([(p * (p.log() - least)).sum(dim=1) for p in shares]).mean()",
-            "-torch.stack([(p * (p.log() - least)).sum(dim=1) for p in shares]).mean()"),
     }),
 }  # fmt: skip
 

@@ -66,15 +66,9 @@ MUTATIONS: dict[str, Mutation] = {
     **edits("methods.sup_simcse:SupSimCSE.negatives", {
         "only the own contradiction": (
             "Negatives(contradictions, weights=weights)", "Negatives(contradictions.unsqueeze(1))"),
-        "weight of the others": (
-            "Negatives(contradictions, weights=weights)",
-            "Negatives(contradictions, weights=3.5 - weights)"),
         "contradictions without gradient": (
             "Negatives(contradictions, weights=weights)",
             "Negatives(contradictions.detach(), weights=weights)"),
-        "entailments as negatives": (
-            "Negatives(contradictions, weights=weights)",
-            "Negatives(views.vectors[1], weights=weights)"),
     }),
 }  # fmt: skip
 
