@@ -8,7 +8,6 @@ figure. Scores are of random models: they say nothing about a method. The same c
 an interrupted rehearsal; with other code it starts again.
 """
 
-import json
 import os
 import re
 import shutil
@@ -53,8 +52,6 @@ COPIED = (
     "Snakefile", "bench", "config", "methods", "profiles", "pyproject.toml", "rules",
     "sentbench.py", "tests",
 )  # fmt: skip
-# Verdicts that fail `pytest -m reported` (docs/statistics.md#printed-numbers).
-FAILING = {"lower", "higher", "diverged", "worse", "gain below the margin"}
 
 
 def _entry(known: Backbone, width: int, depth: int) -> str:
@@ -243,29 +240,16 @@ def check_files(plan: Plan) -> tuple[int, int]:
 
 
 def check_reported() -> int:
-    """The reported tests end as their verdicts say; how many there are."""
+    """The reported tests run, and pass or fail each; how many there are."""
     report, own = OUT / "reported.xml", OF_COPY | {"SENTBENCH_RESULTS": str(RESULTS)}
     command = [sys.executable, "-m", "pytest", "-m", "reported", "-q", "tests/reported"]
     done = ended(*command, f"--junitxml={report}", cwd=PROJECT, status=None, **own)
     write_text(OUT / "reported.log", done.stdout + done.stderr)
-    if done.returncode not in (0, 1):  # passed, failed
-        raise UserError(f"the reported tests could not be run; see {OUT}/reported.log")
     (suite,) = ElementTree.parse(report).iter("testsuite")
-    # As the copy judges them: here the recipe would be another.
-    code = (
-        "import sentbench; "
-        f"rows = sentbench.read_suite({str(RESULTS)!r}); print(rows.model_dump_json())"
-    )
-    judged = ended(sys.executable, "-c", code, cwd=PROJECT, **OF_COPY)
-    numbers = json.loads(judged.stdout)["numbers"]
-    sides = [row[side] for row in numbers for side in ("ours", "checkpoint") if row[side]]
-    failing = sum(side["verdict"]["kind"] in FAILING for side in sides)
-    if (suite.get("failures"), suite.get("errors")) != (str(failing), "0"):
-        raise UserError(
-            f"{suite.get('failures')} reported tests failed, and {suite.get('errors')} could not "
-            f"be run, but {failing} verdicts fail; see {OUT}/reported.log"
-        )
-    return len(sides)
+    tests = int(suite.get("tests", 0))
+    if done.returncode not in (0, 1) or suite.get("errors") != "0" or not tests:
+        raise UserError(f"the reported tests could not be run; see {OUT}/reported.log")
+    return tests
 
 
 def main() -> None:
