@@ -55,7 +55,7 @@ class Tools:
         return Views(views, lambda layer: views, {"cards": [vectors]})
 
 
-def own(count=3, temperature=0.05, switch=0.0):
+def method_with(count=3, temperature=0.05, switch=0.0):
     return CARDS, CARDS.Hyper(temperature=temperature, switch=switch, neighbours=count)
 
 
@@ -75,7 +75,7 @@ def leaves_of(kind, index):
 
 def disagreement(kind, dtype, count=3, t=0.05):
     """The largest difference of loss or gradient over all batches."""
-    method, tools = compose([own(count, t)], SHAPE), Tools()
+    method, tools = compose([method_with(count, t)], SHAPE), Tools()
     method.begin(tools)
     return max(
         method_runs.disagreement(
@@ -130,8 +130,8 @@ def test_a_mutation_is_caught(mutation, monkeypatch):
 def test_the_retrieved_sentences_are_encoded_and_all_that_it_brings_after_a_plus():
     """In `simcse+cards` views are equal copies, and the loss is that of CARDS without switching."""
     tools = Tools()
-    alone = compose([own()], SHAPE)
-    joined = compose([(SimCSE, SimCSE.Hyper()), own(switch=0.9)], SHAPE)
+    alone = compose([method_with()], SHAPE)
+    joined = compose([(SimCSE, SimCSE.Hyper()), method_with(switch=0.9)], SHAPE)
     for method in (alone, joined):
         method.begin(tools)
     assert joined.views(tools, [[1]], Step(0, 1, 1, 1, [1])) == ([[1]], [[1]])
@@ -151,8 +151,8 @@ def test_the_search_reads_sentences_cut_as_training_reads_them(pooler, runs):
     vectors = context.encoder(pooler).encode_tokens(list(distinct.values()))
     unit = F.normalize(torch.from_numpy(vectors).double(), dim=1)
     cosines = (unit @ unit.T).fill_diagonal_(-2)
-    found = cosines.gather(1, torch.as_tensor(method._nearest))
-    torch.testing.assert_close(found, cosines.topk(5).values, rtol=0, atol=1e-6)
+    result = cosines.gather(1, torch.as_tensor(method._nearest))
+    torch.testing.assert_close(result, cosines.topk(5).values, rtol=0, atol=1e-6)
 
 
 # Switched words

@@ -37,8 +37,8 @@ def difference(kind, dtype, t=0.1, n=4, scale=1.0):
     if kind in ("near-duplicates", "duplicates"):  # of each other, not only within a view
         leaves[1] = (leaves[0] + 1e-5 * leaves[1]).float().double()
     return disagreement(
-        lambda found: method.loss(*found),
-        lambda found: scale * nt_xent(*found, t),
+        lambda result: method.loss(*result),
+        lambda result: scale * nt_xent(*result, t),
         leaves,
         dtype,
         floor_of(dtype, t),
@@ -94,7 +94,7 @@ def disagreeing_embeddings(context, names, rate=0.2):
     batch = Batch.of([row for row in tokens for _ in range(2)], context.tokenizer.pad_token_id)
     views = [(name, named_generator(1, f"consert-{i}", 2)) for i, name in enumerate(names)]
     with augmented(context.backbone, [len(row) for row in tokens], views, rate):
-        found = forward(context.backbone, batch)[0]
+        result = forward(context.backbone, batch)[0]
     worst = 0.0
     for place, name in enumerate(names):
         draw = named_generator(1, f"consert-{place}", 2)
@@ -103,9 +103,9 @@ def disagreeing_embeddings(context, names, rate=0.2):
             if name == "shuffle":
                 order = permuted(len(row), draw)
             elif name != "plain":
-                gone = cut_elements(name, len(row), found.shape[-1], rate, draw)
+                gone = cut_elements(name, len(row), result.shape[-1], rate, draw)
             expected = embedded(context, row, order, gone)
-            worst = max(worst, (found[2 * i + place, : len(row)] - expected).abs().max().item())
+            worst = max(worst, (result[2 * i + place, : len(row)] - expected).abs().max().item())
     return worst
 
 
@@ -137,11 +137,11 @@ def test_a_step_is_the_loss_of_both_views(runs, setting, scale):
     method, context = runs.exact(text)
     rows = [0, 7, 3]
     tokens = [context.tokens()[row] for row in rows]
-    named = [
+    noises = [
         ("token_cutoff", named_generator(1, "consert-0", 5)),
         ("shuffle", named_generator(1, "consert-1", 5)),
     ]
-    with augmented(context.backbone, [len(row) for row in tokens], named, 0.4):
+    with augmented(context.backbone, [len(row) for row in tokens], noises, 0.4):
         views = context.embed([tokens, tokens]).vectors
     expected = scale * nt_xent(*views, 0.1)
     torch.testing.assert_close(method.step_loss(context, step(5, rows)), expected)
@@ -158,17 +158,17 @@ def test_a_backbone_with_other_embeddings_is_refused(runs):
 
 
 def test_the_corpus_has_the_sentences_of_all_sts_sets(tiny_data, tmp_path):
-    found = sts_sentences(tiny_data)
+    result = sts_sentences(tiny_data)
     # Five years of two subsets and three splits of two sets, 12 pairs each; an unscored pair in
     # each of the subsets.
-    assert len(found) == 2 * (5 * 2 * 13 + 2 * 3 * 12)
-    assert found.count("blank") == 20
+    assert len(result) == 2 * (5 * 2 * 13 + 2 * 3 * 12)
+    assert result.count("blank") == 20
     for task in STS_TASKS:
         for split in sts.SPLITS if task in ("STS-B", "SICK-R") else ("test",):
-            assert set(sts.read(task, tiny_data, split).sentences()) <= set(found)
+            assert set(sts.read(task, tiny_data, split).sentences()) <= set(result)
     path = paths.Files(tmp_path, str(tiny_data)).corpus("sts")
     path.write_text("stale\n")
-    assert read_sentences(paths.Files(tmp_path, str(tiny_data)).corpus("sts")) == found
+    assert read_sentences(paths.Files(tmp_path, str(tiny_data)).corpus("sts")) == result
 
 
 @pytest.mark.slow

@@ -31,10 +31,10 @@ def started(runs, name="cot-bert", **hyper):
 def vector(context, hyper, template, text):
     """The mask's state, less the state around padding, through the head."""
     words = oracle.words_of(text, context.tokenizer, 10)
-    found = oracle.around(context, template, words)
+    result = oracle.around(context, template, words)
     if hyper.denoise:
-        found = found - oracle.around_padding(context, template, len(words), hyper.aligned)
-    return context.head(found)
+        result = result - oracle.around_padding(context, template, len(words), hyper.aligned)
+    return context.head(result)
 
 
 def expected_loss(context, hyper, rows):
@@ -58,9 +58,9 @@ def taken(method, context, rows=ROWS):
 
 
 def disagreement(method, context, rows=ROWS):
-    *found, weights = taken(method, context, rows)
+    *result, weights = taken(method, context, rows)
     wanted = gradients(expected_loss(context, method.hyper, rows), weights)
-    return difference(found, wanted, weights, 1e-3, lambda weight: 1.0)
+    return difference(result, wanted, weights, 1e-3, lambda weight: 1.0)
 
 
 @pytest.mark.parametrize(
@@ -118,11 +118,11 @@ def test_a_mutation_is_caught(mutation, runs, monkeypatch):
 
 
 def test_without_what_is_new_it_is_promptbert_bit_for_bit(runs):
-    plain, found, _ = taken(*started(runs, "promptbert", **ONE_MASK))
+    plain, result, _ = taken(*started(runs, "promptbert", **ONE_MASK))
     hyper = {"template_3": "none", "denoise_by": "positions", "split": 1}
     loss, same, _ = taken(*started(runs, **ONE_MASK, **hyper))
     assert torch.equal(plain, loss)
-    assert all(map(torch.equal, found, same))
+    assert all(map(torch.equal, result, same))
 
 
 # Texts of the released code: code-for-RoBERTa/train.py:503-505, 660-700 and evaluation.py:222-228.

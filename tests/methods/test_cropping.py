@@ -69,9 +69,9 @@ def test_a_step_encodes_the_crops(runs, corpus):
     method.loss = lambda views, step: seen.append(views.vectors) or torch.zeros(())
     method.step_loss(context, step(0, [0, 1]))
     pairs, _ = method.crops(context.sentences(), step(0, [0, 1]))
-    for found, texts in zip(seen[0], zip(*pairs, strict=True), strict=True):
+    for result, texts in zip(seen[0], zip(*pairs, strict=True), strict=True):
         wanted = context.encoder("avg").encode(list(texts))
-        torch.testing.assert_close(found.float(), torch.from_numpy(wanted), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(result.float(), torch.from_numpy(wanted), rtol=1e-4, atol=1e-5)
 
 
 def test_without_a_cut_it_is_simcse_bit_for_bit(runs):

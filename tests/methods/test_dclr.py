@@ -38,8 +38,8 @@ SMOOTH = (ISCSE, {"alpha": 0.3, "buffer": 10, "neighbours": 3, "beta": 2.0, "cur
 
 
 def case(name, *parts, t=0.05, changes=None, **oracle):
-    own = (DCLR, {"temperature": t, **SETTING, **(changes or {})})
-    return QueueCase(name, (own, *parts), lambda: DCLROracle(t, **oracle), t)
+    part = (DCLR, {"temperature": t, **SETTING, **(changes or {})})
+    return QueueCase(name, (part, *parts), lambda: DCLROracle(t, **oracle), t)
 
 
 CASES = [
@@ -200,8 +200,8 @@ def test_its_dropout_is_as_asked_and_draws_from_a_stream_of_its_own():
 
 
 def test_a_small_backbone_is_its_own_complement(tiny_bert):
-    for text, found in {"": "backbone", "[complement=somewhere/else]": "somewhere/else"}.items():
-        assert run_of(f"dclr{text}", tiny_bert).parts[0][2]["complement"] == found
+    for text, result in {"": "backbone", "[complement=somewhere/else]": "somewhere/else"}.items():
+        assert run_of(f"dclr{text}", tiny_bert).parts[0][2]["complement"] == result
 
 
 # A step of the released code

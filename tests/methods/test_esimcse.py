@@ -29,9 +29,11 @@ QUEUE = {"queue": 6, "momentum": 0.9}
 
 
 def case(name, t=0.05, **changes):
-    own = {**QUEUE, **changes}
-    part = (ESimCSE, {"temperature": t, **own})
-    return QueueCase(name, (part,), lambda: ESimCSEOracle(t, own["queue"], own["momentum"]), t)
+    changed = {**QUEUE, **changes}
+    part = (ESimCSE, {"temperature": t, **changed})
+    return QueueCase(
+        name, (part,), lambda: ESimCSEOracle(t, changed["queue"], changed["momentum"]), t
+    )
 
 
 CASES = [
@@ -133,14 +135,14 @@ def test_how_many_pieces_are_repeated(length, rate, redraw, most):
     Source: docs/methods.md#esimcse.
     """
     tokens, draws = list(range(length)), 1500
-    found = [
+    result = [
         repeats(tokens, second) for second in views([tokens] * draws, rate=rate, redraw=redraw)
     ]
-    counts = Counter(map(len, found))
+    counts = Counter(map(len, result))
     assert sorted(counts) == list(range(most + 1))
     even = draws / (most + 1)
     assert all(abs(count - even) < 6 * even**0.5 for count in counts.values())
-    places = Counter(place for row in found for place in row)
+    places = Counter(place for row in result for place in row)
     assert set(places) == (set(range(1, length - 1)) if most else set())
     expected = draws * most / 2 / max(1, length - 2)
     assert all(abs(count - expected) < 6 * expected**0.5 for count in places.values())

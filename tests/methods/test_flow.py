@@ -26,9 +26,11 @@ def random_glow(width, levels):
     return glow
 
 
-def relative(found, expected):
+def relative(result, expected):
     scale = max(1e-12, max(float(tensor.detach().abs().max()) for tensor in expected))
-    worst = max((a.double() - b).detach().abs().max() for a, b in zip(found, expected, strict=True))
+    worst = max(
+        (a.double() - b).detach().abs().max() for a, b in zip(result, expected, strict=True)
+    )
     return float(worst) / scale
 
 
@@ -36,15 +38,15 @@ def disagreement(glow, u, dtype=torch.float64):
     """Relative difference of cost, of gradients and of the embedding from the oracle's."""
     levels = len(glow.levels)
     state = {name: tensor.detach().clone() for name, tensor in glow.state_dict().items()}
-    own = dict(glow.to(dtype).named_parameters())
-    for name in own:
+    weights = dict(glow.to(dtype).named_parameters())
+    for name in weights:
         state[name].requires_grad_()
     expected = oracle.glow_cost(state, levels, 2, u)
-    gradients = torch.autograd.grad(expected, [state[name] for name in own])
+    gradients = torch.autograd.grad(expected, [state[name] for name in weights])
     embedding = torch.stack([oracle.glow(state, levels, 2, row)[0] for row in u])
     cost = glow.cost(u.to(dtype))
-    found = torch.autograd.grad(cost, [*own.values()], materialize_grads=True)
-    pairs = [([cost], [expected]), (found, gradients), ([glow(u.to(dtype))[0]], [embedding])]
+    result = torch.autograd.grad(cost, [*weights.values()], materialize_grads=True)
+    pairs = [([cost], [expected]), (result, gradients), ([glow(u.to(dtype))[0]], [embedding])]
     return max(relative(*pair) for pair in pairs)
 
 
@@ -122,13 +124,13 @@ def pairs_of(calm):
 def learned_otherwise(start, calm):
     """Relative difference of the trained weights from those of plain loops, in float64."""
     hyper, batches = RELEASED.model_copy(update={"start": start}), pairs_of(calm)
-    own = learn_flow(batches, hyper, 1).state_dict()
+    weights = learn_flow(batches, hyper, 1).state_dict()
     state = Glow(5, hyper, 1).double().state_dict()
     if start == "data":
         oracle.data_start(state, 2, 2, batches[0][::2])
     sides = [(batch[::2], batch[1::2]) for batch in batches]
     expected = oracle.trained_glow(state, 2, 2, sides, hyper.learning_rate)
-    return max(relative([own[name]], [expected[name]]) for name in own)
+    return max(relative([weights[name]], [expected[name]]) for name in weights)
 
 
 @pytest.mark.parametrize(("start", "calm"), STARTS)
@@ -204,8 +206,8 @@ def test_equal_arguments_give_equal_flows_whatever_the_global_generator_and_thre
 def test_one_pair_and_constant_dimensions_give_finite_numbers():
     vectors = torch.randn(40, 5, generator=torch.Generator().manual_seed(0))
     vectors[:, 2] = 1
-    for given in (vectors, vectors[:2]):
-        assert torch.isfinite(learn_flow([given], Flow.Hyper(), 1)(given)[0]).all()
+    for rows in (vectors, vectors[:2]):
+        assert torch.isfinite(learn_flow([rows], Flow.Hyper(), 1)(rows)[0]).all()
 
 
 @pytest.mark.parametrize(("width", "levels"), [(2, 1), (3, 1), (4, 2), (7, 2), (768, 3)])

@@ -19,10 +19,10 @@ from tests.support.method_runs import BERT, ROBERTA
 NAMES = {"m": "hardness", "positive": "focal_positive", "negative": "focal_negative"}
 
 
-def case(name, *parts, t=0.05, noise=None, **own):
-    changes = {NAMES[key]: value for key, value in own.items()}
+def case(name, *parts, t=0.05, noise=None, **changes):
+    changes = {NAMES[key]: value for key, value in changes.items()}
     first = (FocalInfoNCE, {"temperature": t, **changes})
-    return Case(name, (first, *parts), lambda: FocalOracle(t, noise, **own), t)
+    return Case(name, (first, *parts), lambda: FocalOracle(t, noise, **changes), t)
 
 
 CASES = [

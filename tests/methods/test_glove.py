@@ -51,9 +51,9 @@ def by_the_letter(sentence, stop_words):
 
 def disagreement(stop_words):
     expected = np.stack([by_the_letter(text, stop_words) for text in TEXTS])
-    found = AverageOfWords(KNOWN, VECTORS, stop_words).encode(TEXTS)
-    assert found.dtype == np.float32
-    return abs(found - expected).max()
+    result = AverageOfWords(KNOWN, VECTORS, stop_words).encode(TEXTS)
+    assert result.dtype == np.float32
+    return abs(result - expected).max()
 
 
 @pytest.mark.parametrize("stop_words", [False, True])

@@ -21,7 +21,7 @@ def difference(kind, dtype, lengths=LENGTHS, relu=True):
         leaves += [vectors("random", CHANNELS, WIDTH, window, seed=window)]
         leaves += [vectors("random", CHANNELS, seed=10 * window)]
 
-    def own(leaves):
+    def ours(leaves):
         method = ISBERT(ISBERT.Hyper(channels=CHANNELS, relu=relu), Shape(WIDTH, 2))
         for place, convolution in enumerate(method.local.convolutions):
             del convolution.weight, convolution.bias
@@ -34,7 +34,7 @@ def difference(kind, dtype, lengths=LENGTHS, relu=True):
         return is_bert(batch, list(zip(leaves[1::2], leaves[2::2], strict=True)), relu)
 
     floor = 1e-6 * {"large": 10.0, "tiny": 1e-4}.get(kind, 1.0)
-    return disagreement(own, oracle, leaves, dtype, floor)
+    return disagreement(ours, oracle, leaves, dtype, floor)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
@@ -97,8 +97,8 @@ def test_first_weights_follow_the_seed_alone(runs):
         torch.manual_seed(global_seed)
         return [*runs.start("is-bert", seed=seed)[0].local.parameters()]
 
-    found = zip(first_weights(0, 1), first_weights(1, 1), first_weights(0, 2), strict=True)
-    for weights, again, another_seed in found:
+    result = zip(first_weights(0, 1), first_weights(1, 1), first_weights(0, 2), strict=True)
+    for weights, again, another_seed in result:
         assert torch.equal(weights, again)
         assert not torch.equal(weights, another_seed)
         if weights.dim() == 3:
@@ -114,9 +114,9 @@ def test_windows_that_pass_their_centre_on_are_mean_pooling(runs):
             nn.init.zeros_(convolution.bias)
             for channel in range(10):
                 convolution.weight[channel, 10 * place + channel, place] = 1
-    found = method.encoder(context).encode(SENTENCES)
+    result = method.encoder(context).encode(SENTENCES)
     expected = context.encoder("avg").encode(SENTENCES)[:, :30]
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_a_vector_owes_nothing_to_its_company_and_is_stored(runs, tmp_path):

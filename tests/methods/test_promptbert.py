@@ -50,8 +50,8 @@ def disagreement(method, context, floor=1e-3):
     """The largest relative difference in loss or gradient."""
     weights = weights_of(context)
     wanted = gradients(expected_loss(context, method.hyper), weights)
-    found = gradients(method.step_loss(context, Step(0, 1, 4, 1, ROWS)), weights)
-    return difference(found, wanted, weights, floor, lambda weight: 1.0)
+    result = gradients(method.step_loss(context, Step(0, 1, 4, 1, ROWS)), weights)
+    return difference(result, wanted, weights, floor, lambda weight: 1.0)
 
 
 @pytest.mark.parametrize(
@@ -162,8 +162,8 @@ def test_a_long_sentence_leaves_room_for_the_template(runs):
 
 def test_the_encoder_is_saved_and_loaded_and_its_identity_tells_settings_apart(runs, tmp_path):
     def encoder_of(**hyper):
-        given = {"denoise_scored": True, "space": "true", **hyper}
-        method, context = started(runs, torch.float32, **given)
+        settings = {"denoise_scored": True, "space": "true", **hyper}
+        method, context = started(runs, torch.float32, **settings)
         return method.encoder(context)
 
     encoder = stored(encoder_of(), tmp_path / "kept", TEXTS)

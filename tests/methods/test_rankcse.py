@@ -101,8 +101,8 @@ def prepared(teachers, vocabulary="a", **hyper):
         return SimpleNamespace(model=tables[int(model)], tokenizer=tokenizer)
 
     context.load_encoder = load_encoder
-    given = {"teacher": "0", "teacher_2": "1", "alpha": 0.3, **hyper}
-    method = RankCSE(RankCSE.Hyper(**given), Shape(WIDTH, 12))
+    settings = {"teacher": "0", "teacher_2": "1", "alpha": 0.3, **hyper}
+    method = RankCSE(RankCSE.Hyper(**settings), Shape(WIDTH, 12))
     method.prepare(context)
     method.train().before_loss(context, context.tokens(), STEP)
     assert not any(table.training or table.vectors.requires_grad for table in tables)
@@ -122,8 +122,8 @@ def test_a_small_backbone_is_its_own_teacher_with_the_mean_over_tokens(runs):
     method, context, _ = runs.start("rankcse")
     rows = [3, 6, 17, 30]
     method.before_loss(context, [context.tokens()[row] for row in rows], STEP)
-    own = context.encoder("avg").encode([context.sentences()[row] for row in rows])
-    wanted = cosine(torch.from_numpy(own), torch.from_numpy(own))
+    vectors = context.encoder("avg").encode([context.sentences()[row] for row in rows])
+    wanted = cosine(torch.from_numpy(vectors), torch.from_numpy(vectors))
     torch.testing.assert_close(method.teachers_cosines, wanted, rtol=1e-4, atol=1e-5)
 
 

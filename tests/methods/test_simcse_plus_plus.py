@@ -95,9 +95,9 @@ def test_a_mutation_is_caught(mutation, monkeypatch):
 def test_the_third_pass_is_made_only_where_it_is_needed(runs, monkeypatch):
     passes, plain = [], RunContext.states
 
-    def states(self, tokens, *given, **named):
+    def states(self, tokens, *inputs, **options):
         passes.append((len(tokens), self.backbone.training))
-        return plain(self, tokens, *given, **named)
+        return plain(self, tokens, *inputs, **options)
 
     monkeypatch.setattr(RunContext, "states", states)
     wanted = {"": [(6, True), (3, False)], "[off_dropout=false]": [(6, True)]}

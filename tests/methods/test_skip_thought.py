@@ -72,16 +72,18 @@ FLOORS = {torch.float64: 1e-3, torch.float32: 0.05}
 def disagreement(method, wanted):
     """The largest difference, relative to the loss and to the largest entry of each gradient."""
     count, weights = method.items(None), list(method.parameters())
-    found = gradients(method.step_loss(context_of([]), Step(0, 1, count, 3, range(count))), weights)
-    return difference(found, wanted, weights, FLOORS[found[0].dtype], lambda weight: 1.0)
+    result = gradients(
+        method.step_loss(context_of([]), Step(0, 1, count, 3, range(count))), weights
+    )
+    return difference(result, wanted, weights, FLOORS[result[0].dtype], lambda weight: 1.0)
 
 
 @pytest.mark.parametrize("kind", TEXTS)
 @pytest.mark.parametrize("setting", SETTINGS, ids="-".join)
 def test_equals_oracle(setting, kind):
     for dtype, tolerance in ((torch.float64, 1e-6), (torch.float32, 1e-4)):
-        found = disagreement(make(*setting, kind, dtype), expected(*setting, kind))
-        assert found < tolerance, dtype
+        result = disagreement(make(*setting, kind, dtype), expected(*setting, kind))
+        assert result < tolerance, dtype
 
 
 MUTATIONS: dict[str, Mutation] = {

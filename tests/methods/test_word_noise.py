@@ -57,8 +57,8 @@ def views_of(sentences=SENTENCES, seed=3, **hyper):
     return [[" ".join(tokens) for tokens in reversed(view)] for view in views]
 
 
-def expected_of(sentences=SENTENCES, seed=3, **given):
-    return [sentence.strip() for sentence in noised(sentences, seed=seed, **given)]
+def expected_of(sentences=SENTENCES, seed=3, **options):
+    return [sentence.strip() for sentence in noised(sentences, seed=seed, **options)]
 
 
 @pytest.mark.parametrize("noise", ["swap", "delete"])
