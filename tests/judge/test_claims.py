@@ -33,13 +33,13 @@ def test_each_question_is_a_t_test_corrected_by_itself_for_all_claims_of_the_fam
     """Three claims, of which one has no score; steps of Holm's method by hand."""
     rng = np.random.default_rng(0)
     first, second = rng.normal(0.8, 0.2, 5), rng.normal(0.1, 0.2, 5)
-    found = decide([claimed(*first), claimed(*second)], 3)
+    result = decide([claimed(*first), claimed(*second)], 3)
     p = [stats.ttest_1samp(x, 0).pvalue for x in (first, second)]
     below = [stats.ttest_1samp(x, 1.0, alternative="less").pvalue for x in (first, second)]
     assert p[0] < p[1]
     assert below[1] < below[0]
-    assert [x.p for x in found] == pytest.approx([3 * p[0], min(1, 2 * p[1])])
-    assert [x.p_below for x in found] == pytest.approx([2 * below[0], 3 * below[1]])
+    assert [x.p for x in result] == pytest.approx([3 * p[0], min(1, 2 * p[1])])
+    assert [x.p_below for x in result] == pytest.approx([2 * below[0], 3 * below[1]])
 
 
 def test_a_claim_before_its_look_has_p_1():

@@ -41,31 +41,31 @@ def accuracies(value):
 
 
 def test_numbers_of_a_cell(tmp_path):
-    found = judged(tmp_path, *SIMCSE)
-    ours, verdict = found.ours, found.ours.verdict
+    result = judged(tmp_path, *SIMCSE)
+    ours, verdict = result.ours, result.ours.verdict
     assert cell(tmp_path, task="STS12").ours.mean == 76.0  # "mean" over parts is 0 in these files
     assert ours.scores == (75.0, 76.0, 77.0)
     assert (ours.n, ours.mean, ours.sd) == (3, 76.0, 1.0)
-    assert found.difference == pytest.approx(76.0 - 76.25)
+    assert result.difference == pytest.approx(76.0 - 76.25)
     assert (ours.run, ours.measured_on) == ("simcse@official", "bert-base-uncased")
     assert not ours.deterministic
     # t(0.99, 2) = 6.9646: a spread of 1 decides nothing at a tolerance of 1
     assert verdict.mean_half_width == pytest.approx(6.9646 / 3**0.5, abs=1e-4)
     assert (verdict.kind, verdict.next_look) == ("open", 6)
-    assert (verdict.within, found.rank) == (None, 2)
+    assert (verdict.within, result.rank) == (None, 2)
     # 4 numbers, mean 76.0625, sd 0.8260, c4(4) = 0.92132
-    assert found.cv == pytest.approx(17 / 16 * 100 * 0.82601 / 0.92132 / 76.0625, rel=1e-4)
+    assert result.cv == pytest.approx(17 / 16 * 100 * 0.82601 / 0.92132 / 76.0625, rel=1e-4)
 
 
 def test_both_settings_stand_side_by_side(tmp_path):
     official = seeds("simcse", [74.0, 75.0, 76.0, 77.0, 78.0, 79.0])
-    found = judged(tmp_path, *official, *seeds("simcse", [60.0] * 9, setting="paper"))
-    assert found.ours.scores == (74.0, 75.0, 76.0, 77.0, 78.0, 79.0)
-    assert (found.other.setting, found.other.scores) == ("paper", (60.0,) * 9)
-    assert (found.other.mean, found.other.verdict.kind) == (60.0, "lower")
-    assert found.rank == 4  # 77, 78 and 79 are above 76.25
-    best = np.mean([max(five) for five in combinations(found.ours.scores, 5)])
-    assert found.best_of_five == pytest.approx(best)
+    result = judged(tmp_path, *official, *seeds("simcse", [60.0] * 9, setting="paper"))
+    assert result.ours.scores == (74.0, 75.0, 76.0, 77.0, 78.0, 79.0)
+    assert (result.other.setting, result.other.scores) == ("paper", (60.0,) * 9)
+    assert (result.other.mean, result.other.verdict.kind) == (60.0, "lower")
+    assert result.rank == 4  # 77, 78 and 79 are above 76.25
+    best = np.mean([max(five) for five in combinations(result.ours.scores, 5)])
+    assert result.best_of_five == pytest.approx(best)
 
 
 def test_a_score_that_equals_print_does_not_outrank_it(tmp_path):
@@ -84,9 +84,9 @@ def test_a_row_is_judged_by_the_aggregation_that_it_prints(tmp_path):
     entry |= {"scores": dict(zip(STS_TASKS, [50.0] * 5 + [*printed[5:]], strict=True))}
     folder = write_suite(tmp_path, [entry | {"records": weighted}])
     for task, value in zip(STS_TASKS, printed, strict=True):
-        found = cell(folder, where, task=task)
-        assert (found.ours.mean, found.ours.verdict.kind) == (value, "reproduced")
-        assert found.aggregation == ("wmean" if task in subsets else "")
+        result = cell(folder, where, task=task)
+        assert (result.ours.mean, result.ours.verdict.kind) == (value, "reproduced")
+        assert result.aggregation == ("wmean" if task in subsets else "")
     average = cell(folder, where)
     assert average.ours.mean == pytest.approx(sum(printed) / 7)
     assert average.ours.verdict.kind == "reproduced"
@@ -136,9 +136,9 @@ OTHER_SEED = seeds("is-cse", [78.0])[0] | {"seed": 50}
     ],
 )  # fmt: skip
 def test_what_cannot_be_judged_says_why(tmp_path, runs, where, verdict, reason):
-    found = judged(tmp_path, *runs, where=where)
-    assert found.ours.verdict.kind == verdict
-    assert reason in found.ours.verdict.reason
+    result = judged(tmp_path, *runs, where=where)
+    assert result.ours.verdict.kind == verdict
+    assert reason in result.ours.verdict.reason
 
 
 WHITENED = "untrained[pooler=avg_first_last]+whitening@paper"
@@ -180,8 +180,8 @@ def test_classifiers_of_another_mode_are_not_comparable(tmp_path):
         write_json(path, content)
     plan = read_json(tmp_path / "plan.json")
     write_json(tmp_path / "plan.json", plan | {"mode": "dev"})
-    found = cell(tmp_path, transfer)
-    verdict = found.ours.verdict
+    result = cell(tmp_path, transfer)
+    verdict = result.ours.verdict
     assert (verdict.kind, verdict.reason) == ("not comparable", "classifiers of mode dev")
     assert cell(tmp_path).ours.verdict.kind == "reproduced"
 
@@ -199,11 +199,11 @@ def test_a_difference_has_the_planned_seeds_of_both_sides(tmp_path):
 def test_a_stand_in_shows_its_numbers_and_says_so(tmp_path):
     runs = seeds("simcse", [75.0, 76.0, 77.0], backbone="toy-bert", corpus="world")
     folder = write_suite(tmp_path, runs, name="smoke", data="world", stand_ins={BASE: "toy-bert"})
-    found = cell(folder)
-    assert found.ours.verdict.kind == "not comparable"
-    assert (found.ours.measured_on, found.ours.n) == ("toy-bert", 3)
-    own = f"toy-bert stands in for {BASE}, with its own settings; scored on world"
-    assert found.ours.verdict.reason.startswith(own)
+    result = cell(folder)
+    assert result.ours.verdict.kind == "not comparable"
+    assert (result.ours.measured_on, result.ours.n) == ("toy-bert", 3)
+    stands_in = f"toy-bert stands in for {BASE}, with its own settings; scored on world"
+    assert result.ours.verdict.reason.startswith(stands_in)
     assert cell(folder, backbone="roberta-base").ours.verdict.kind == "not run"
     remark = heading(read_results(folder)).remark
     assert "toy-bert" in remark
@@ -226,14 +226,14 @@ def test_a_difference_is_taken_over_the_seeds_that_both_have(tmp_path):
     runs = [*seeds("simcse", [75.0, 77.0, 76.0, 1.0]), *seeds("is-cse", [78, 79, 80])[::-1]]
     paper = [*seeds("simcse", [74.0, 73.0]), *seeds("is-cse", [74.5, 74.5])]
     runs += [entry | {"setting": "paper"} for entry in paper]
-    found = judged(tmp_path, *runs, where=DELTA)
-    assert sorted(found.ours.scores) == [2.0, 3.0, 4.0]
-    assert (found.run, found.minus) == ("is-cse@official", "simcse@official")
-    assert found.other.scores == (0.5, 1.5)
-    assert found.difference == pytest.approx(3.0 - 2.05)
+    result = judged(tmp_path, *runs, where=DELTA)
+    assert sorted(result.ours.scores) == [2.0, 3.0, 4.0]
+    assert (result.run, result.minus) == ("is-cse@official", "simcse@official")
+    assert result.other.scores == (0.5, 1.5)
+    assert result.difference == pytest.approx(3.0 - 2.05)
     # t(0.99, 2), times the root of 4/3
-    assert found.ours.verdict.half_width == pytest.approx(6.9646 * (4 / 3) ** 0.5, abs=1e-4)
-    assert (found.ours.verdict.kind, found.ours.measured_on) == ("open", BASE)
+    assert result.ours.verdict.half_width == pytest.approx(6.9646 * (4 / 3) ** 0.5, abs=1e-4)
+    assert (result.ours.verdict.kind, result.ours.measured_on) == ("open", BASE)
 
 
 @pytest.mark.parametrize(
@@ -246,11 +246,11 @@ def test_a_printed_gain_that_the_suite_claims_has_the_answer_of_its_claim(tmp_pa
     )
     where = dict(zip(WHERE, DELTA, strict=False)) | {"backbone": BASE, "task": "Avg"}
     judged = judge(read_results(folder))
-    found = row_of(judged.numbers, **where)
-    assert (found.ours.scores, found.ours.verdict.kind) == ((3, 3, 3), kind)
+    result = row_of(judged.numbers, **where)
+    assert (result.ours.scores, result.ours.verdict.kind) == ((3, 3, 3), kind)
     pair = row_of(judged.pairs)
     assert (pair.verdict, pair.margin) == ("better", margin)
-    assert (found.ours.verdict.reason == pair.reason) == (kind == "better")
+    assert (result.ours.verdict.reason == pair.reason) == (kind == "better")
 
 
 def test_rows_with_classifier_seeds_count_before_they_are_scored(tmp_path):
@@ -260,7 +260,7 @@ def test_rows_with_classifier_seeds_count_before_they_are_scored(tmp_path):
     where = ("is-cse", "Table 8")
     alone = judged(tmp_path / "a", *runs, where=where).ours.verdict
     beside = judged(tmp_path / "b", *runs, untrained, where=where).ours.verdict
-    sizes = [int(found.reason.partition("over the ")[2].split()[0]) for found in (alone, beside)]
+    sizes = [int(result.reason.partition("over the ")[2].split()[0]) for result in (alone, beside)]
     assert sizes[1] == sizes[0] + 1
 
 
@@ -279,10 +279,10 @@ def test_a_difference_is_judged_by_its_own_spread(tmp_path, shift, sd, verdict):
     base = (70.0, 73.0, 76.0, 72.0, 74.0)
     steps = zip(base, (-1, 1, 0, 1, -1), strict=True)
     ours = [value + 2.05 + shift + sd * step for value, step in steps]
-    found = judged(tmp_path, *seeds("simcse", base), *seeds("is-cse", ours), where=DELTA)
-    assert found.ours.mean == pytest.approx(2.05 + shift)
-    assert found.ours.sd == pytest.approx(sd)
-    assert found.ours.verdict.kind == verdict
+    result = judged(tmp_path, *seeds("simcse", base), *seeds("is-cse", ours), where=DELTA)
+    assert result.ours.mean == pytest.approx(2.05 + shift)
+    assert result.ours.sd == pytest.approx(sd)
+    assert result.ours.verdict.kind == verdict
 
 
 def test_the_average_of_the_dev_sets(tmp_path):
@@ -295,8 +295,8 @@ def test_the_average_of_the_dev_sets(tmp_path):
         test = dict.fromkeys(scores, 11.0)
         entries.append({"method": "is-cse", "seed": seed, "scores": test, "records": records})
     rows = numbers_of(read_results(write_suite(tmp_path, entries)))
-    found = rows_of(rows, table="Table 4", variant="L=1024")
-    ours = {row.task: row.ours.scores for row in found}
+    result = rows_of(rows, table="Table 4", variant="L=1024")
+    ours = {row.task: row.ours.scores for row in result}
     assert ours == {"STS-B": (84.0, 85.0), "Avg": (79.75,)}
 
 
@@ -365,10 +365,10 @@ def test_directions_that_print_states_in_words(tmp_path, alignment, uniformity, 
             runs.append({"method": method, "seed": seed, "scores": {}, "analyses": analyses})
     folder = write_suite(tmp_path, runs)
     where = ("is-cse", "Alignment and Uniformity", DELTA[2])
-    found = [cell(folder, where, task=task) for task in ("alignment", "uniformity")]
-    assert tuple(row.ours.verdict.kind for row in found) == verdicts
-    assert [row.ours.verdict.tolerance for row in found] == [0, 0]
-    assert [row.ours.mean for row in found] == pytest.approx(
+    result = [cell(folder, where, task=task) for task in ("alignment", "uniformity")]
+    assert tuple(row.ours.verdict.kind for row in result) == verdicts
+    assert [row.ours.verdict.tolerance for row in result] == [0, 0]
+    assert [row.ours.mean for row in result] == pytest.approx(
         [alignment - 0.0005, uniformity + 0.0005], abs=1e-9
     )
 
@@ -384,8 +384,8 @@ def test_on_par_is_within_the_tolerance_of_an_average(tmp_path):
     ]  # fmt: skip
     claimed = claims("is-cse", backbone="roberta-base", margin=1.16)
     suite = judge(read_results(write_suite(tmp_path, runs, baseline="simcse", claims=claimed)))
-    found = row_of(suite.numbers, table="Transfer Learning", backbone="roberta-base")
-    assert (found.ours.verdict.kind, found.ours.mean) == ("reproduced", pytest.approx(-0.2))
+    result = row_of(suite.numbers, table="Transfer Learning", backbone="roberta-base")
+    assert (result.ours.verdict.kind, result.ours.mean) == ("reproduced", pytest.approx(-0.2))
     assert row_of(suite.pairs).verdict == "worse"
 
 
@@ -416,9 +416,9 @@ def quoted_numbers(folder, *runs, metric="spearman"):
     ],
 )
 def test_a_checkpoint_scores_what_is_printed(tmp_path, off, average, task):
-    found = quoted_numbers(tmp_path, checkpoint(off))
-    assert {row.task for row in found} == OF_CHECKPOINT.keys()
-    for row in found:
+    result = quoted_numbers(tmp_path, checkpoint(off))
+    assert {row.task for row in result} == OF_CHECKPOINT.keys()
+    for row in result:
         assert row.checkpoint.verdict.kind == (average if row.task == "Avg" else task)
         assert row.checkpoint.mean - row.value == pytest.approx(off)
         assert row.ours.verdict.kind == "not run"  # nothing was trained
@@ -434,12 +434,12 @@ def test_accuracies_of_a_checkpoint_are_those_of_five_classifier_seeds(tmp_path)
         for place, name in enumerate(names)
     ]
     rows = quoted_numbers(tmp_path, checkpoint(records=records), metric="accuracy")
-    found = {row.task: row.checkpoint.verdict for row in rows}
-    assert found.keys() == {*TRANSFER_TASKS, "Avg"}
-    kinds = [found[task].kind for task in ("MR", "TREC", "CR")]
+    result = {row.task: row.checkpoint.verdict for row in rows}
+    assert result.keys() == {*TRANSFER_TASKS, "Avg"}
+    kinds = [result[task].kind for task in ("MR", "TREC", "CR")]
     assert kinds == ["lower", "reproduced", "not run"]
-    assert found["MR"].reason.startswith("look at 5 classifier seeds (N = 5)")
-    assert found["MR"].reason.endswith("no further look")
+    assert result["MR"].reason.startswith("look at 5 classifier seeds (N = 5)")
+    assert result["MR"].reason.endswith("no further look")
     one = [record for record in records if record["aggregation"] == "all"]
     (verdict,) = {
         row.checkpoint.verdict.reason

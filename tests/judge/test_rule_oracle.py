@@ -18,10 +18,10 @@ def word_of(words, place):
     """A claim's word in the first family of the restatement."""
     better, worse, below = (of[0, place] for of in words)
     assert not (better and worse)
-    found = [name for name, holds in (("better", better), ("worse", worse)) if holds]
+    result = [name for name, holds in (("better", better), ("worse", worse)) if holds]
     if below and not worse:
-        found.append("gain below the margin")
-    return ", ".join(found) or "open"
+        result.append("gain below the margin")
+    return ", ".join(result) or "open"
 
 
 def family_of(rng, claims, planned):
@@ -50,7 +50,7 @@ def sample_of(row, planned, look):
 @pytest.mark.parametrize("planned", [3, 5, 8])
 @pytest.mark.parametrize("claims", [1, 3, 14])
 def test_the_words_of_a_family_are_those_of_the_restatement(claims, planned):
-    rng, found = np.random.default_rng([claims, planned]), set()
+    rng, result = np.random.default_rng([claims, planned]), set()
     for _ in range(60 // claims + 10):
         drawn = family_of(rng, claims, planned)
         at = rng.integers(3, size=(1, claims))  # claims stand at different looks
@@ -61,8 +61,8 @@ def test_the_words_of_a_family_are_those_of_the_restatement(claims, planned):
         ]
         words = [decision.answer for decision in decide(family, claims)]
         assert words == [word_of(expected, place) for place in range(claims)]
-        found |= {*words}
-    assert found >= {"better", "worse", "gain below the margin", "open"}
+        result |= {*words}
+    assert result >= {"better", "worse", "gain below the margin", "open"}
 
 
 @pytest.mark.parametrize("planned", [3, 5])
@@ -85,7 +85,7 @@ def test_a_claim_against_classifier_seeds_has_the_restated_welch_test(planned):
 
 @pytest.mark.parametrize("planned", [3, 5, 8])
 def test_the_verdicts_on_a_paper_are_those_of_the_restatement(planned):
-    rng, found = np.random.default_rng(planned), set()
+    rng, result = np.random.default_rng(planned), set()
     for _ in range(20):
         ours = rng.normal(75, rng.choice([0.2, 1.0], (8, 1)), (8, planned))
         printed = 75 + rng.choice([-8.0, -2.0, 0.0, 2.0, 8.0], 8)
@@ -102,8 +102,8 @@ def test_the_verdicts_on_a_paper_are_those_of_the_restatement(planned):
             assert (kind in ("lower", "higher")) == accused[place]
             assert (kind == "consistent") == (outside and not accused[place])
             assert (kind == "open") == (not (inside or outside))
-        found |= {*kinds}
-    assert found >= {"reproduced", "consistent", "lower", "higher", "open"}
+        result |= {*kinds}
+    assert result >= {"reproduced", "consistent", "lower", "higher", "open"}
 
 
 # --- Error rates ---
@@ -144,8 +144,8 @@ def test_untrained_rows_with_classifier_seeds_keep_the_bound():
 @pytest.mark.parametrize("backbone", ["bert-base-uncased", "roberta-base", "roberta-large"])
 def test_print_is_judged_falsely_in_at_most_six_percent(backbone):
     for planned in (5, 10):
-        found = rule.print_rates(backbone, planned, DRAWS)
-        assert all(at_most(found[name]) for name in ("above", "below", "accused"))
+        result = rule.print_rates(backbone, planned, DRAWS)
+        assert all(at_most(result[name]) for name in ("above", "below", "accused"))
 
 
 @pytest.mark.nightly

@@ -67,9 +67,9 @@ def test_scores_on_items_that_were_not_read_before(tmp_path):
     suite = read_results(finished(tmp_path, contamination=counts, records=records))
     (run,) = suite.runs
     tasks = ("STS12", "STS13", "STS14", "STS15", "Avg")
-    found = {x: [run.points(BOARDS["sts"], task, x) for task in tasks] for x in (UNSEEN, REST)}
-    assert found[UNSEEN] == pytest.approx([63, 70.7, 70, 70, (63 + 70.7 + 5 * 70) / 7])
-    assert found[REST] == pytest.approx([63, 64, 70, 61, (63 + 64 + 61 + 4 * 70) / 7])
+    result = {x: [run.points(BOARDS["sts"], task, x) for task in tasks] for x in (UNSEEN, REST)}
+    assert result[UNSEEN] == pytest.approx([63, 70.7, 70, 70, (63 + 70.7 + 5 * 70) / 7])
+    assert result[REST] == pytest.approx([63, 64, 70, 61, (63 + 64 + 61 + 4 * 70) / 7])
     assert run.contaminated(STS_TASKS) == ["STS12"]
     (row,) = systems_of(suite)
     assert row.name == "simcse, official (has seen test sentences)"
@@ -195,9 +195,9 @@ def test_a_draw_without_the_score_of_a_task_is_left_out():
     assert drawn(1, OF_MR, BOARDS["transfer"].cells("Avg")) == {}
 
 
-@pytest.mark.parametrize("named", [("spearman",), ("spearman", "wmean"), ("best_step",)])
-def test_nothing_is_drawn_without_classifiers(named):
-    cell = Cell("STS12", "test", *named)
+@pytest.mark.parametrize("metric", [("spearman",), ("spearman", "wmean"), ("best_step",)])
+def test_nothing_is_drawn_without_classifiers(metric):
+    cell = Cell("STS12", "test", *metric)
     assert drawn(None, {cell: 70.0}, [cell]) == {None: 70.0}
 
 
