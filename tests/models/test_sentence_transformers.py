@@ -101,27 +101,6 @@ def test_a_prompt_is_prepended_to_each_sentence(copy):
     assert len(identities) == 4
 
 
-def test_the_text_of_a_prompt_is_inside_the_mean(copy):
-    """As e5 needs "query: "; of a folder without modules."""
-    encoder, plain = load_encoder(copy, pooler="avg", prompt="a dog: "), mean_by_transformers(copy)
-    np.testing.assert_allclose(
-        encoder.encode(SENTENCES), plain([f"a dog: {text}" for text in SENTENCES]), **CLOSE
-    )
-
-
-def mean_by_transformers(folder):
-    """A function by plain transformers code, text by text."""
-    model = AutoModel.from_pretrained(folder).eval()
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-
-    @torch.no_grad()
-    def encode(texts):
-        rows = (tokenizer(text, return_tensors="pt", truncation=True) for text in texts)
-        return np.stack([model(**row).last_hidden_state[0].mean(0) for row in rows])
-
-    return encode
-
-
 def test_a_prompt_excluded_from_pooling(copy):
     """Its three tokens and [CLS] are seen by the others and left out of the mean."""
     prompts(write(copy, pooling(include_prompt=False)), query="a dog sees ")
