@@ -54,19 +54,19 @@ COPIED = (
 )  # fmt: skip
 
 
-def _entry(known: Backbone, width: int, depth: int) -> str:
+def _entry(backbone: Backbone, width: int, depth: int) -> str:
     """The beginning of a backbone's entry."""
-    return f'"{known.name}", {known.vocabulary_size:_}, Shape({width}, {depth}'
+    return f'"{backbone.name}", {backbone.vocabulary_size:_}, Shape({width}, {depth}'
 
 
 # What the copy of the project has instead of a text of the project's own.
 CHANGES = {
     "bench/registry/backbones.py": {
-        _entry(known, known.shape.width, known.shape.depth): _entry(
-            known, MODELS[known.location][2], LAYERS
+        _entry(backbone, backbone.shape.width, backbone.shape.depth): _entry(
+            backbone, MODELS[backbone.location][2], LAYERS
         )
-        for known in BUILT_IN.values()
-        if known.location in MODELS
+        for backbone in BUILT_IN.values()
+        if backbone.location in MODELS
     },
     # On a processor `mixed` would be float32.
     "bench/runs/run.py": {'"float32"] = "mixed"': '"float32"] = "bfloat16"'},
@@ -241,9 +241,9 @@ def check_files(plan: Plan) -> tuple[int, int]:
 
 def check_reported() -> int:
     """The reported tests run, and pass or fail each; how many there are."""
-    report, own = OUT / "reported.xml", OF_COPY | {"SENTBENCH_RESULTS": str(RESULTS)}
+    report, places = OUT / "reported.xml", OF_COPY | {"SENTBENCH_RESULTS": str(RESULTS)}
     command = [sys.executable, "-m", "pytest", "-m", "reported", "-q", "tests/reported"]
-    done = ended(*command, f"--junitxml={report}", cwd=PROJECT, status=None, **own)
+    done = ended(*command, f"--junitxml={report}", cwd=PROJECT, status=None, **places)
     write_text(OUT / "reported.log", done.stdout + done.stderr)
     (suite,) = ElementTree.parse(report).iter("testsuite")
     tests = int(suite.get("tests", 0))

@@ -282,8 +282,8 @@ def test_files_and_folders_are_found_and_do_not_clash(write, add, monkeypatch, t
     monkeypatch.chdir(tmp_path)
     places = ["one/same.py", str(tmp_path / "two"), "two/same.py", ""]
     monkeypatch.setenv("BENCH_METHODS", os.pathsep.join(places))
-    found = registered.method_classes()
-    assert found["queue"].Hyper is not found["other-queue"].Hyper
+    result = registered.method_classes()
+    assert result["queue"].Hyper is not result["other-queue"].Hyper
     origins = [registered.method_origin(name) for name in ("queue", "other-queue", "simcse")]
     assert origins == [
         *(registered.Origin(str(path), sha256_file(path)) for path in (first, second)),

@@ -28,8 +28,8 @@ EVALUATE = ["evaluate", "model", "--out", "o"]
 )
 def test_a_list_takes_words_up_to_the_next_option_and_an_option_one(words, name, value):
     command, settings = commands().commands[words[0]], commands().context_settings
-    found = command.make_context(words[0], words[1:], **settings).params[name]
-    assert (list(found) if isinstance(value, list) else found) == value
+    result = command.make_context(words[0], words[1:], **settings).params[name]
+    assert (list(result) if isinstance(value, list) else result) == value
 
 
 @pytest.mark.parametrize(("words", "status"), [(["--version"], 0), (["--help"], 0), (["job"], 2)])

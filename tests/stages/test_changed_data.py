@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from bench.datasets import corpora
 from bench.datasets.labelled import task_sums
 from bench.download import sums
 from bench.download.sums import file_sum
@@ -52,16 +51,6 @@ def test_the_sums_are_those_of_the_files_that_were_scored(tiny_bert, data, tiny_
     assert described["data"] == paths.describe_data(data)
     assert described["data"]["sha256"] != stamp["sha256"]
     assert described["tasks"] == task_sums(read_tasks(["STS-B"], data))
-
-
-def test_names_become_files_once_a_scoring(tiny_bert, data, tiny_corpus, tmp_path, monkeypatch):
-    run = tiny_run("untrained+whitening[source=sts]", tiny_bert, data, tiny_corpus)
-    calls, folder, sentences = [], paths.data_folder, corpora.MADE["sts"]
-    monkeypatch.setattr(paths, "data_folder", lambda name: calls.append("data") or folder(name))
-    made = {"sts": lambda data: calls.append("sts") or sentences(data)}
-    monkeypatch.setattr(corpora, "MADE", made)
-    score_run(run, tmp_path, ["STS-B"], "test", tmp_path / "scores.json", "cpu")
-    assert sorted(calls) == ["data", "sts"]
 
 
 def test_an_encoder_is_not_scored_if_its_dev_set_changed(tiny_bert, data, tiny_corpus, tmp_path):
@@ -112,7 +101,7 @@ def test_results_of_different_data_are_not_put_together(first, second, read, par
 
 
 @pytest.fixture
-def named(tiny_bert, tiny_data, tiny_corpus, tmp_path, monkeypatch):
+def suite_of_names(tiny_bert, tiny_data, tiny_corpus, tmp_path, monkeypatch):
     """BENCH_DATA with a corpus `mine` and its documents, BENCH_MODELS with a copy of the hub's
     `maker/encoder`; and a suite made with them, of a training and an encoder."""
     folder, models, suite = tmp_path / "data", tmp_path / "models", tmp_path / "suite"
@@ -149,8 +138,8 @@ def append(path):
         ("data/downstream/STS/STSBenchmark/sts-dev.csv", ".*/sts-dev.csv"),
     ],
 )
-def test_another_input_of_a_training_is_refused_before_the_next(file, told, named):
-    runs, suite, folder = named
+def test_another_input_of_a_training_is_refused_before_the_next(file, told, suite_of_names):
+    runs, suite, folder = suite_of_names
     assert compare(runs, suite)[0] == []
     if file.endswith("dev.csv"):
         change(folder / "data", "dev")
@@ -160,8 +149,8 @@ def test_another_input_of_a_training_is_refused_before_the_next(file, told, name
         compare(runs, suite)
 
 
-def test_other_test_sets_are_scored_again_and_the_former_ones_are_not(named):
-    runs, suite, folder = named
+def test_other_test_sets_are_scored_again_and_the_former_ones_are_not(suite_of_names):
+    runs, suite, folder = suite_of_names
     stamp, gold = suite / "inputs" / "data.json", folder / "data/downstream/STS/STSBenchmark"
     scores = [paths.result_file(suite, run.id, "score") for run in runs]
     before = (gold / "sts-test.csv").read_text()

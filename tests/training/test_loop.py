@@ -46,10 +46,7 @@ def test_equal_settings_give_equal_bits(train_tiny, text):
     assert_same_training(first, train_tiny(text, fresh=True))
 
 
-SWITCHED_OFF = [
-    "gs-infonce[multiple=0]", "gs-infonce[weight=0]", "is-cse[alpha=0]", "is-cse[alpha=0]@paper",
-    "sscl[stack=0]", "sscl[layer=0]",
-]  # fmt: skip
+SWITCHED_OFF = ["gs-infonce[multiple=0]", "is-cse[alpha=0]@paper", "sscl[layer=0]"]
 
 
 @pytest.mark.parametrize("text", SWITCHED_OFF)
@@ -104,8 +101,8 @@ def test_masks_depend_on_the_step_alone(train_tiny):
             patch.setattr(optimiser._AdamW, "step", lambda self, drawn=drawn: torch.rand(drawn))
             script_dev(patch, [1.0] * 3)
             train_tiny(text, fresh=True, dropout=0.1)
-    for found, expected in zip(*(method.vectors for method in seen), strict=True):
-        assert all(map(torch.equal, found, expected))
+    for result, expected in zip(*(method.vectors for method in seen), strict=True):
+        assert all(map(torch.equal, result, expected))
 
 
 def test_head_starts_as_simcse_does():
@@ -127,9 +124,9 @@ def test_every_sentence_once_an_epoch(count, batch_size, epochs, seed):
     steps = -(-count // batch_size)
     assert len(drawn) == epochs * steps
     for epoch in range(epochs):
-        own = drawn[epoch * steps : (epoch + 1) * steps]
-        assert Counter(index for batch in own for index in batch) == Counter(range(count))
-        assert [len(batch) for batch in own[:-1]] == [batch_size] * (steps - 1)
+        part = drawn[epoch * steps : (epoch + 1) * steps]
+        assert Counter(index for batch in part for index in batch) == Counter(range(count))
+        assert [len(batch) for batch in part[:-1]] == [batch_size] * (steps - 1)
     whole = [batch for batch in drawn if len(batch) == batch_size]
     assert list(batches(count, recipe.changed(drop_last=True), seed)) == whole
 
@@ -158,8 +155,8 @@ SLANTED = [1 + 31 * part / 8 for part in (4, 8, 7, 6, 5, 4, 3, 2, 1, 0)]
 )
 def test_schedules_by_hand(schedule, warmup, rate, expected):
     recipe = Recipe(learning_rate=rate, warmup=warmup, schedule=schedule)
-    found = [learning_rate(index, len(expected), recipe) for index in range(len(expected))]
-    assert found == pytest.approx(expected)
+    result = [learning_rate(index, len(expected), recipe) for index in range(len(expected))]
+    assert result == pytest.approx(expected)
 
 
 GRADIENTS = [torch.tensor([0.3 * index - 0.5, 8.0 * index + 1e-3]).double() for index in range(5)]
@@ -232,8 +229,8 @@ def test_adamw_has_the_bits_of_torchs(decay_biases, monkeypatch):
     monkeypatch.delattr(type(make_optimiser([torch.zeros(1)], recipe)), "_init_group")
     torchs = trained()
     assert len(ours[1]) == len(torchs[1]) == 12
-    for own, plain in zip(chain(*ours), chain(*torchs), strict=True):
-        assert torch.equal(own, plain)
+    for mine, plain in zip(chain(*ours), chain(*torchs), strict=True):
+        assert torch.equal(mine, plain)
 
 
 @pytest.mark.parametrize("skips", [0, 1, 3, 9])
