@@ -19,10 +19,10 @@ from tests.support.method_runs import BERT, ROBERTA
 NAMES = {"m": "hardness", "positive": "focal_positive", "negative": "focal_negative"}
 
 
-def case(name, *parts, t=0.05, noise=None, **changes):
-    changes = {NAMES[key]: value for key, value in changes.items()}
+def case(name, *parts, t=0.05, noise=None, **options):
+    changes = {NAMES[key]: value for key, value in options.items()}
     first = (FocalInfoNCE, {"temperature": t, **changes})
-    return Case(name, (first, *parts), lambda: FocalOracle(t, noise, **changes), t)
+    return Case(name, (first, *parts), lambda: FocalOracle(t, noise, **options), t)
 
 
 CASES = [
