@@ -262,6 +262,7 @@ def test_an_error_is_placed_in_the_users_own_code():
         (changed((HYPER, HYPER + '\n    used_if = {"lenght": lambda hyper: True}')),
          "'used_if' names 'lenght'; did you mean 'length'"),
         (changed((LENGTH, "length: int")), "the defaults of QueueHyper are .*'length' is missing"),
+        (changed(('"Queue"', '"SimCSE"')), "'queue' in .* has the title of 'simcse'"),
         (changed((TABLE, '{"lenght": 6}')), r"the row .\*. of .paper. of Queue is invalid: u"),
         (changed((LENGTH, LENGTH + "; epochs: int = 2")), "'epochs' of QueueHyper is a recipe fie"),
         (changed(("    def negatives", CLAMP.replace("hyper.length + 1", "1 // 0"))),

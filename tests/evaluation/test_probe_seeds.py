@@ -77,6 +77,17 @@ def test_plain_records_stay_and_each_seed_has_its_average(data_folder):
 
 
 @pytest.mark.usefixtures("quick")
+def test_no_sentence_is_encoded_twice(data_folder):
+    words = Words()
+    records = sentbench.score(
+        words, tasks=["CR", "TREC"], data=str(data_folder), probe_seeds=[5, 6]
+    )
+    asked_again = 8  # functions are asked twice for some texts
+    assert len(words.encoded) <= len(set(words.encoded)) + asked_again
+    assert {"probe seed 5", "probe seed 6"} < set(values(records))
+
+
+@pytest.mark.usefixtures("quick")
 def test_finished_classifications_are_kept_by_seed(data_folder, tmp_path, classified):
     tasks = read_tasks(["MR", "TREC"], data_folder)
     whole = Scorer(tasks, look_up, None, Classifiers(probe_seeds=[5, 6])).scores().records

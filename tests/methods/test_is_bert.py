@@ -1,4 +1,4 @@
-"""IS-BERT against its oracle; its mutations; its Encoder, alone and stored."""
+"""IS-BERT against its oracle; its Encoder, alone and stored."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,6 @@ from torch import nn
 
 from methods.base import Shape
 from methods.is_bert import ISBERT
-from tests.oracles.edits import Mutation, each, edits
 from tests.oracles.outside import is_bert
 from tests.support.method_runs import BERT, HARD, TOLERANCE, disagreement, step, stored, vectors
 
@@ -50,30 +49,6 @@ def test_equals_oracle_in_small_batches(lengths):
 
 
 SCORES, MEAN = '"ild,jd->ilj", features, sentences)', "masked_mean(features, mask), mask)"
-
-MUTATIONS: dict[str, Mutation] = {
-    **edits("methods.is_bert:jensen_shannon", {
-        "sign_of_the_negative": ("F.softplus(scores)", "F.softplus(-scores)"),
-        "cosine_for_product": (
-            "torch.einsum('ild,jd->ilj', features, sentences)",
-            "torch.einsum('ild,jd->ilj', F.normalize(features, dim=-1), F.normalize(sentences, "
-            "dim=-1))"),
-        "padding_in_the_bound": ("mask.unsqueeze", "torch.ones_like(mask).unsqueeze"),
-    }),
-    **edits("methods.is_bert:ISBERT.loss", {
-        "padding_in_the_mean": ("masked_mean(features, mask)", "features.mean(1)"),
-    }),
-    **edits("methods.is_bert:LocalFeatures.forward", {
-        "padding_read_by_the_convolutions": ("states * mask.unsqueeze(-1)", "states"),
-    }),
-}  # fmt: skip
-
-
-@each(MUTATIONS)
-def test_a_mutation_is_caught(mutation, monkeypatch):
-    mutation.apply(monkeypatch)
-    assert difference("random", torch.float64) > TOLERANCE[torch.float64]
-
 
 # The method and its Encoder
 
