@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,8 @@ from bench.judge.world import (
     judge_world,
     seedless_identity,
 )
-from bench.judged.words import WORLD_WORDS
+from bench.report.formats import markdown
+from bench.report.tables import world_in_short, world_table
 from bench.results import provenance
 from bench.results.records import read_scores
 from bench.results.suite_results import read_results
@@ -78,8 +79,8 @@ CORES = os.cpu_count() or 1
 
 def environment(name: str) -> dict[str, str]:
     """The environment of an arithmetic; variables that the caller sets himself are left out."""
-    own = {key: value for key, value in os.environ.items() if key not in (*OLD, THREADS)}
-    return own | {THREADS: "1"} | ARITHMETICS[name]
+    inherited = {key: value for key, value in os.environ.items() if key not in (*OLD, THREADS)}
+    return inherited | {THREADS: "1"} | ARITHMETICS[name]
 
 
 def threads_of(name: str) -> int:
@@ -147,37 +148,22 @@ def run_scores(name: str, folder: Path, plan: Plan) -> None:
 def table(out: Path) -> tuple[str, int]:
     """The results of each arithmetic in a folder, as Markdown; how many tests failed and scores are
     neither as on the reference machine nor as with another seed."""
-    rows, lines, faults = [], [], 0
+    parts, faults = [], 0
     for name, settings in ARITHMETICS.items():
         folder = out / name
         if not (folder / "plan.json").is_file():
             continue
-        result, suite = read_json(folder / "tests.json"), read_results(folder)
-        lines += [f"* {name}: `{test}`" for test in result["failed"]]
-        counts: Counter[str] = Counter()
-        for row in judge_world(suite):
-            counts[row.verdict.kind] += 1
-            if row.verdict.kind != "reproduced":
-                seed = "" if row.seed is None else f", seed {row.seed}"
-                score = "no score" if row.score is None else f"{row.score:.2f}"
-                place = f"{row.run} on {row.backbone}{seed}, {row.task} {row.metric}: {score}"
-                word = f"is {WORLD_WORDS[row.verdict.kind]} beside {row.number:.2f}"
-                lines.append(f"* {name}: {place} {word} ({row.verdict.reason})")
-        outside = counts.total() - counts["reproduced"] - counts["consistent"]
-        faults += len(result["failed"]) + outside
-        rows.append({
-            "arithmetic": name,
-            "set by": " ".join(f"{key}={value}" for key, value in settings.items()) or "nothing",
-            "tests passed": result["passed"],
-            "failed": len(result["failed"]),
-            "torch": suite.runs[0].provenance.arithmetic.cpu_capability,
-            "scores": counts.total(),
-            "apart": counts["consistent"],
-            "outside": outside,
-        })  # fmt: skip
-    frame = pd.DataFrame(rows, dtype=object)
-    lines.insert(0, frame.to_markdown(index=False, disable_numparse=True))
-    return "\n\n".join(lines) + "\n", faults
+        tests, suite = read_json(folder / "tests.json"), read_results(folder)
+        world = judge_world(suite)
+        apart = [row for row in world if row.verdict.kind != "reproduced"]
+        faults += len(tests["failed"]) + sum(row.verdict.kind != "consistent" for row in apart)
+        kernels = suite.runs[0].provenance.arithmetic.cpu_capability
+        head = f"{name} ({settings or 'nothing set'}; torch {kernels}): {world_in_short(world)}; "
+        head += f"{tests['passed']} tests passed, {len(tests['failed'])} failed"
+        parts.append("\n* ".join([f"## {head}\n", *tests["failed"]]))
+        if apart:
+            parts.append(markdown(world_table(apart).table, "Not as on the reference machine:"))
+    return "\n\n".join(parts) + "\n", faults
 
 
 def begin(folder: Path) -> None:
@@ -320,10 +306,8 @@ def main() -> int:
             print(f"{name}: tests", flush=True)
             write_json(folder / "tests.json", run_tests(name, folder, tests))
         if arguments.quick:
-            runs = [
-                run for run in plan.runs if run.backbone == "toy-bert" and run.seed in (None, 1)
-            ]
-            runs = [run for run in runs if run.method in QUICK_RUNS and run.seed in (None, 1)]
+            few = [run for run in plan.runs if run.backbone == "toy-bert" and run.seed in (None, 1)]
+            runs = [run for run in few if run.method in QUICK_RUNS]
             plan = plan.model_copy(update={"runs": runs})
         run_scores(name, folder, plan)
     text, faults = table(out)

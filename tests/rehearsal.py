@@ -8,7 +8,6 @@ figure. Scores are of random models: they say nothing about a method. The same c
 an interrupted rehearsal; with other code it starts again.
 """
 
-import json
 import os
 import re
 import shutil
@@ -54,24 +53,22 @@ COPIED = (
     "Snakefile", "bench", "config", "methods", "profiles", "pyproject.toml", "rules",
     "sentbench.py", "tests",
 )  # fmt: skip
-# Verdicts that fail `pytest -m reported` (docs/statistics.md#printed-numbers).
-FAILING = {"lower", "higher", "diverged", "worse", "gain below the margin"}
 
 
-def _entry(known: Backbone, width: int, depth: int) -> str:
+def _entry(backbone: Backbone, width: int, depth: int) -> str:
     """The beginning of a backbone's entry."""
-    size = f"vocabulary_size = {known.vocabulary_size}"
-    return f'location = "{known.location}"\n{size}\nshape = {{width = {width}, depth = {depth}'
+    size = f"vocabulary_size = {backbone.vocabulary_size}"
+    return f'location = "{backbone.location}"\n{size}\nshape = {{width = {width}, depth = {depth}'
 
 
 # What the copy of the project has instead of a text of the project's own.
 CHANGES = {
     "bench/registry/backbones.toml": {
-        _entry(known, known.shape.width, known.shape.depth): _entry(
-            known, MODELS[known.location][2], LAYERS
+        _entry(backbone, backbone.shape.width, backbone.shape.depth): _entry(
+            backbone, MODELS[backbone.location][2], LAYERS
         )
-        for known in BUILT_IN.values()
-        if known.location in MODELS
+        for backbone in BUILT_IN.values()
+        if backbone.location in MODELS
     },
     # On a processor `mixed` would be float32.
     "bench/runs/run.py": {'"float32"] = "mixed"': '"float32"] = "bfloat16"'},
@@ -245,29 +242,16 @@ def check_files(plan: Plan) -> tuple[int, int]:
 
 
 def check_reported() -> int:
-    """The reported tests end as their verdicts say; how many there are."""
-    report, own = OUT / "reported.xml", OF_COPY | {"SENTBENCH_RESULTS": str(RESULTS)}
+    """The reported tests run, and pass or fail each; how many there are."""
+    report, places = OUT / "reported.xml", OF_COPY | {"SENTBENCH_RESULTS": str(RESULTS)}
     command = [sys.executable, "-m", "pytest", "-m", "reported", "-q", "tests/reported"]
-    done = ended(*command, f"--junitxml={report}", cwd=PROJECT, status=None, **own)
+    done = ended(*command, f"--junitxml={report}", cwd=PROJECT, status=None, **places)
     write_text(OUT / "reported.log", done.stdout + done.stderr)
-    if done.returncode not in (0, 1):  # passed, failed
-        raise UserError(f"the reported tests could not be run; see {OUT}/reported.log")
     (suite,) = ElementTree.parse(report).iter("testsuite")
-    # As the copy judges them: here the recipe would be another.
-    code = (
-        "import sentbench; "
-        f"rows = sentbench.read_suite({str(RESULTS)!r}); print(rows.model_dump_json())"
-    )
-    judged = ended(sys.executable, "-c", code, cwd=PROJECT, **OF_COPY)
-    numbers = json.loads(judged.stdout)["numbers"]
-    sides = [row[side] for row in numbers for side in ("ours", "checkpoint") if row[side]]
-    failing = sum(side["verdict"]["kind"] in FAILING for side in sides)
-    if (suite.get("failures"), suite.get("errors")) != (str(failing), "0"):
-        raise UserError(
-            f"{suite.get('failures')} reported tests failed, and {suite.get('errors')} could not "
-            f"be run, but {failing} verdicts fail; see {OUT}/reported.log"
-        )
-    return len(sides)
+    tests = int(suite.get("tests", 0))
+    if done.returncode not in (0, 1) or suite.get("errors") != "0" or not tests:
+        raise UserError(f"the reported tests could not be run; see {OUT}/reported.log")
+    return tests
 
 
 def main() -> None:

@@ -1,12 +1,10 @@
 """The cost of SentEval's classifiers: all heads of a task at once, against the literal loop.
 
 Features are overlapping Gaussian classes, in the real tasks' numbers and 384 dimensions. The
-literal loop runs the first fold at every weight decay, and is scaled to all heads. Of probing a
-fiftieth of the rows is taken.
+literal loop runs the first fold at every weight decay, and is scaled to all heads.
 """
 
 import time
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -87,30 +85,3 @@ def test_heads_at_once(benchmark, name):
     }
     benchmark.pedantic(work[kind], rounds=1)
     SECONDS[name] = literal_seconds(name, features, labels), benchmark.stats["median"]
-
-
-def test_a_probing_task(benchmark):
-    """13 heads of one task against the literal loop, of which one regression and one network of
-    each size are run. Measured: 2.8 to 3.0 times faster, with one thread and two, and 2.2 to 2.7
-    times on a processor with AMX."""
-    classes, generator = 6, np.random.default_rng(6)
-    labels = generator.integers(0, classes, 2400)
-    centres = 0.2 * generator.normal(size=(classes, WIDTH))
-    features = (centres[labels] + generator.normal(size=(2400, WIDTH))).astype(np.float32)
-    rows = {"train": slice(2000), "dev": slice(2000, 2200), "test": slice(2200, 2400)}
-    parts = {name: (features[part], labels[part]) for name, part in rows.items()}
-    started = time.perf_counter()
-    literal.Head(WIDTH, classes, 1e-5, literal.TEST_MODE).fit(*parts["train"], parts["dev"])
-    seconds = 4 * (time.perf_counter() - started)
-    for hidden in protocols.HIDDEN:
-        settings = replace(literal.TEST_MODE, hidden=hidden, dropout=0.1)
-        started = time.perf_counter()
-        literal.Head(WIDTH, classes, 1e-9, settings).fit(*parts["train"], parts["dev"])
-        seconds += 3 * (time.perf_counter() - started)
-    tensors = {name: SplitPart(*map(torch.from_numpy, part)) for name, part in parts.items()}
-    grids = [protocols.GRID, protocols.NETWORKS]
-    run = protocols.best_on_dev, ([(tensors, classes)], grids, MODES["test"])
-    benchmark.pedantic(*run, rounds=1)
-    faster = seconds / benchmark.stats["median"]
-    print(f"\nprobing: {faster:.1f} times faster than the literal loop")
-    assert faster > 2

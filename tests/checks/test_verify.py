@@ -11,9 +11,7 @@ from safetensors.torch import load_file, save_file
 from bench.__main__ import main
 from bench.checks import verify as module
 from bench.checks.verify import ROUNDING, verify
-from bench.datasets import sts
 from bench.models.load import load_encoder, save_encoder
-from bench.results.records import read_scores
 from bench.utils.files import read_json, write_json
 from methods.untrained import Untrained
 from tests.support.tiny_suite import train_words
@@ -30,8 +28,8 @@ def job(tiny_bert, tiny_data, tiny_corpus):
     """Run stages of a method on the tiny backbone, by default all; the file of its scores."""
 
     def run(method, suite, *words):
-        given = train_words(method, tiny_bert, tiny_data, tiny_corpus)
-        assert main([*given, "--suite", str(suite), *words]) == 0
+        training = train_words(method, tiny_bert, tiny_data, tiny_corpus)
+        assert main([*training, "--suite", str(suite), *words]) == 0
         return next((suite / "scores").glob("*"), suite)
 
     return run
@@ -112,26 +110,6 @@ def test_what_evaluate_wrote_is_confirmed(tiny_bert, tiny_data, tmp_path, nothin
     assert "the encoder differs" in verify(out).verdict
 
 
-def test_contamination_is_counted_and_not_verified(job, tiny_data, tiny_corpus, tmp_path):
-    task = sts.read("STS-B", tiny_data)
-    seen = list(task.sentences())[:3]
-    corpus = tmp_path / "corpus.txt"
-    lines = [*map(str.upper, seen), *tiny_corpus.read_text(encoding="utf-8").splitlines()]
-    lines += task.sentences()  # on these the map is not fitted
-    corpus.write_text("\n".join(lines), encoding="utf-8")
-    suite = tmp_path / "suite"
-    result = job(
-        f"untrained[pooler=avg]+whitening[sentences=40,source={corpus}]", suite, "--tasks", "STS-B"
-    )
-    read = read_scores(result)
-    holding = [not {*item}.isdisjoint(seen) for item in task.items()]
-    counted = {"items": len(holding), "seen": sum(holding), "in_dev": 0}
-    assert read.provenance.contamination["STS-B"].as_written() == counted
-    tests = [record.aggregation for record in read.records if record.split == "test"]
-    assert tests == ["all", "unseen", "rest"]
-    assert verify(result).verdict == EQUAL
-
-
 def test_what_is_not_trained_is_made_again_outside_the_suite(job, tmp_path, nothing_left):
     suite = tmp_path / "suite"
     result = job("untrained[pooler=avg]+whitening[source=sts]", suite, "--tasks", *TASKS)
@@ -168,9 +146,7 @@ def test_the_largest_difference_of_a_score_is_told(share, word, status, result, 
     ("by", "said"),
     [
         (lambda c: c["records"][0].update(method="is-cse"), "name another method"),
-        (lambda c: c["records"][1].update(seed=2), "name another seed"),
         (lambda c: c["provenance"]["run"].update(method="is-cse", label="IS-CSE"), "label, method"),
-        (lambda c: c["provenance"]["run"]["recipe"].update(learning_rate=7e-5), "(recipe)"),
         (lambda c: c["provenance"]["outcome"].update(best_dev=99.0), "its outcome is not what"),
     ],
 )

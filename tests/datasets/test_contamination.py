@@ -1,11 +1,9 @@
 """Test items that stand in a training corpus or a dev set: what counts as the same sentence, the
 counts of tasks, and the scores on the others."""
 
-import os
 import re
 from dataclasses import replace
 from pathlib import Path
-from statistics import fmean
 
 import numpy as np
 import pytest
@@ -18,8 +16,7 @@ from bench.datasets.contamination import contamination, in_corpora, normalised
 from bench.datasets.corpora import read_sentences
 from bench.datasets.labelled import LabelledTask, Samples
 from bench.datasets.tasks import STS_TASKS
-from bench.evaluation.scoring import Classifiers, Scorer, score_encoder, with_keys
-from bench.models.load import load_encoder
+from bench.evaluation.scoring import Scorer, with_keys
 from bench.runs.paths import Files
 from bench.stages.jobs import known_items
 from tests.support.method_runs import run_of
@@ -157,24 +154,6 @@ def test_the_dev_sets_in_the_real_test_sets(senteval):
     dev = golds(sts.read("STS-B", senteval, "dev"))
     pairs = {pair for x in tests[:5] for pair, _ in x}
     assert (sum(pair in pairs for pair, _ in dev), len(dev)) == (1131, 1500)
-    known = dict(dev)
-    others = [sum(abs(known.get(x, gold) - gold) > 1e-9 for x, gold in test) for test in tests]
-    assert others == [1, 0, 1, 0, 0, 1, 10]
-
-
-@pytest.mark.nightly
-def test_an_encoder_without_selection_falls_on_the_rest_too(senteval, tmp_path):
-    """By the points that docs/findings.md has."""
-    folder = Path(os.environ.get("BENCH_MODELS") or "none") / "wiki-minilm"
-    if not folder.is_dir():
-        pytest.skip("BENCH_MODELS holds no wiki-minilm")
-    tasks = [sts.read(task, senteval) for task in STS_TASKS]
-    known = contamination(tasks, [], ["STS-B"], senteval)
-    encoder = load_encoder(folder, pooler="cls_before_pooler")
-    records, _ = score_encoder(encoder, tasks, Classifiers("test"), tmp_path, contamination=known)
-    result = {(row["task"], row["aggregation"]): row["value"] for row in records}
-    falls = [result[task, "all"] - result[task, "rest"] for task in STS_TASKS]
-    assert fmean(falls) == pytest.approx(0.36, abs=0.005)
 
 
 def test_pairs_that_were_read_before_are_left_out():

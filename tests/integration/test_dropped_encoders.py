@@ -1,10 +1,6 @@
 """A suite without `keep_encoders`: which encoders are deleted when, and what is trained again."""
 
-import os
 import re
-import signal
-import subprocess
-import time
 
 import pytest
 import yaml
@@ -14,7 +10,7 @@ from bench.runs import config as suites
 from bench.runs.run import read_runs
 from bench.stages import jobs
 from bench.stages.status import stages_left
-from tests.support.programs import SNAKEMAKE, environment, snakemake
+from tests.support.programs import snakemake
 from tests.support.tiny_suite import SMALL, tiny_configuration
 
 TEACHER = {"method": "simcse", "analyses": ["cosines"]}
@@ -70,16 +66,9 @@ def test_an_encoder_is_dropped_when_nothing_needs_it_and_trained_again_when_some
 
 
 @pytest.mark.slow
-def test_the_workflow_drops_encoders_and_continues_after_a_kill(content, tmp_path):
+def test_the_workflow_drops_encoders_and_plans_what_is_missing_alone(content, tmp_path):
     file, suite = tmp_path / "config.yaml", tmp_path / "results" / "tiny"
     file.write_text(yaml.safe_dump(content))
-    words = [*SNAKEMAKE, "--cores", "1", "--configfile", str(file)]
-    options = {"env": environment(PYTHONPATH=""), "start_new_session": True}
-    with subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.DEVNULL, **options) as process:
-        while not list(suite.glob("scores/rankcse*")):
-            assert process.poll() is None
-            time.sleep(0.01)
-        os.killpg(process.pid, signal.SIGKILL)
     snakemake("--configfile", file, cwd=tmp_path)
     assert not [*suite.glob("runs/*/encoder"), *suite.glob("trained/*")]
     assert len(scored(suite)) == 3

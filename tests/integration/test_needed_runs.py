@@ -4,7 +4,6 @@ import re
 
 import pytest
 import torch
-import yaml
 
 from bench.models.load import load_encoder
 from bench.results.records import read_trained
@@ -15,7 +14,6 @@ from bench.runs.run import Recipe, read_runs
 from bench.stages import jobs
 from bench.utils.errors import UserError
 from bench.utils.files import write_json
-from tests.support.programs import snakemake
 from tests.support.tiny_suite import tiny_configuration
 
 STUDENT = "rankcse[sentences=28,teacher=run:simcse[sentences=28]]"
@@ -97,18 +95,3 @@ def test_a_student_needs_its_teachers_encoder(make, tmp_path):
     row = read_results(tmp_path).runs[1]
     why = "it needs run:simcse[sentences=28]@official, whose training diverged"
     assert (row.status, row.reason) == ("skipped", why)
-
-
-@pytest.mark.slow
-def test_the_workflow_trains_the_teacher_first(make, tmp_path):
-    """In a job of its own it is an input of the student's; in one job the student follows it."""
-    file = tmp_path / "config.yaml"
-    for per_job, inputs in ((1, [False, True]), (2, [False])):
-        content, teacher, student = make(runs_per_job=per_job)
-        file.write_text(yaml.safe_dump(content))
-        dry = snakemake("-n", "--configfile", file, cwd=tmp_path)
-        result = re.findall(r"rule train\S*:\n    input: (.*)", dry.stdout)
-        assert [f"trained/{teacher.id}.json" in names for names in result] == inputs, dry.stderr
-    snakemake("--configfile", file, "--until", "train_0", cwd=tmp_path)
-    trained = paths.result_file(tmp_path / "results" / "tiny", student.id, "train")
-    assert read_trained(trained).outcome.status == "finished"

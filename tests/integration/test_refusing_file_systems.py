@@ -85,11 +85,8 @@ NO_CHMOD, NO_FSYNC = "no chmod on this file system", "no fsync on this file syst
 @pytest.mark.parametrize(
     ("command", "calls", "number", "warned"),
     [
-        ("job", "chmod", errno.EPERM, [NO_CHMOD]),
         ("job", "chmod", errno.ENOTSUP, [NO_CHMOD]),
         ("job", "fsync", errno.EINVAL, [NO_FSYNC]),
-        ("job", "utime", errno.EPERM, []),
-        ("job", "link", errno.EPERM, []),
         ("job", "rmdir", errno.ENOTEMPTY, []),
         ("job", ALL, errno.ENOSYS, [NO_FSYNC, NO_CHMOD]),
         ("render", ALL, errno.EPERM, [NO_FSYNC]),
@@ -115,22 +112,15 @@ NO_LOCK = "/run.lock: its file system cannot lock it ({})"
     ("command", "call", "number", "subject"),
     [
         ("job", "flock", errno.ENOLCK, NO_LOCK),
-        ("job", "flock", errno.ENOSYS, NO_LOCK),
-        ("job", "flock", errno.EOPNOTSUPP, NO_LOCK),
         ("job", "mkdir", errno.EPERM, ": {}"),
         ("job", "rename", errno.EXDEV, "/trial: {}"),
-        ("job", "rename-folder", errno.ENOTSUP, "/trial: {}"),
         ("job", "mmap", errno.ENODEV, ": {}"),
-        ("job", "truncate", errno.EPERM, ": {}"),
         ("job", "append", errno.EPERM, "/log.jsonl: {}"),
         ("job", "write", errno.EIO, ": {}"),
-        ("job", "fsync", errno.EIO, ": {}"),
         ("job", "fsync", errno.ENOSPC, "no space left on the device for "),
         ("job", "open", errno.EACCES, "/plan.json is not a readable JSON file ([Errno 13] {}"),
         ("evaluate", "flock", errno.ENOLCK, "/x.json.part: {}"),
-        ("evaluate", "mmap", errno.ENODEV, "/x.json.part: {}"),
         ("render", "rename", errno.EXDEV, ": {}"),
-        ("render", "write", errno.EIO, ": {}"),
     ],
 )
 def test_what_is_needed_is_refused_before_the_training(start, command, call, number, subject):

@@ -112,17 +112,6 @@ def grows(desk):
         desk.plan(range(look * N)).run()
 
 
-def adds_seed_by_seed(desk):
-    for n in range(N, 4 * N + 1):
-        desk.plan(range(n)).run()
-
-
-def drops_the_worst(desk):
-    desk.plan(range(N + 2)).run()
-    for _ in range(2):
-        desk.plan(sorted(desk.seeds, key=desk.difference)[1:]).look()
-
-
 def replaces_the_worst(desk):
     desk.plan(range(N)).run()
     for new in range(N, N + 4):
@@ -174,44 +163,28 @@ def tries_baselines(desk):
         desk.plan(range(N), baseline=baseline).run()
 
 
-CHEAP = [drops_the_worst, replaces_the_worst, tries_baselines, tries_margins]
-SLOW = [
-    grows, adds_seed_by_seed, orders_seeds, loses_the_plan, claims_the_best_late,
-    drops_the_other_claims,
+ATTEMPTS = [
+    grows, replaces_the_worst, orders_seeds, loses_the_plan, claims_the_best_late,
+    drops_the_other_claims, tries_margins, tries_baselines,
 ]  # fmt: skip
 
 
-def false_words(attempt, folder, draws, gain=0.0):
-    """How many draws have a false word, and the number of families."""
-    found = 0
-    for draw in range(draws):
-        desk = Desk(folder, draw, gain)
+DRAWS = 300
+AT_THE_MARGIN = [grows, loses_the_plan, claims_the_best_late, tries_margins]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("attempt", "gain"),
+    [*((attempt, 0.0) for attempt in ATTEMPTS), *((attempt, MARGIN) for attempt in AT_THE_MARGIN)],
+)
+def test_attempts_are_no_better_than_three_looks(attempt, gain, tmp_path):
+    count = 0
+    for draw in range(DRAWS):
+        desk = Desk(tmp_path, draw, gain)
         attempt(desk)
-        found += desk.has_false_word
-    return found, desk.families
-
-
-def check(attempt, folder, draws, gain):
-    found, families = false_words(attempt, folder, draws, gain)
-    assert found <= stats.binom.isf(1e-3, draws, min(1, 0.06 * families))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("attempt", CHEAP)
-def test_an_attempt_is_no_better_than_three_looks(attempt, tmp_path):
-    check(attempt, tmp_path, 40, 0.0)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("attempt", CHEAP + SLOW)
-def test_attempts_are_no_better_than_three_looks(attempt, tmp_path):
-    check(attempt, tmp_path, 300, 0.0)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("attempt", [grows, loses_the_plan, claims_the_best_late, tries_margins])
-def test_attempts_at_a_gain_below_the_margin_are_no_better(attempt, tmp_path):
-    check(attempt, tmp_path, 300, MARGIN)
+        count += desk.has_false_word
+    assert count <= stats.binom.isf(1e-3, DRAWS, min(1, 0.06 * desk.families))
 
 
 def test_what_is_renamed_or_shown_alone_keeps_its_family(tmp_path):

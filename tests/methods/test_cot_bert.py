@@ -91,12 +91,10 @@ MUTATIONS: dict[str, Mutation] = {
             "behind.index(tokenizer.mask_token_id) - len(behind)"),
     }),
     **edits("methods.cot_bert:CoTBERT.Hyper.templates", {
-        "anchor and positive exchanged": ("super().templates", "super().templates[::-1]"),
         "negative and positive exchanged": (
             "super().templates + added", "[super().templates[0], *added, super().templates[1]]"),
     }),
     **edits("methods.cot_bert:CoTBERT._template_alone", {
-        "one piece of padding more": ("[pad] * (length + 2)", "[pad] * (length + 3)"),
         "the template alone without padding": (
             "self.hyper.denoise_by == 'positions'", "self.hyper.denoise_by"),
     }),
@@ -104,14 +102,9 @@ MUTATIONS: dict[str, Mutation] = {
         "crossed without gradient": (
             "cosine(self.pairs(views)[1], opposites)",
             "cosine(self.pairs(views)[1], opposites).detach()"),
-        "not crossed": ("self.hyper.cross", "False"),
-        "crossed alone": ("[Negatives(opposites)]", "[]"),
     }),
     **edits("methods.cot_bert:CoTBERT.loss", {
         "in one part": ("in parts", "self.hyper.split", "1"),
-    }),
-    **edits("methods.base.contract:Views.split", {
-        "every second sentence": ("in parts", "rows.chunk(count)", "rows.view(-1, count).T"),
     }),
 }  # fmt: skip
 

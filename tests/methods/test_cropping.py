@@ -7,7 +7,6 @@ import torch
 
 from methods.base import Refusal, Shape, Step
 from methods.cropping import Cropping
-from tests.oracles.edits import Mutation, each, edits
 from tests.support.method_runs import BERT, step
 
 SENTENCES = [f"a{row} b{row} c{row} d{row} e{row}" for row in range(10)]
@@ -44,37 +43,6 @@ def are_all_drawn_alike_often(unit):
 @pytest.mark.parametrize("unit", CROPS)
 def test_crops_are_successive_and_all_are_drawn(unit):
     assert are_all_drawn_alike_often(unit)
-
-
-MUTATIONS: dict[str, Mutation] = {
-    **edits("methods.cropping:Cropping.crops", {
-        "one crop for both views": (
-            "torch.randperm(len(units) - size + 1, generator=generator)[:2]",
-            "torch.randperm(len(units) - size + 1, generator=generator)[[0, 0]]"),
-        "starts may be alike": (
-            "torch.randperm(len(units) - size + 1, generator=generator)[:2]",
-            "torch.randint(len(units) - size + 1, (2,), generator=generator)"),
-        "the last start never": (
-            "torch.randperm(len(units) - size + 1, generator=generator)",
-            "torch.randperm(len(units) - size, generator=generator)"),
-        "the earlier crop always first": (
-            "torch.randperm(len(units) - size + 1, generator=generator)[:2]",
-            "torch.randperm(len(units) - size + 1, generator=generator)[:2].sort().values"),
-        "one start for both views of a sentence": (
-            "sentence", "torch.randint(len(units) - size + 1, (2,), generator=generator)",
-            "torch.randint(len(units) - size + 1, (1,), generator=generator).expand(2)"),
-        "the last words never": (
-            "sentence", "torch.randint(len(units) - size + 1, (2,), generator=generator)",
-            "torch.randint(len(units) - size, (2,), generator=generator)"),
-        "the share that stays is cut": ("sentence", "1 - self.hyper.cut", "self.hyper.cut"),
-    }, case="document"),
-}  # fmt: skip
-
-
-@each(MUTATIONS)
-def test_a_mutation_is_caught(mutation, monkeypatch):
-    mutation.apply(monkeypatch)
-    assert not are_all_drawn_alike_often(mutation.case)
 
 
 @pytest.mark.parametrize(

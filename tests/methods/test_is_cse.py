@@ -51,17 +51,8 @@ def test_equals_oracle(case, kinds):
 
 MUTATIONS: dict[str, Mutation] = {
     **edits("methods.is_cse:ISCSE._smooth_by_centres", {
-        "gamma_of_the_centre": (
-            "(1 - self.hyper.gamma) * self.centres[nearest]",
-            "self.hyper.gamma * self.centres[nearest]"),
         "centres_drawn_anew_each_step": ("not self.centres.any()", "True"),
-        "centres_of_another_draw": ("'centres'", "'centre'"),
         "centres_never_move": ("self.centres = cluster(rows, self.centres)", "pass"),
-        "farthest_centre": (
-            "(unit.detach() @ self.centres.T).argmax", "(unit.detach() @ self.centres.T).argmin"),
-        "centre_of_the_next_sentence": (
-            "self.centres[nearest]", "self.centres[nearest].roll(1, 0)"),
-        "positive_detached": ("self.hyper.gamma * unit", "self.hyper.gamma * unit.detach()"),
         "batch_enters_late": (
             "rows = self._remembered(self.hyper.clusters)",
             "rows = self._remembered(self.hyper.clusters)\n"
@@ -79,9 +70,6 @@ MUTATIONS: dict[str, Mutation] = {
             "len(centres)).sum(0).unsqueeze(1), centres)"),
     }),
     **edits("methods.is_cse:ISCSE.terms", {
-        "neighbours_forgotten": ("both-official", "smoothed.append(self._smooth(unit))", "pass"),
-        "clusters_forgotten": (
-            "both-official", "smoothed.append(self._smooth_by_centres(unit, step))", "pass"),
         "mean_of_both_terms": ("both-paper", "self.alpha(step)", "self.alpha(step) / 2"),
     }),
 }  # fmt: skip

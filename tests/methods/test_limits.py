@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from methods.base import Shape, Step, Views
+from methods.base import Shape, Step
 from methods.focal_infonce import FocalInfoNCE
 from methods.gs_infonce import GSInfoNCE
 from methods.is_cse import ISCSE
@@ -18,7 +18,6 @@ from tests.support.method_cases import (
     CASES,
     HARD,
     STEPS,
-    WIDTH,
     assert_finite_with_a_zero_vector,
     batch,
     build,
@@ -116,29 +115,3 @@ def test_attention_of_beta_2_is_nearly_uniform():
     # smoothed = a e_1 + (1 - a) mean of neighbours; its parts orthogonal to e_1 are (1 - a)
     # height / 16
     assert 1 - smoothed[1].item() * 16 / height == pytest.approx(0.074, abs=5e-4)
-
-
-@pytest.mark.parametrize(
-    ("depth", "stack", "layers"), [(12, 2, [11, 10]), (4, 9, [3, 2, 1]), (12, 0, [])]
-)
-def test_sscl_stacks_from_the_last_but_one_layer_down(depth, stack, layers):
-    """docs/methods.md#sscl: of 12 layers, 11 and 10; a stack ends at layer 1."""
-    shape = Shape(WIDTH, depth)
-    assert SSCL(SSCL.clamp_to_backbone(SSCL.Hyper(stack=stack), shape), shape).layers == layers
-
-
-@pytest.mark.parametrize(
-    ("negatives", "sides", "shape"),
-    [
-        ("all", "both", (16, WIDTH)),
-        ("all", "one", (8, WIDTH)),
-        ("own", "both", (8, 2, WIDTH)),
-        ("own", "one", (8, 1, WIDTH)),
-    ],
-)
-def test_sscl_negatives_per_anchor_and_layer(negatives, sides, shape):
-    """docs/methods.md#sscl: 2N in the released code, one in the paper."""
-    vectors = torch.randn(2, 8, WIDTH)
-    method = build((SSCL, {"negatives": negatives, "sides": sides}))
-    groups = method.negatives(vectors[0], Views(vectors, lambda layer: vectors), None)
-    assert [group.vectors.shape for group in groups] == [shape, shape]

@@ -4,13 +4,9 @@ Each mistake spoils one thing of methods, poolers, classifiers, task files; the 
 pass.
 """
 
-from dataclasses import replace
-
 import pytest
 
-from bench.evaluation.classifier import MODES
 from bench.judge.world import judge_world
-from bench.models.pooling import BY_NAME
 from bench.results.suite_results import read_results
 from bench.runs import config
 from bench.stages.jobs import run_plan
@@ -54,11 +50,6 @@ def test_without_a_mistake_all_scores_are_as_on_the_reference_machine(tmp_path):
     assert verdicts(expected, tmp_path) == {"reproduced"}
 
 
-def entry(case, table, key, make):
-    """Another entry of a table, made of the one that it has."""
-    return Mutation(case, lambda patch: patch.setitem(table, key, make(table[key])))
-
-
 MISTAKES: dict[str, Mutation] = {
     **{name: MUTATIONS[name]._replace(case="trained")
        for name in (
@@ -67,20 +58,6 @@ MISTAKES: dict[str, Mutation] = {
         "mean_over_padding": (
             "pooled", "(states * weights).sum(1) / weights.sum(1)",
             "torch.where(weights.bool(), states, states[:, :1]).mean(1)"),
-    }),
-    "layer_before_the_last": entry(
-        "pooled", BY_NAME, "avg",
-        lambda plain: replace(plain, of=lambda states, mask: plain.of(states[:-1], mask)),
-    ),
-    **edits("bench.datasets.sts:_correlation", {
-        "gold_of_the_next_pair": (
-            "pooled", "metric.formula(gold, predicted)",
-            "metric.formula(np.roll(gold, 1), predicted)"),
-    }),
-    **edits("bench.datasets.sts:read", {
-        "dev_for_test": (
-            "pooled", "read_parts(task, data, [split])[split]",
-            "read_parts(task, data, ['dev'])['dev']"),
     }),
     **edits("bench.datasets.sts:cosine", {
         "dot_product_for_the_cosine": (
@@ -92,12 +69,6 @@ MISTAKES: dict[str, Mutation] = {
             "Fold(np.arange(start, middle), np.arange(middle, end), grid, classes)",
             "Fold(np.arange(start, end), np.arange(middle, end), grid, classes)"),
     }),
-    **edits("bench.datasets.labelled:LabelledTask.features", {
-        "features_of_the_next_sample": (
-            "classified", "return features", "return np.roll(features, 1, axis=0)"),
-    }),
-    "stopped_at_the_first_miss": entry(
-        "classified", MODES, "dev", lambda mode: replace(mode, tenacity=0)),
     **edits("bench.models.transformer:load_backbone", {
         "without_dropout": ("both", "dropout is not None", "(dropout := 0.0) is not None"),
     }),

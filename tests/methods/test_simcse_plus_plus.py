@@ -70,13 +70,8 @@ def test_equals_oracle(case, kinds):
 
 MUTATIONS: dict[str, Mutation] = {
     **edits("methods.simcse_plus_plus:SimCSEPlusPlus.negatives", {
-        "negatives_with_dropout": (
-            "(vectors,) = views.quiet[self.name]", "vectors = views.vectors[0]"),
         "negatives_without_gradient": (
             "cosine(vectors, vectors)", "cosine(vectors, vectors).detach()"),
-        "own_cell_not_removed": (
-            "Negatives(cosines=cosine(vectors, vectors), weights=weights)",
-            "Negatives(cosines=cosine(vectors, vectors))"),
         "anchors_with_dropout": ("cosine(vectors, vectors)", "cosine(anchors, vectors)"),
     }, case="simcse++"),
     **edits("methods.simcse_plus_plus:SimCSEPlusPlus.weights", {
@@ -84,17 +79,10 @@ MUTATIONS: dict[str, Mutation] = {
         "negatives_of_the_batch_stay": ("simcse++", "factors.diag()", "None"),
     }),
     **edits("methods.simcse_plus_plus:SimCSEPlusPlus.terms", {
-        "second_term_forgotten": (
-            "simcse++", "self.hyper.weight == 0 or len(anchors) == 1", "True"),
-        "columns_in_place_of_rows": ("first.T @ second", "second.T @ first"),
         "variance_divided_by_one_less": (
             "F.batch_norm(anchors, None, None, training=True)",
             "(anchors - anchors.mean(0)) / (anchors.var(0) + 1e-5).sqrt()"),
         "summed_over_the_batch": ("first.T @ second / len(anchors)", "first.T @ second"),
-        "temperature_multiplied": (
-            "first.T @ second / len(anchors) / self.hyper.feature_temperature",
-            "first.T @ second / len(anchors) * self.hyper.feature_temperature"),
-        "rows_of_one_view_alone": ("F.batch_norm(anchors, None, None, training=True)", "anchors"),
     }, case="heavy"),
 }  # fmt: skip
 
@@ -107,9 +95,9 @@ def test_a_mutation_is_caught(mutation, monkeypatch):
 def test_the_third_pass_is_made_only_where_it_is_needed(runs, monkeypatch):
     passes, plain = [], RunContext.states
 
-    def states(self, tokens, *given, **named):
+    def states(self, tokens, *inputs, **options):
         passes.append((len(tokens), self.backbone.training))
-        return plain(self, tokens, *given, **named)
+        return plain(self, tokens, *inputs, **options)
 
     monkeypatch.setattr(RunContext, "states", states)
     wanted = {"": [(6, True), (3, False)], "[off_dropout=false]": [(6, True)]}

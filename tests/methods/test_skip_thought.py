@@ -88,35 +88,15 @@ def test_equals_oracle(setting, kind):
 
 MUTATIONS: dict[str, Mutation] = {
     **edits("methods.skip_thought:GRU.forward", {
-        "gates_exchanged": (
-            "F.linear(state, self.gates)",
-            "F.linear(state, self.gates.roll(len(self.candidate), 0))"),
-        "sign_of_the_candidate": (
-            "F.linear(reset * state, self.candidate)", "F.linear(reset * state, -self.candidate)"),
-        "bias_left_out": ("F.linear(words, self.words, self.bias)", "F.linear(words, self.words)"),
-        "sentence_left_out": (
-            "inputs = inputs + F.linear(sentence, self.sentence).unsqueeze(1)", "pass"),
         "reset_on_the_other_side": ("'before'", "'after'"),
-    }),
-    **edits("methods.skip_thought:SkipThought.step_loss", {
-        "neighbours_exchanged": (
-            "before = [self.rows[row - 1] for row in centres]\n"
-            "after = [self.rows[row + 1] for row in centres]",
-            "after = [self.rows[row - 1] for row in centres]\n"
-            "before = [self.rows[row + 1] for row in centres]"),
-        "centre_off_by_one": (
-            "step.take(self.centres)", "[min(1 + place, 7) for place in step.take(self.centres)]"),
     }),
     **edits("methods.skip_thought:Decoders.loss", {
         "another_end_mark": ("[*row, END]", "[*row, 1]"),
-        "no_end_mark": ("[[*row, END] for row in rows]", "rows"),
-        "mean_in_place_of_sum": ("'sum'", "'mean'"),
     }),
     **edits("methods.skip_thought:Decoders.logits", {
         "sentence_detached": (
             "gru(torch.cat([start, words], dim=1), sentences)",
             "gru(torch.cat([start, words], dim=1), sentences.detach())"),
-        "the_word_itself_is_read": ("[start, words]", "[words, start]"),
     }),
     **edits("methods.skip_thought:Reader.embed", {
         "words_detached": (
@@ -129,17 +109,6 @@ MUTATIONS: dict[str, Mutation] = {
         "state_behind_the_padding": (
             "states[torch.arange(len(rows), device=ids.device), (lengths - 1).clamp(min=0)]",
             "states[:, -1]"),
-    }),
-    **edits("methods.skip_thought:SkipThought.prepare", {
-        "first_and_last_sentences_taken": (
-            "[row for document in context.documents() for row in document[1:-1] if "
-            "all(short[row - 1:row + 2])]",
-            "[row for row in range(1, len(short) - 1) if all(short[row - 1:row + 2])]"),
-    }),
-    **edits("methods.skip_thought:SkipThoughtEncoder.number", {
-        "unknown_words_passed_over": (
-            "[self._numbers.get(word, UNKNOWN) for word in tokenize(sentence)]",
-            "[self._numbers[word] for word in tokenize(sentence) if word in self._numbers]"),
     }),
 }  # fmt: skip
 

@@ -41,7 +41,6 @@ TRANSFORMERS = {
     "no weights": (lambda folder: (folder / "model.safetensors").unlink(), "holds no model.s"),
     "no tokenizer": (lambda folder: (folder / "tokenizer.json").unlink(), "holds no tokenizer"),
     "half of the weights": (truncated, "cannot load the model"),
-    "another width": (configured(intermediate_size=64), "cannot load the model"),
     "more layers": (configured(num_hidden_layers=5), "lack encoder.layer.4."),
     "code of its own": (configured(auto_map=OWN_CODE), "names code of the model's own (auto_map)"),
     "a tokenizer with code": (
@@ -51,14 +50,6 @@ TRANSFORMERS = {
     "no padding": (
         lambda folder: change(folder / "tokenizer_config.json", pad_token=None),
         "names no pad_token",
-    ),
-    "a list of settings": (
-        lambda folder: (folder / "tokenizer_config.json").write_text("[]"),
-        "tokenizer_config.json is no JSON object; correct it",
-    ),
-    "a limit in words": (
-        lambda folder: change(folder / "tokenizer_config.json", model_max_length="x"),
-        "(TypeError: ",
     ),
     "shards elsewhere": (elsewhere, "'weight_map.a' should match pattern"),
 }
@@ -81,11 +72,11 @@ def test_a_tokenizer_that_panics_is_an_error(copy):
     refused(lambda: encoder.encode(["a" * 60 + "b"]), "PanicException", "choose another model")
 
 
-@pytest.mark.parametrize("kind", ["CrossEncoder", "SparseEncoder", "MultiVectorEncoder"])
-def test_another_kind_of_model_is_no_encoder_of_sentences(copy, kind):
+def test_another_kind_of_model_is_no_encoder_of_sentences(copy):
     write(copy, pooling())
-    (copy / "config_sentence_transformers.json").write_text(json.dumps({"model_type": kind}))
-    refused(lambda: load_encoder(copy), f"is a {kind}, not an encoder of sentences; name a")
+    kind = {"model_type": "CrossEncoder"}
+    (copy / "config_sentence_transformers.json").write_text(json.dumps(kind))
+    refused(lambda: load_encoder(copy), "is a CrossEncoder, not an encoder of sentences; name a")
     assert load_encoder(copy, pooler="avg").loaded["pooler"] == "avg"
 
 
@@ -96,8 +87,6 @@ def test_another_kind_of_model_is_no_encoder_of_sentences(copy, kind):
         (None, {"pooler": "cls"}, "stores no pooler weights, and pooler 'cls' would be random"),
         (None, {}, "stores no pooler; name one of cls, "),
         (None, {"pooler": "avg", "template": "none"}, "the template 'none' lacks <sentence>"),
-        (None, {"pooler": "last", "template": ""}, "the template '' lacks <sentence>"),
-        (None, {"pooler": "avg", "template": "prompteol"}, "'prompteol' lacks <sentence>"),
         (
             None,
             {"pooler": "avg_first_last", "template": "<sentence>"},

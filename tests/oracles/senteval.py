@@ -56,14 +56,7 @@ DEV_MODE = Settings(folds=5, optimiser="rmsprop", batch_size=128, tenacity=3, ep
 
 class Head:
     """One classifier. Reseeds numpy's and torch's global generators when it is made, and draws from
-    them.
-
-    Attributes:
-        initial: weights and biases as drawn, float32, by their names in `model`.
-        permutations: every permutation drawn, in order: that of the 5 % split where there is one,
-            then one a pass.
-        checks: dev accuracy (a fraction) after every `epoch_size` passes.
-    """
+    them."""
 
     def __init__(
         self, inputs: int, classes: int, decay: float, settings: Settings, dtype: torch.dtype = F32
@@ -79,14 +72,11 @@ class Head:
                 nn.Sigmoid(),
                 nn.Linear(settings.hidden, classes),
             )
-        self.initial = {name: weight.clone() for name, weight in self.model.state_dict().items()}
         self.model.to(dtype)
         optimiser = {"adam": torch.optim.Adam, "rmsprop": torch.optim.RMSprop}[settings.optimiser]
         self.optimiser = optimiser(self.model.parameters(), weight_decay=decay)
         self.loss = nn.CrossEntropyLoss()
         self.settings, self.dtype = settings, dtype
-        self.permutations: list[Array] = []
-        self.checks: list[float] = []
 
     def fit(self, x: Array, y: Array, dev: Labelled | None = None) -> float:
         """Train until the dev accuracy no longer improves, keep the best copy and return its dev
@@ -95,7 +85,7 @@ class Head:
         Without `dev` a random 5 % of the samples is held out for it. A head is fitted once.
         """
         if dev is None:
-            order = self._permutation(len(x))
+            order = np.random.permutation(len(x))
             size = int(HELD_OUT * len(x))
             dev = x[order[:size]], y[order[:size]]
             x, y = x[order[size:]], y[order[size:]]
@@ -106,7 +96,6 @@ class Head:
                 self.one_pass(features, labels)
             passes += self.settings.epoch_size
             accuracy = self.score(*dev)
-            self.checks.append(accuracy)
             if accuracy > best:
                 best, best_model = accuracy, copy.deepcopy(self.model)
             else:
@@ -117,7 +106,7 @@ class Head:
 
     def one_pass(self, features: Tensor, labels: Tensor) -> None:
         self.model.train()
-        order = torch.from_numpy(self._permutation(len(features)))
+        order = torch.from_numpy(np.random.permutation(len(features)))
         size = self.settings.batch_size
         for batch, answers in zip(
             features[order].split(size), labels[order].split(size), strict=True
@@ -135,10 +124,6 @@ class Head:
     def score(self, x: Array, y: Array) -> float:
         """Correct / n, a fraction."""
         return int((self.predict(x) == y).sum()) / len(y)
-
-    def _permutation(self, size: int) -> Array:
-        self.permutations.append(np.random.permutation(size))
-        return self.permutations[-1]
 
     def _tensor(self, x: Array) -> Tensor:
         return torch.from_numpy(x).to(self.dtype)

@@ -139,7 +139,7 @@ def test_the_page_has_copies_of_all_figures_and_leaves_foreign_files(project, ou
     assert sizes == [(str(40 + i), "20") for i in range(5)]
 
 
-@pytest.mark.parametrize("length", [1, 60, 61, 100, 400])
+@pytest.mark.parametrize("length", [1, 60, 61, 400])
 def test_a_curve_keeps_its_ends_and_no_point_is_made_up(length):
     losses = [place * 1.23456789 for place in range(length)]
     result = thinned({"step": [5 * place for place in range(length)], "loss": losses})

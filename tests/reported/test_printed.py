@@ -1,6 +1,5 @@
 """The papers' numbers: complete, with every label mapped; and quoted scores of other papers."""
 
-import re
 from collections import defaultdict
 
 import pytest
@@ -10,7 +9,6 @@ from bench.datasets.metrics import PRINTED
 from bench.datasets.tasks import BOARDS, STS_TASKS
 from bench.registry.methods import method_class
 from bench.reported import FOLDER, ROW_COLUMNS, public_sd, quoted
-from bench.reported.address import printed_names
 from bench.reported.figures import load_figures
 from bench.reported.number import REASONS, load_recipes, sweep_lines
 from bench.runs.text import parse
@@ -51,15 +49,6 @@ def test_the_lines_of_sweeps_have_three_values_of_a_variant():
         assert all(len(variants) > 2 and "" not in variants for variants in lines.values())
 
 
-def test_names_of_rows_are_those_of_print():
-    """A name contains the method of its row, and the size of its backbone if it has one."""
-    for (_, _, method, backbone, _), name in printed_names().items():
-        plain = re.sub(r"_(base|large)", "", name).lower()
-        assert method.rpartition("+")[2].lower().split("-")[-1] in plain, (method, name)
-        for size in ("base", "large"):
-            assert f"_{size}" not in name or size in backbone
-
-
 def test_every_run_is_one_that_the_suite_knows_by_that_name():
     rows = mapped().itertuples()
     pairs = {(run, row.our_backbone) for row in rows for run in (row.run, row.minus)}
@@ -90,14 +79,16 @@ def test_is_cse_is_added_to_the_method_that_it_is_compared_with(host):
     table = mapped().query("source == 'is-cse' and table == 'Table 1' and task == 'Avg'")
     table = table[table["backbone"] == "roberta-large"].set_index(["method", "variant"])["run"]
     alone, added = table[host, "(ours)"], table[f"IS-CSE+{host}"].item()
-    host_alone, combined, own = (
+    host_alone, combined, plain = (
         run_of(text, "roberta-large") for text in (alone, added, "is-cse@official")
     )
     assert combined.recipe == host_alone.recipe
     assert combined.parts[0] == host_alone.parts[0]
     decided_by_host = {"temperature"}
-    hyper = {key: combined.parts[1][2].get(key) for key in own.parts[0][2].keys() - decided_by_host}
-    assert hyper == {key: own.parts[0][2][key] for key in hyper}
+    hyper = {
+        key: combined.parts[1][2].get(key) for key in plain.parts[0][2].keys() - decided_by_host
+    }
+    assert hyper == {key: plain.parts[0][2][key] for key in hyper}
 
 
 def test_a_difference_has_two_runs_and_nothing_else_has():

@@ -67,9 +67,9 @@ def test_scores_on_items_that_were_not_read_before(tmp_path):
     suite = read_results(finished(tmp_path, contamination=counts, records=records))
     (run,) = suite.runs
     tasks = ("STS12", "STS13", "STS14", "STS15", "Avg")
-    found = {x: [run.points(BOARDS["sts"], task, x) for task in tasks] for x in (UNSEEN, REST)}
-    assert found[UNSEEN] == pytest.approx([63, 70.7, 70, 70, (63 + 70.7 + 5 * 70) / 7])
-    assert found[REST] == pytest.approx([63, 64, 70, 61, (63 + 64 + 61 + 4 * 70) / 7])
+    result = {x: [run.points(BOARDS["sts"], task, x) for task in tasks] for x in (UNSEEN, REST)}
+    assert result[UNSEEN] == pytest.approx([63, 70.7, 70, 70, (63 + 70.7 + 5 * 70) / 7])
+    assert result[REST] == pytest.approx([63, 64, 70, 61, (63 + 64 + 61 + 4 * 70) / 7])
     assert run.contaminated(STS_TASKS) == ["STS12"]
     (row,) = systems_of(suite)
     assert row.name == "simcse, official (has seen test sentences)"
@@ -96,17 +96,14 @@ def test_what_was_not_counted_is_unknown(tmp_path):
 @pytest.mark.parametrize(
     ("file", "change", "message"),
     [
-        ("scores", lambda c: c.pop("records"), r"is not a scores file \('records' is missing\)"),
         ("scores", lambda c: c["provenance"]["outcome"].update(status="done"), "not 'done'"),
         ("scores", lambda c: c["records"][0].update(value=101), "'records.0.value' should be less"),
         ("scores", lambda c: c["provenance"].pop("run"), "the scores of a model outside the suite"),
         ("scores", lambda c: c["provenance"]["run"].update(id="run001"), "the scores of run001"),
-        ("scores", lambda c: c["provenance"]["run"].update(seed=77), "the seed of its run is anot"),
         ("scores", lambda c: c["provenance"]["run"].update(method="sscl"), "the method of its run"),
         ("scores", lambda c: c["provenance"]["run"]["identity"]["recipe"].update(epochs=9),
          "the identity of its run is another; move it away and run"),
         ("analyses", lambda c: c.update(alignment=c.pop("analyses")), "move it away and run"),
-        ("analyses", lambda c: c["analyses"].update(alignment=None), "move it away and run"),
     ],
 )  # fmt: skip
 def test_results_that_do_not_fit_are_reported(tmp_path, file, change, message):
@@ -118,7 +115,7 @@ def test_results_that_do_not_fit_are_reported(tmp_path, file, change, message):
         read_results(tmp_path)
 
 
-@pytest.mark.parametrize("metric", ["accuracy", "accuracy_mlp", "f1", "spearman"])
+@pytest.mark.parametrize("metric", ["accuracy", "spearman"])
 def test_classifiers_of_another_mode_are_reported(tmp_path, metric):
     """STS scores do not depend on the mode."""
     path = finished(tmp_path) / "scores" / "run000.json"
@@ -198,9 +195,9 @@ def test_a_draw_without_the_score_of_a_task_is_left_out():
     assert drawn(1, OF_MR, BOARDS["transfer"].cells("Avg")) == {}
 
 
-@pytest.mark.parametrize("named", [("spearman",), ("spearman", "wmean"), ("best_step",)])
-def test_nothing_is_drawn_without_classifiers(named):
-    cell = Cell("STS12", "test", *named)
+@pytest.mark.parametrize("metric", [("spearman",), ("spearman", "wmean"), ("best_step",)])
+def test_nothing_is_drawn_without_classifiers(metric):
+    cell = Cell("STS12", "test", *metric)
     assert drawn(None, {cell: 70.0}, [cell]) == {None: 70.0}
 
 

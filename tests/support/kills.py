@@ -9,7 +9,6 @@ step. Or the kill comes from outside at a chosen time, which also hits the middl
 from __future__ import annotations
 
 import json
-import mmap
 import os
 import signal
 import subprocess
@@ -36,7 +35,6 @@ class Sitting(NamedTuple):
     """How a training's process ended."""
 
     status: int  # -9 when it was killed
-    phase: str  # the one it was last seen in, or "" between two
     counts: Counter[str]  # events in each phase, as far as the process could tell
     seconds: float  # from its fork to its end
 
@@ -44,8 +42,8 @@ class Sitting(NamedTuple):
 class Watch:
     """Counts a process's calls and returns by phase, and kills it at one of them."""
 
-    def __init__(self, phase: str, event: int, seen: mmap.mmap, report: int) -> None:
-        self.phase, self.event, self.seen, self.report = phase, event, seen, report
+    def __init__(self, phase: str, event: int, report: int) -> None:
+        self.phase, self.event, self.report = phase, event, report
         self.counts: Counter[str] = Counter()
         self.stack: list[tuple[FrameType, str]] = []
 
@@ -55,7 +53,6 @@ class Watch:
         phase = PHASES.get(place) if kind == "call" else None
         if phase and (phase != "end" or not self.stack):  # a saved encoder has JSON, too
             self.stack.append((frame, phase))
-            self._show()
         if self.stack:
             now = self.stack[-1][1]
             self.counts[now] += 1
@@ -64,18 +61,13 @@ class Watch:
                 os.kill(os.getpid(), signal.SIGKILL)
             if kind == "return" and self.stack[-1][0] is frame:
                 self.stack.pop()
-                self._show()
 
     def tell(self) -> None:
         """The counts so far."""
         os.write(self.report, json.dumps(self.counts).encode())
 
-    def _show(self) -> None:
-        """To the process that forked this one, which can still read it when this one is gone."""
-        self.seen[:16] = (self.stack[-1][1] if self.stack else "").encode().ljust(16, b"\0")
 
-
-def _train(request: dict[str, Any], seen: mmap.mmap, report: int) -> int:
+def _train(request: dict[str, Any], report: int) -> int:
     from bench.__main__ import main
 
     os.environ["SENTBENCH_CHECKPOINT_SECONDS"] = str(request["interval"])
@@ -83,7 +75,7 @@ def _train(request: dict[str, Any], seen: mmap.mmap, report: int) -> int:
     output = os.open(request["output"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(output, 1)
     os.dup2(output, 2)
-    watch = Watch(request["phase"], request["event"], seen, report)
+    watch = Watch(request["phase"], request["event"], report)
     if not request["refuse"]:
         sys.setprofile(watch)
     status = main(request["words"])
@@ -98,14 +90,12 @@ def serve() -> None:
     with redirect_stdout(sys.stderr):
         assert main(json.loads(sys.stdin.readline())) == 0
     assert len(os.listdir("/proc/self/task")) == 1, "a process with threads cannot be forked"
-    seen = mmap.mmap(-1, 16)
     for line in sys.stdin:
         request, started = json.loads(line), time.monotonic()
         reading, writing = os.pipe()
-        seen[:16] = bytes(16)
         process = os.fork()
         if process == 0:
-            os._exit(_train(request, seen, writing))
+            os._exit(_train(request, writing))
         os.close(writing)
         if request["delay"] >= 0:
             time.sleep(request["delay"])
@@ -114,9 +104,8 @@ def serve() -> None:
         status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
         with open(reading, "rb") as stream:
             counts = json.loads(stream.read() or b"{}")
-        phase = bytes(seen[:16]).rstrip(b"\0").decode()
-        answer = {"status": status, "phase": phase, "counts": counts}
-        print(json.dumps(answer | {"seconds": time.monotonic() - started}), flush=True)
+        answer = {"status": status, "counts": counts, "seconds": time.monotonic() - started}
+        print(json.dumps(answer), flush=True)
 
 
 class Trainings:
@@ -129,8 +118,8 @@ class Trainings:
 
     def __init__(self, first: list[str], output: Path) -> None:
         self.output = str(output)
-        own = {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
-        options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "env": os.environ | own}
+        places = {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+        options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "env": os.environ | places}
         command = [sys.executable, str(Path(__file__))]
         self._process = subprocess.Popen(command, text=True, **options)
         self._tell(first)

@@ -46,22 +46,13 @@ def test_equal_settings_give_equal_bits(train_tiny, text):
     assert_same_training(first, train_tiny(text, fresh=True))
 
 
-SWITCHED_OFF = [
-    "gs-infonce[multiple=0]", "gs-infonce[weight=0]", "is-cse[alpha=0]", "is-cse[alpha=0]@paper",
-    "sscl[stack=0]", "sscl[layer=0]",
-]  # fmt: skip
+SWITCHED_OFF = ["gs-infonce[multiple=0]", "is-cse[alpha=0]@paper", "sscl[layer=0]"]
 
 
 @pytest.mark.parametrize("text", SWITCHED_OFF)
 def test_switched_off_it_trains_as_simcse_bit_for_bit(train_tiny, text):
     # GS-InfoNCE's released runs have another dropout, so it is named here.
     assert_same_training(train_tiny(text, dropout=0.1), train_tiny("simcse", dropout=0.1))
-
-
-@pytest.mark.parametrize("change", [{"seed": 2}, {"dropout": 0.2}])
-def test_a_setting_makes_a_difference(train_tiny, change):
-    logs = log_of(train_tiny("simcse", **change)), log_of(train_tiny("simcse"))
-    assert logs[0][-1]["loss"] != logs[1][-1]["loss"]
 
 
 # What two methods share
@@ -133,9 +124,9 @@ def test_every_sentence_once_an_epoch(count, batch_size, epochs, seed):
     steps = -(-count // batch_size)
     assert len(drawn) == epochs * steps
     for epoch in range(epochs):
-        own = drawn[epoch * steps : (epoch + 1) * steps]
-        assert Counter(index for batch in own for index in batch) == Counter(range(count))
-        assert [len(batch) for batch in own[:-1]] == [batch_size] * (steps - 1)
+        part = drawn[epoch * steps : (epoch + 1) * steps]
+        assert Counter(index for batch in part for index in batch) == Counter(range(count))
+        assert [len(batch) for batch in part[:-1]] == [batch_size] * (steps - 1)
     whole = [batch for batch in drawn if len(batch) == batch_size]
     assert list(batches(count, recipe.changed(drop_last=True), seed)) == whole
 
@@ -171,11 +162,6 @@ def test_schedules_by_hand(schedule, warmup, rate, expected):
 GRADIENTS = [torch.tensor([0.3 * index - 0.5, 8.0 * index + 1e-3]).double() for index in range(5)]
 
 
-def adam_of_bert(value, mean, square, rate, step):
-    """Without bias correction: m / (sqrt(v) + eps), the decay beside it."""
-    return value - rate * (mean / (square.sqrt() + 1e-3) + 0.01 * value)
-
-
 def adam_with_an_early_epsilon(value, mean, square, rate, step):
     """m / (sqrt(v) + eps) times sqrt(1 - b2^t) / (1 - b1^t), and torch's decay.
 
@@ -192,8 +178,6 @@ def rmsprop(value, gradient, square, rate, step):
 @pytest.mark.parametrize(
     ("updated", "betas", "fields"),
     [
-        (adam_of_bert, (0.9, 0.999),
-         {"epsilon": 1e-3, "bias_correction": False, "weight_decay": 0.01}),
         (adam_with_an_early_epsilon, (0.9, 0.999),
          {"epsilon": 1e-2, "early_epsilon": True, "weight_decay": 0.01}),
         (rmsprop, (0, 0.9), {"epsilon": 1e-7, "optimiser": "rmsprop"}),
@@ -245,8 +229,8 @@ def test_adamw_has_the_bits_of_torchs(decay_biases, monkeypatch):
     monkeypatch.delattr(type(make_optimiser([torch.zeros(1)], recipe)), "_init_group")
     torchs = trained()
     assert len(ours[1]) == len(torchs[1]) == 12
-    for own, plain in zip(chain(*ours), chain(*torchs), strict=True):
-        assert torch.equal(own, plain)
+    for mine, plain in zip(chain(*ours), chain(*torchs), strict=True):
+        assert torch.equal(mine, plain)
 
 
 @pytest.mark.parametrize("skips", [0, 1, 3, 9])
