@@ -56,7 +56,7 @@ def test_the_catalogues_layout_plans_and_runs_the_same_jobs(tmp_path):
         sorted(re.findall(r"python -m bench .*", workflow(*place, *dry, cwd=tmp_path)))
         for place in (["--snakefile", ROOT / "Snakefile"], catalogue, [])
     )
-    assert len(root) == 8
+    assert len(root) == 7
     assert packages == [root, root]
     words = ["results/tiny/inputs/data.json", "--configfile", "tiny.yaml"]
     workflow(*catalogue, *words, cwd=tmp_path)
