@@ -7,7 +7,7 @@
 0  ESimCSE  5  70.15    0.32
 1   MixCSE  5  70.12    0.21
 >>> rows, printed = sentbench.against(suite, "simcse")
->>> rows = rows.query("board == 'sts' and method == 'mixcse' and task == 'Avg'")
+>>> rows = rows.query("leaderboard == 'sts' and method == 'mixcse' and task == 'Avg'")
 >>> rows[["difference", "half_width", "verdict"]].round(2).reset_index(drop=True)
    difference  half_width                verdict
 0        0.06        0.53  gain below the margin
@@ -107,27 +107,27 @@ def verdicts(suite: Any) -> Any:
     return number_frame(_judged(suite).numbers)
 
 
-def leaderboard(suite: Any, board: str = "sts") -> Any:
+def leaderboard(suite: Any, leaderboard: str = "sts") -> Any:
     """Return a leaderboard of a suite.
 
     >>> sentbench.leaderboard(suite, "transfer")[["label", "Avg", "Avg sd"]]  # doctest: +SKIP
 
     Args:
         suite: as `read_suite` returns it.
-        board: such as "sts", "transfer", "probing".
+        leaderboard: such as "sts", "transfer", "probing".
 
     Returns:
         A DataFrame, a row a system: `label`, `n` (seeds), for each planned task `<task>` (the mean
         in points), `<task> sd`, `<task> n`, and `Avg` if all tasks are planned; `difference` from
         the baseline with the `half_width` of its interval, `verdict` and its `reason`, empty as
-        long as it has no scores, if the suite names one. The columns of <board>.csv.
+        long as it has no scores, if the suite names one. The columns of <leaderboard>.csv.
 
     Raises:
-        UserError: the suite has no such board.
+        UserError: the suite has no such leaderboard.
     """
     from bench.report.leaderboard import frame
 
-    return frame(_judged(suite), board)
+    return frame(_judged(suite), leaderboard)
 
 
 def against(

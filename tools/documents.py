@@ -58,7 +58,7 @@ GROUPS = {
     BACKBONES[::2]: "base",
     BACKBONES[1::2]: "large",
 }
-BOARDS = {"STS": "sts", "transfer": "transfer"}
+LEADERBOARDS = {"STS": "sts", "transfer": "transfer"}
 MINUS = "Minus baseline"
 
 _CONTENT = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
@@ -90,29 +90,29 @@ def wiki_mini() -> Judged:
     return stored("wiki-mini")
 
 
-def board_table(suite: str, board: str, columns: Sequence[str] = ()) -> pd.DataFrame:
-    """The systems of a board that have scores on all planned tasks, as its leaderboard shows them:
-    name, n, and `columns`, by default the column that sums up the board."""
+def leaderboard_table(suite: str, leaderboard: str, columns: Sequence[str] = ()) -> pd.DataFrame:
+    """The systems of a leaderboard that have scores on all planned tasks, as its leaderboard shows
+    them: name, n, and `columns`, by default the column that sums up the leaderboard."""
     judged = stored(suite)
-    row = judged.suite.board(board)
-    systems = [system for system in judged.board_systems(board) if system.averages]
+    row = judged.suite.leaderboard(leaderboard)
+    systems = [system for system in judged.leaderboard_systems(leaderboard) if system.averages]
     table = pd.DataFrame(shown_leaderboard(judged.suite, row, systems, "text").rows)
     return table[["Method", "n", *(columns or [row.overall])]]
 
 
 def probing_table() -> pd.DataFrame:
-    tasks = wiki_mini().suite.board("xprobe").planned.tasks
-    return board_table("wiki-mini", "xprobe", tasks)
+    tasks = wiki_mini().suite.leaderboard("xprobe").planned.tasks
+    return leaderboard_table("wiki-mini", "xprobe", tasks)
 
 
 def scores_table() -> pd.DataFrame:
     """STS and transfer averages, and their differences to SimCSE."""
-    boards = []
-    for title, board in BOARDS.items():
-        table = board_table("wiki-mini", board, ["Avg", MINUS])
+    leaderboards = []
+    for title, leaderboard in LEADERBOARDS.items():
+        table = leaderboard_table("wiki-mini", leaderboard, ["Avg", MINUS])
         names = {"n": f"n, {title}", "Avg": title, MINUS: f"{title} minus SimCSE"}
-        boards.append(table.rename(columns=names))
-    return boards[0].merge(boards[1], on="Method", how="left")
+        leaderboards.append(table.rename(columns=names))
+    return leaderboards[0].merge(leaderboards[1], on="Method", how="left")
 
 
 def front_table() -> pd.DataFrame:
@@ -123,10 +123,10 @@ def front_table() -> pd.DataFrame:
 
 
 def verdicts_line() -> str:
-    """How many claims of the small backbone have each verdict, by board."""
+    """How many claims of the small backbone have each verdict, by leaderboard."""
     lines = []
-    for title, board in BOARDS.items():
-        systems = wiki_mini().board_systems(board)
+    for title, leaderboard in LEADERBOARDS.items():
+        systems = wiki_mini().leaderboard_systems(leaderboard)
         counts = Counter(system.verdict for system in systems if system.verdict)
         texts = [f"{count} {verdict}" for verdict, count in counts.most_common()]
         lines.append(f"Of {counts.total()} claims on {title}: {', '.join(texts)}.")
@@ -135,15 +135,17 @@ def verdicts_line() -> str:
 
 def pairs_table() -> pd.DataFrame:
     rows = []
-    for board, method, baseline in PAIRS:
+    for leaderboard, method, baseline in PAIRS:
         (pair,) = (
             pair
             for pair in stage.compared(wiki_mini(), planned_text(WIKI_MINI, baseline))
-            if (pair.board, pair.task) == (BOARDS[board], "Avg")
+            if (pair.leaderboard, pair.task) == (LEADERBOARDS[leaderboard], "Avg")
             and method in (pair.method, pair.label)
         )
         difference = difference_text(pair.difference, pair.half_width)
-        rows.append({"A": f"`{method}`", "B": f"`{baseline}`", "tasks": board, "A - B": difference})
+        rows.append(
+            {"A": f"`{method}`", "B": f"`{baseline}`", "tasks": leaderboard, "A - B": difference}
+        )
     return pd.DataFrame(rows)
 
 
@@ -155,7 +157,7 @@ def classifiers_table() -> pd.DataFrame:
     deviations = wide.groupby(["mode", "task"], sort=False).std().stack().unstack("task")
     trained = {
         system.label: {score.task: score.sd for score in system.scores}
-        for system in wiki_mini().board_systems("transfer")
+        for system in wiki_mini().leaderboard_systems("transfer")
         if system.corpus and system.n > 3
     }
     training = pd.DataFrame.from_dict(trained, "index")
@@ -323,8 +325,8 @@ TABLES: dict[str, Callable[[], pd.DataFrame | str]] = {
     "wiki-mini answers": verdicts_line,
     "wiki-mini probing": probing_table,
     "wiki-mini pairs": pairs_table,
-    "spread of STS": partial(board_table, "spread", "sts", ["Avg", IN_DEV, "Remark"]),
-    "spread of MRPC": partial(board_table, "spread", "transfer", ["MRPC", IN_DEV, "Remark"]),
+    "spread of STS": partial(leaderboard_table, "spread", "sts", ["Avg", IN_DEV, "Remark"]),
+    "spread of MRPC": partial(leaderboard_table, "spread", "transfer", ["MRPC", IN_DEV, "Remark"]),
     "classifier seeds": classifiers_table,
     "dev sets": dev_table,
     "world": world_table,

@@ -158,7 +158,7 @@ def expand_tasks(names: Sequence[str]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Board:
+class Leaderboard:
     """A result table of a suite."""
 
     name: FileName  # part of the file names
@@ -202,26 +202,26 @@ _HEADINGS = {
 }
 
 
-def boards_of(tasks: Iterable[str]) -> dict[str, Board]:
+def leaderboards_of(tasks: Iterable[str]) -> dict[str, Leaderboard]:
     """Return the tables of a suite by name: of all groups and of user-defined tasks, one for each
     metric that all tasks of a group have."""
     groups: dict[str, list[Task]] = {group: [] for group in _HEADINGS}
     for task in map(task_of, dict.fromkeys([*TASKS, *tasks])):
         groups[task.group].append(task)
-    boards = {}
+    leaderboards = {}
     for group, members in groups.items():
         for metric, entry in METRICS.items():
             if members and all(metric in metrics_of(task.protocol, task.name) for task in members):
                 family, subject = _HEADINGS[group]
                 classifier = entry.classifier if members[0].protocol == PROBING else ""
-                boards[group + entry.suffix] = Board(
+                leaderboards[group + entry.suffix] = Leaderboard(
                     group + entry.suffix, family + entry.heading, subject,
                     tuple(task.name for task in members), metric, classifier,
                 )  # fmt: skip
-    return boards
+    return leaderboards
 
 
-BOARDS = boards_of(())
+LEADERBOARDS = leaderboards_of(())
 
 
 # --- Scores and their averages

@@ -7,7 +7,7 @@ from math import nan
 
 from bench.judge.sample import Sample
 from bench.judge.statistics import holm
-from bench.judged.words import LEVEL, Word
+from bench.judged.verdicts import LEVEL, PairVerdict
 from bench.utils.errors import counted
 
 
@@ -24,13 +24,13 @@ class Decision:
     """The verdict on a claim, or on a comparison over test items. The p values are corrected by
     Holm's method, and NaN without a test."""
 
-    verdict: Word | None = None
+    verdict: PairVerdict | None = None
     p: float = nan  # that the gain is 0
     p_below: float = nan  # that it is the margin or more
 
 
 def decide(family: Sequence[Claimed], size: int) -> list[Decision]:
-    """The verdicts on the claims of a family on a board that have scores.
+    """The verdicts on the claims of a family on a leaderboard that have scores.
 
     Both questions (is the gain 0, is it the margin or more) are corrected separately, each for all
     `size` claims of the family. A claim without a test counts with p = 1, so that the correction
@@ -50,7 +50,7 @@ def _decision(sample: Sample, p: float, p_below: float) -> Decision:
     estimate = sample.tested
     if not estimate:
         return Decision("open")
-    verdict: Word = "open"
+    verdict: PairVerdict = "open"
     # A diverged training of the method leaves the pairs. The mean of the remaining ones may be
     # lucky, so that they can show a loss and not a gain.
     is_better = p < LEVEL and estimate.mean > 0 and not sample.missing

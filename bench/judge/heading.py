@@ -1,10 +1,10 @@
-"""The heading of a suite: its boards, its baseline, and how it differs from the papers."""
+"""The heading of a suite: its leaderboards, its baseline, and how it differs from the papers."""
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from bench.judge.systems import shown_name
-from bench.judged.rows import BoardRow, Heading
+from bench.judged.rows import Heading, LeaderboardRow
 from bench.results.suite_results import SuiteResults
 from bench.results.system import FAILED, System
 from bench.runs import SUITES
@@ -33,12 +33,12 @@ def _partial(suite: SuiteResults) -> str:
 
 def heading(
     suite: SuiteResults,
-    boards: Iterable[BoardRow] = (),
+    leaderboards: Iterable[LeaderboardRow] = (),
     baseline: Sequence[System] = (),
     uncompared: str = "",
 ) -> Heading:
-    """The heading of a suite, given its boards, its baseline on each backbone, and why there are no
-    pairs."""
+    """The heading of a suite, given its leaderboards, its baseline on each backbone, and why there
+    are no pairs."""
     plan = suite.plan
     is_of_project = (SUITES / f"{plan.suite}.yaml").is_file()
     return Heading(
@@ -49,7 +49,7 @@ def heading(
         baseline_name=shown_name([*chain(*(x.runs for x in baseline))]) if baseline else "",
         baseline_has_seeds=any(system.has_seeds for system in baseline),
         uncompared=uncompared,
-        boards=tuple(boards),
+        leaderboards=tuple(leaderboards),
         stand_ins=tuple(plan.stand_ins.values()),
         differs=tuple(differs(suite)),
         partial=_partial(suite),

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from bench.judged.words import ITEMS_LEVEL
+from bench.judged.verdicts import ITEMS_LEVEL
 
 # The standard error of a bootstrap standard error is about 1 / sqrt(2 * 1000) = 2 % of it.
 REPLICATES = 1000

@@ -5,7 +5,7 @@ from bench.judge.heading import heading
 from bench.judge.numbers import judge_numbers, number_rows, quoted_rows, setting_rows
 from bench.judge.pairs import against
 from bench.judge.series import figures
-from bench.judge.systems import board_rows, shown_name, system_rows
+from bench.judge.systems import leaderboard_rows, shown_name, system_rows
 from bench.judge.world import judge_world
 from bench.judged.rows import NO_BACKBONE, Analysis, Judged, PairRow, RunRow, SystemRow
 from bench.results.suite_results import SuiteResults
@@ -20,7 +20,7 @@ _CURVE = ("step", "dev", "loss", "alignment", "uniformity")
 
 def judge(suite: SuiteResults) -> Judged:
     """All rows of a suite."""
-    boards = board_rows(suite)
+    leaderboards = leaderboard_rows(suite)
     baseline: list[System] = []
     pairs: list[PairRow] = []
     uncompared = ""
@@ -30,20 +30,20 @@ def judge(suite: SuiteResults) -> Judged:
             if system and system not in baseline:
                 baseline.append(system)
         try:
-            pairs = against(suite, boards, suite.baseline)
+            pairs = against(suite, leaderboards, suite.baseline)
         except UserError as error:
             uncompared = str(error)
     systems: list[SystemRow] = []
-    for board in boards:
-        systems += system_rows(suite, board, pairs, baseline if pairs else ())
+    for leaderboard in leaderboards:
+        systems += system_rows(suite, leaderboard, pairs, baseline if pairs else ())
     world = judge_world(suite)
     if all(row.verdict.kind == "not comparable" for row in world):
         world = []  # the suite has a recipe of its own
     return Judged(
-        suite=heading(suite, boards, baseline, uncompared),
-        numbers=tuple(number_rows(judge_numbers(suite, boards, pairs))),
+        suite=heading(suite, leaderboards, baseline, uncompared),
+        numbers=tuple(number_rows(judge_numbers(suite, leaderboards, pairs))),
         settings=tuple(setting_rows()),
-        quoted=tuple(quoted_rows(suite, boards)),
+        quoted=tuple(quoted_rows(suite, leaderboards)),
         world=tuple(world),
         systems=tuple(systems),
         pairs=tuple(pairs),

@@ -15,7 +15,7 @@ from bench.judge.systems import task_scores
 from bench.judge.verdict import TOLERANCES, VerdictInput, tolerance, verdicts_of
 from bench.judged.rows import (
     NO_BACKBONE,
-    BoardRow,
+    LeaderboardRow,
     NumberRow,
     PairRow,
     PrintedNumber,
@@ -197,7 +197,7 @@ Sides = Mapping[str, Side]
 
 
 def judge_numbers(
-    suite: SuiteResults, boards: Iterable[BoardRow], pairs: Sequence[PairRow] = ()
+    suite: SuiteResults, leaderboards: Iterable[LeaderboardRow], pairs: Sequence[PairRow] = ()
 ) -> list[Sides]:
     """Our sides of each printed number that measures something, in the order of print. A printed
     difference of averages has the verdict of the claim among the `pairs` whose margin it is."""
@@ -223,20 +223,20 @@ def judge_numbers(
         for side in sides.values():
             first_side = first_sides[side.question]
             side.verdict = first_side.verdict_without_test or first_side.verdict
-    _take_verdicts_of_claims([sides["ours"] for sides in all_sides], boards, pairs)
+    _take_verdicts_of_claims([sides["ours"] for sides in all_sides], leaderboards, pairs)
     return all_sides
 
 
 def _take_verdicts_of_claims(
-    all_ours: Iterable[Side], boards: Iterable[BoardRow], pairs: Iterable[PairRow]
+    all_ours: Iterable[Side], leaderboards: Iterable[LeaderboardRow], pairs: Iterable[PairRow]
 ) -> None:
     """Give printed differences that are margins of claims the verdicts of these claims: one
     question must not have two verdicts."""
-    metrics = {row.name: row.whole.metric for row in boards}
+    metrics = {row.name: row.whole.metric for row in leaderboards}
     claims = {}
     for pair in pairs:
         if pair.margin is not None:
-            cell = Cell(pair.task, "test", metrics[pair.board])
+            cell = Cell(pair.task, "test", metrics[pair.leaderboard])
             claims[pair.text, pair.baseline, pair.backbone, cell, pair.margin] = pair
     for side in all_ours:
         number = side.number
@@ -327,19 +327,19 @@ def setting_rows() -> list[SettingRow]:
     return rows
 
 
-def quoted_rows(suite: SuiteResults, boards: Iterable[BoardRow]) -> Iterator[QuotedRow]:
-    """A row for each quoted row of the boards; ours, if they can be compared."""
-    for board in boards:
-        for _, entry in quoted(board.name).iterrows():
+def quoted_rows(suite: SuiteResults, leaderboards: Iterable[LeaderboardRow]) -> Iterator[QuotedRow]:
+    """A row for each quoted row of the leaderboards; ours, if they can be compared."""
+    for leaderboard in leaderboards:
+        for _, entry in quoted(leaderboard.name).iterrows():
             runs = [
                 run
                 for run in select(suite, entry.run, entry.backbone).runs
-                if not deviations_from_print(run, entry.backbone, board.whole.metric)
+                if not deviations_from_print(run, entry.backbone, leaderboard.whole.metric)
             ]
-            scores = task_scores(runs, board.whole)
+            scores = task_scores(runs, leaderboard.whole)
             n = max(score.n for score in scores)
             yield QuotedRow(
-                board=board.name,
+                leaderboard=leaderboard.name,
                 backbone=entry.backbone,
                 name=entry["name"],
                 quoted_from=entry.quoted_from,

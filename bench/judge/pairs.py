@@ -20,8 +20,8 @@ from bench.judge.printed_gains import printed_gains
 from bench.judge.sample import Sample, differences_of
 from bench.judge.statistics import holm
 from bench.judge.systems import shown_name
-from bench.judged.rows import NO_BACKBONE, BoardRow, PairRow, ScoreColumns
-from bench.judged.words import ITEMS_LEVEL, Pairing, Word
+from bench.judged.rows import NO_BACKBONE, LeaderboardRow, PairRow, ScoreColumns
+from bench.judged.verdicts import ITEMS_LEVEL, Pairing, PairVerdict
 from bench.results.suite_results import SuiteResults
 from bench.results.system import Scores, System
 from bench.runs.plan import Claim, PlannedRun
@@ -40,9 +40,9 @@ _OF_RUN = ("method", "setting", "label", "outside", "labelled")
 
 @dataclass(eq=False)
 class _Comparison:
-    """A method (A) against the baseline (B) on one task of a board, or its `Avg`."""
+    """A method (A) against the baseline (B) on one task of a leaderboard, or its `Avg`."""
 
-    board: BoardRow
+    leaderboard: LeaderboardRow
     backbone: str
     task: str
     a: System
@@ -66,10 +66,10 @@ class _Comparison:
     def items(self) -> ItemDifference | None:
         """The difference over the test items of two encoders without seeds. Items are stored of the
         main metric alone."""
-        board, mean = self.board.whole, self.sample.values.get(None)
-        if mean is None or not METRICS[board.metric].is_main:
+        leaderboard, mean = self.leaderboard.whole, self.sample.values.get(None)
+        if mean is None or not METRICS[leaderboard.metric].is_main:
             return None
-        tasks = board.tasks if self.task == "Avg" else [self.task]
+        tasks = leaderboard.tasks if self.task == "Avg" else [self.task]
         return compare_items(self.a.runs[0].items, self.b.runs[0].items, tasks, mean)
 
     @property
@@ -92,13 +92,15 @@ class _Comparison:
         printed = []
         if is_beside_print:
             methods = self.a.first.method, self.b.first.method
-            printed = printed_gains(methods, self.board.whole, self.task, self.backbone, estimate)
+            printed = printed_gains(
+                methods, self.leaderboard.whole, self.task, self.backbone, estimate
+            )
         of_claim: dict[str, Any] = {}
         if claim:
             of_claim = {"family": claim.family, "margin": claim.margin}
             of_claim |= {"planned": sample.sizes[0], "next_look": sample.next_look}
         return PairRow(
-            board=self.board.name,
+            leaderboard=self.leaderboard.name,
             backbone=self.backbone,
             **{name: getattr(self.a.first, name) for name in _OF_RUN},
             task=self.task,
@@ -135,7 +137,10 @@ class _Comparison:
 
 
 def _comparisons(
-    suite: SuiteResults, boards: Iterable[BoardRow], baseline: str, claims: Sequence[Claim]
+    suite: SuiteResults,
+    leaderboards: Iterable[LeaderboardRow],
+    baseline: str,
+    claims: Sequence[Claim],
 ) -> Iterator[_Comparison]:
     """The comparisons with a baseline in which both sides have scores. Rows over templates have no
     comparison: templates are chosen and not drawn."""
@@ -143,11 +148,11 @@ def _comparisons(
     del texts[baseline]
     names = dict.fromkeys(result.run.backbone for result in suite.runs)
     current = {(claim.method, claim.backbone): claim for claim in claims if not claim.dropped}
-    for board, backbone in product(boards, names):
+    for leaderboard, backbone in product(leaderboards, names):
         # A method without a backbone has the same scores on all.
         b = suite.system(baseline, backbone, NO_BACKBONE)
-        tasks = dict.fromkeys((*board.whole.tasks, board.whole.overall))
-        scores_b = {task: b.scores(board.whole.cells(task)) for task in tasks}
+        tasks = dict.fromkeys((*leaderboard.whole.tasks, leaderboard.whole.overall))
+        scores_b = {task: b.scores(leaderboard.whole.cells(task)) for task in tasks}
         for text in texts:
             a = suite.system(text, backbone, NO_BACKBONE)
             runs = [system.first for system in (a, b) if system]
@@ -158,26 +163,27 @@ def _comparisons(
             claim = current.get((text, backbone))
             # A claim is of the corpus and recipe with which it was planned: a changed training is
             # another comparison, which nobody has claimed.
-            if claim and not (claim.is_on(board.name) and claim.is_of(a.first)):
+            if claim and not (claim.is_on(leaderboard.name) and claim.is_of(a.first)):
                 claim = None
             for task in tasks:
-                sides = a.scores(board.whole.cells(task)), scores_b[task]
+                sides = a.scores(leaderboard.whole.cells(task)), scores_b[task]
                 if all(scores.values for scores in sides):
-                    # A claim is of one number, the column that sums up the board.
-                    claim_on_task = claim if task == board.overall else None
-                    yield _Comparison(board, backbone, task, a, b, *sides, claim_on_task)
+                    # A claim is of one number, the column that sums up the leaderboard.
+                    claim_on_task = claim if task == leaderboard.overall else None
+                    yield _Comparison(leaderboard, backbone, task, a, b, *sides, claim_on_task)
 
 
-def against(suite: SuiteResults, boards: Sequence[BoardRow], baseline: str) -> list[PairRow]:
+def against(
+    suite: SuiteResults, leaderboards: Sequence[LeaderboardRow], baseline: str
+) -> list[PairRow]:
     """Compare all methods of a suite with `baseline`, such as `simcse@official`: a row for each
-    board, backbone, method and task (or `Avg`) on which both have scores.
+    leaderboard, backbone, method and task (or `Avg`) on which both have scores.
 
-    A claim of the plan has its verdict in the row that sums up its board. Printed numbers stand
-    beside a row, each with the number of the baseline from the same table, unless the suite cannot
-    be compared with papers.
-    """
+    A claim of the plan has its verdict in the row that sums up its leaderboard. Printed numbers
+    stand beside a row, each with the number of the baseline from the same table, unless the suite
+    cannot be compared with papers."""
     claims = [claim for claim in suite.plan.claims if claim.baseline == baseline]
-    comparisons = [*_comparisons(suite, boards, baseline, claims)]
+    comparisons = [*_comparisons(suite, leaderboards, baseline, claims)]
     if not comparisons:
         names = dict.fromkeys(result.run.backbone for result in suite.runs)
         name = next(_name(x.run) for x in suite.runs if x.run.text == baseline)
@@ -186,22 +192,25 @@ def against(suite: SuiteResults, boards: Sequence[BoardRow], baseline: str) -> l
             f"{', '.join(names)}; run its missing runs first, or pass others"
         )
     _decide_claims(comparisons, claims)
-    for board in boards:
-        _decide_over_items(x for x in comparisons if (x.board, x.task) == (board, board.overall))
+    for leaderboard in leaderboards:
+        _decide_over_items(
+            x for x in comparisons if (x.leaderboard, x.task) == (leaderboard, leaderboard.overall)
+        )
     is_beside_print = not (suite.plan.stand_ins or differs(suite))
     return [comparison.row(is_beside_print) for comparison in comparisons]
 
 
 def _decide_claims(comparisons: Iterable[_Comparison], claims: Sequence[Claim]) -> None:
-    """Decide the claims of a baseline by families on each board. All claims of a family count, also
-    dropped ones and claims without a score: otherwise dropping a claim would help the others."""
+    """Decide the claims of a baseline by families on each leaderboard. All claims of a family
+    count, also dropped ones and claims without a score: otherwise dropping a claim would help the
+    others."""
     families: dict[tuple[str, int], list[tuple[_Comparison, Claim]]] = defaultdict(list)
     for comparison in comparisons:
         if comparison.claim:
-            place = comparison.board.name, comparison.claim.family
+            place = comparison.leaderboard.name, comparison.claim.family
             families[place].append((comparison, comparison.claim))
-    for (board, number), members in families.items():
-        size = sum(claim.family == number and claim.is_on(board) for claim in claims)
+    for (leaderboard, number), members in families.items():
+        size = sum(claim.family == number and claim.is_on(leaderboard) for claim in claims)
         pairs = [Claimed(comparison.sample, claim.margin) for comparison, claim in members]
         family = f"Holm over the {counted(size, 'claim')} of family {number}"
         if number > 1:
@@ -227,13 +236,13 @@ def _progress(sample: Sample, family: int, decision: Decision) -> str:
     return ", ".join(clauses)
 
 
-def _decide_over_items(of_board: Iterable[_Comparison]) -> None:
-    """Decide the comparisons of a board that rest on test items. There is one look, on the column
-    that sums up the board, and Holm's correction is over the board."""
-    tested = [(comparison, comparison.items) for comparison in of_board if comparison.items]
+def _decide_over_items(of_leaderboard: Iterable[_Comparison]) -> None:
+    """Decide the comparisons of a leaderboard that rest on test items. There is one look, on the
+    column that sums up the leaderboard, and Holm's correction is over the leaderboard."""
+    tested = [(comparison, comparison.items) for comparison in of_leaderboard if comparison.items]
     p_values = holm([items.p_value for _, items in tested])
     for (comparison, items), p in zip(tested, p_values, strict=True):
-        verdict: Word = "open"
+        verdict: PairVerdict = "open"
         if p < ITEMS_LEVEL:
             verdict = "higher" if items.difference > 0 else "lower"
         comparison.decision = Decision(verdict, p)

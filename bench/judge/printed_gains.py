@@ -5,23 +5,27 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import product
 
-from bench.datasets.tasks import Board
+from bench.datasets.tasks import Leaderboard
 from bench.judge.statistics import Estimate
 from bench.judged.rows import NO_BACKBONE, PrintedGain
 from bench.reported.number import Number, numbers
 
 
 def printed_gains(
-    methods: Sequence[str], board: Board, task: str, backbone: str, estimate: Estimate | None
+    methods: Sequence[str],
+    leaderboard: Leaderboard,
+    task: str,
+    backbone: str,
+    estimate: Estimate | None,
 ) -> list[PrintedGain]:
-    """The printed numbers of two methods, A and B, in a column of a board, and which part of the
-    printed difference our runs have."""
-    if not board.is_in_print(task):
+    """The printed numbers of two methods, A and B, in a column of a leaderboard, and which part of
+    the printed difference our runs have."""
+    if not leaderboard.is_in_print(task):
         return []
     sides = []
     for method in methods:
-        printed = _printed(method, backbone, task, board.metric)
-        sides.append(printed or _printed(method, NO_BACKBONE, task, board.metric))
+        printed = _printed(method, backbone, task, leaderboard.metric)
+        sides.append(printed or _printed(method, NO_BACKBONE, task, leaderboard.metric))
     numbers_a, numbers_b = sides
     alone: list[PrintedGain] = []
     beside_b: list[PrintedGain] = []

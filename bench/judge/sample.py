@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import Any
 
 from bench.judge.statistics import Estimate, estimate, welch
-from bench.judged.words import FEWEST_SEEDS, LOOKS
+from bench.judged.verdicts import FEWEST_SEEDS, LOOKS
 from bench.results.system import ByDraw, Draw, Scores
 
 

@@ -10,7 +10,7 @@ from bench.datasets.metrics import BOUNDS, Cell
 from bench.judge.numbers import select
 from bench.judge.systems import shown_name
 from bench.judged.rows import FigureRow
-from bench.judged.words import LOG, OURS, PRINT, RANKS
+from bench.judged.verdicts import LOG, OURS, PRINT, RANKS
 from bench.reported import curves
 from bench.reported.figures import PaperFigure, PaperSeries, load_figures
 from bench.reported.number import numbers

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from bench.judge.heading import heading
 from bench.judge.judge import judge
 from bench.judge.pairs import against
-from bench.judge.systems import board_rows, system_rows
+from bench.judge.systems import leaderboard_rows, system_rows
 from bench.judged.rows import NO_BACKBONE, Judged, PairRow
 from bench.results.records import Provenance, RecordedScore
 from bench.results.suite_results import SuiteResults, read_results
@@ -61,9 +61,9 @@ def judge_encoders(
         results.append(RunResults(run, "finished", "", scores, provenance))
     plan: Plan[Any] = Plan(suite="evaluation", data=data, mode=mode, runs=[])
     suite = SuiteResults(plan, results)
-    boards = board_rows(suite)
-    rows = [row for board in boards for row in system_rows(suite, board)]
-    return Judged(suite=heading(suite, boards), systems=tuple(rows))
+    leaderboards = leaderboard_rows(suite)
+    rows = [row for leaderboard in leaderboards for row in system_rows(suite, leaderboard)]
+    return Judged(suite=heading(suite, leaderboards), systems=tuple(rows))
 
 
 def compared(
@@ -75,7 +75,7 @@ def compared(
     heading, pairs = judged.suite, judged.pairs
     assert judged.folder is not None
     if baseline not in ("", heading.baseline):
-        pairs = tuple(against(read_results(judged.folder), heading.boards, baseline))
+        pairs = tuple(against(read_results(judged.folder), heading.leaderboards, baseline))
     elif not heading.baseline:
         raise UserError(f"suite {heading.suite} has no baseline; name one")
     elif not pairs:

@@ -12,7 +12,7 @@ from statistics import fmean, stdev
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
-from bench.judged.words import LEVEL
+from bench.judged.verdicts import LEVEL
 
 ROUNDING = 1e-9  # slack for binary fractions: |77.63 - 77.65| must not exceed 0.02
 

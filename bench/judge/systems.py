@@ -1,5 +1,5 @@
-"""The systems of a suite on its boards: their scores over seeds, the shares of test items that they
-have seen, and their order."""
+"""The systems of a suite on its leaderboards: their scores over seeds, the shares of test items
+that they have seen, and their order."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
@@ -10,24 +10,24 @@ from statistics import fmean
 from typing import Any
 
 from bench.datasets.metrics import REST, UNSEEN
-from bench.datasets.tasks import Board, boards_of, expand_tasks
-from bench.judged.rows import NO_BACKBONE, OUTSIDE, BoardRow, PairRow, Score, SystemRow, known
+from bench.datasets.tasks import Leaderboard, expand_tasks, leaderboards_of
+from bench.judged.rows import NO_BACKBONE, OUTSIDE, LeaderboardRow, PairRow, Score, SystemRow, known
 from bench.results.suite_results import SuiteResults
 from bench.results.system import RunResults, System, diverged, first_scored
 from bench.runs.plan import PlannedRun
 from bench.utils.errors import counted, listed
 
 
-def board_rows(suite: SuiteResults) -> list[BoardRow]:
+def leaderboard_rows(suite: SuiteResults) -> list[LeaderboardRow]:
     """The tables of the suite's tasks. Some may hold no system."""
     planned = expand_tasks([task for result in suite.runs for task in result.run.tasks])
     rows = []
-    for board in boards_of(planned).values():
-        tasks = tuple(task for task in board.tasks if task in planned)
-        planned_board = board
-        if tasks and tasks != board.tasks:
-            planned_board = replace(board, tasks=tasks, subject=listed(tasks))
-        rows.append(BoardRow(whole=board, planned=planned_board))
+    for leaderboard in leaderboards_of(planned).values():
+        tasks = tuple(task for task in leaderboard.tasks if task in planned)
+        planned_leaderboard = leaderboard
+        if tasks and tasks != leaderboard.tasks:
+            planned_leaderboard = replace(leaderboard, tasks=tasks, subject=listed(tasks))
+        rows.append(LeaderboardRow(whole=leaderboard, planned=planned_leaderboard))
     return rows
 
 
@@ -54,20 +54,20 @@ def shown_name(results: Sequence[RunResults]) -> str:
 
 def system_rows(
     suite: SuiteResults,
-    board: BoardRow,
+    leaderboard: LeaderboardRow,
     pairs: Sequence[PairRow] = (),
     baseline: Collection[System] = (),
 ) -> list[SystemRow]:
     """A row per system, the best average of a backbone first. Systems without a backbone follow,
     and systems that are trained with labels are last. Each row has the difference from the baseline
-    in the column that sums up the board."""
-    tasks = set(board.whole.tasks)
+    in the column that sums up the leaderboard."""
+    tasks = set(leaderboard.whole.tasks)
     rows = []
     for system in suite.systems:
         # Seeds that were added may have other tasks.
         runs = [result for result in system.runs if tasks & {*expand_tasks(result.run.tasks)}]
         if runs:
-            rows.append(_system_row(board, runs, pairs, is_baseline=system in baseline))
+            rows.append(_system_row(leaderboard, runs, pairs, is_baseline=system in baseline))
     places = [*dict.fromkeys(row.backbone for row in rows if row.backbone != NO_BACKBONE)]
     places.append(NO_BACKBONE)
 
@@ -84,33 +84,33 @@ _OF_RUN = ("backbone", "label", "method", "setting", "corpus", "labelled", "outs
 
 
 def _system_row(
-    board: BoardRow,
+    leaderboard: LeaderboardRow,
     results: Sequence[RunResults],
     pairs: Sequence[PairRow],
     is_baseline: bool,
 ) -> SystemRow:
     first_run = results[0].run
     # A system without a backbone is compared on each, and no single difference would be its own.
-    place = board.name, board.overall
-    of_system = [x for x in pairs if first_run.id in x.runs and (x.board, x.task) == place]
+    place = leaderboard.name, leaderboard.overall
+    of_system = [x for x in pairs if first_run.id in x.runs and (x.leaderboard, x.task) == place]
     comparison: dict[str, Any] = {}
     if len(of_system) == 1:
         (pair,) = of_system
         comparison = {name: getattr(pair, name) for name in _OF_PAIR}
     unfinished = Counter(result.fate for result in results if result.status != "finished")
     scored = first_scored(results)
-    planned = board.planned
+    planned = leaderboard.planned
     # A run without a seed has a draw for each seed of its classifiers, and counts as often in n.
     draws = [tuple(result.draws(planned.cells("Avg")).values()) for result in results]
     return SystemRow(
-        board=board.name,
+        leaderboard=leaderboard.name,
         **{name: getattr(first_run, name) for name in _OF_RUN},
         name=shown_name(results),
         own=is_own(first_run),
         n=len(results) - unfinished.total() + sum(len(points) - 1 for points in draws if points),
         over_templates=bool(first_run.template),
         diverged=bool(diverged(results)),
-        remark="; ".join(_remarks(board, results, scored, unfinished)),
+        remark="; ".join(_remarks(leaderboard, results, scored, unfinished)),
         seen=100 * scored.share("seen", planned.tasks),
         on_unseen=_mean_points(results, planned, planned.overall, UNSEEN),
         in_dev=100 * scored.share("in_dev", planned.tasks),
@@ -118,26 +118,31 @@ def _system_row(
         runs=tuple(result.run.id for result in results),
         run_averages=tuple(result.points(planned, "Avg") for result in results),
         averages=tuple(chain(*draws)),
-        scores=tuple(task_scores(results, board.whole)),
+        scores=tuple(task_scores(results, leaderboard.whole)),
         is_baseline=is_baseline,
         **comparison,
     )
 
 
 def _remarks(
-    board: BoardRow, results: Sequence[RunResults], scored: RunResults, unfinished: Counter[str]
+    leaderboard: LeaderboardRow,
+    results: Sequence[RunResults],
+    scored: RunResults,
+    unfinished: Counter[str],
 ) -> list[str]:
     """Why runs have no scores, the range over templates, and how many test items have a sentence in
     the corpus."""
     remarks = [f"{count} {fate}" for fate, count in sorted(unfinished.items())]
-    overall = known(result.points(board.planned, board.planned.overall) for result in results)
+    overall = known(
+        result.points(leaderboard.planned, leaderboard.planned.overall) for result in results
+    )
     if results[0].run.template and overall:
-        ends = f"{board.planned.overall} {min(overall):.2f} to {max(overall):.2f}"
+        ends = f"{leaderboard.planned.overall} {min(overall):.2f} to {max(overall):.2f}"
         remarks.append(f"over {counted(len(overall), 'template')}, {ends}")
     overlaps = []
-    for task in scored.contaminated(board.planned.tasks):
+    for task in scored.contaminated(leaderboard.planned.tasks):
         text = f"{task} {scored.share('seen', [task]):.0%}"
-        mean = _mean_points(results, board.whole, task, UNSEEN)
+        mean = _mean_points(results, leaderboard.whole, task, UNSEEN)
         if mean is not None:
             text += f" ({mean:.2f} on the other items)"
         overlaps.append(text)
@@ -146,18 +151,18 @@ def _remarks(
     return remarks
 
 
-def task_scores(results: Sequence[RunResults], board: Board) -> list[Score]:
-    """The points of runs by draw on each task of a board, and their average."""
+def task_scores(results: Sequence[RunResults], leaderboard: Leaderboard) -> list[Score]:
+    """The points of runs by draw on each task of a leaderboard, and their average."""
     scores = []
-    for task in (*board.tasks, "Avg"):
-        draws = (result.draws(board.cells(task)).values() for result in results)
+    for task in (*leaderboard.tasks, "Avg"):
+        draws = (result.draws(leaderboard.cells(task)).values() for result in results)
         scores.append(Score(task=task, scores=tuple(chain(*draws))))
     return scores
 
 
 def _mean_points(
-    results: Iterable[RunResults], board: Board, task: str, aggregation: str
+    results: Iterable[RunResults], leaderboard: Leaderboard, task: str, aggregation: str
 ) -> float | None:
     """The mean over runs of `RunResults.points`; None if none has any."""
-    points = known(result.points(board, task, aggregation) for result in results)
+    points = known(result.points(leaderboard, task, aggregation) for result in results)
     return fmean(points) if points else None

@@ -10,7 +10,7 @@ from bench.judge.claims import explained
 from bench.judge.sample import Sample
 from bench.judge.statistics import ROUNDING, Estimate, benjamini_hochberg, holm
 from bench.judged.rows import Verdict
-from bench.judged.words import LEVEL, Kind
+from bench.judged.verdicts import LEVEL, PrintedVerdict
 from bench.utils.errors import counted
 
 # The tolerances of scores by how the run was made (docs/statistics.md#tolerances). Other metrics
@@ -94,7 +94,7 @@ def _judge(basis: VerdictInput, p_adjusted: float, family: str) -> Verdict:
     if basis.deterministic:
         mean = sample.values[None]
         is_near = basis.distance(mean) <= basis.tolerance + ROUNDING
-        kind: Kind = "reproduced" if is_near else _direction(basis, mean)
+        kind: PrintedVerdict = "reproduced" if is_near else _direction(basis, mean)
         return verdict(kind=kind, reason=f"deterministic; {bounds}", within=is_near)
     estimate, next_look = sample.tested, sample.next_look
     if not estimate:
@@ -123,7 +123,7 @@ def _judge(basis: VerdictInput, p_adjusted: float, family: str) -> Verdict:
     )
 
 
-def _direction(basis: VerdictInput, mean: float) -> Kind:
+def _direction(basis: VerdictInput, mean: float) -> PrintedVerdict:
     return "lower" if mean < basis.printed else "higher"
 
 

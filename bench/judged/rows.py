@@ -13,8 +13,8 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BeforeValidator, Field
 
 from bench.datasets.metrics import OfMetric
-from bench.datasets.tasks import Board
-from bench.judged.words import VERDICT_SYMBOLS, Kind, Pairing, Word
+from bench.datasets.tasks import Leaderboard
+from bench.judged.verdicts import VERDICT_SYMBOLS, Pairing, PairVerdict, PrintedVerdict
 from bench.utils.errors import listed
 from bench.utils.validation import FileName, StrictModel
 
@@ -66,7 +66,7 @@ class Verdict(StrictModel):
     """The verdict on a printed number with its basis. Numbers that are not judged have no
     tolerance; numbers without a test have none of the fields below it."""
 
-    kind: Kind
+    kind: PrintedVerdict
     reason: str = ""  # its basis as a sentence, or why there is no test
     next_look: int | None = None  # the seeds of the next look
     one_in: int | None = None  # of `consistent`: one run of ours in so many reaches the value
@@ -188,7 +188,7 @@ class Score(ScoreColumns):
 class QuotedRow(StrictModel):
     """Scores of a method of another paper, as printed, and ours beside them without a verdict."""
 
-    board: str
+    leaderboard: str
     backbone: str
     name: str
     quoted_from: str
@@ -216,9 +216,9 @@ class WorldRow(StrictModel):
 
 
 class SystemRow(StrictModel):
-    """A system on a board, with its difference from the baseline of the suite."""
+    """A system on a leaderboard, with its difference from the baseline of the suite."""
 
-    board: str
+    leaderboard: str
     backbone: str
     label: str
     method: str
@@ -239,12 +239,12 @@ class SystemRow(StrictModel):
     runs: tuple[str, ...]  # ids
     run_averages: tuple[float | None, ...]  # of each, over the planned tasks; None without them
     averages: tuple[float, ...]  # over the planned tasks, by draw
-    scores: tuple[Score, ...]  # of each task of the board, and their average
+    scores: tuple[Score, ...]  # of each task of the leaderboard, and their average
     is_baseline: bool = False
     difference: float | None = None
     half_width: float | None = None  # of its interval
     margin: float | None = None  # of its claim
-    verdict: Word | None = None
+    verdict: PairVerdict | None = None
     progress: str = ""  # whether it is a late claim; of an open one, how many seeds are there
     reason: str = ""  # the basis of the verdict as a sentence
 
@@ -276,10 +276,10 @@ class PrintedGain(StrictModel):
 
 
 class PairRow(StrictModel):
-    """A method (A) against a baseline (B) on one task of a board, or its `Avg`; of a claim, at its
-    look."""
+    """A method (A) against a baseline (B) on one task of a leaderboard, or its `Avg`; of a claim,
+    at its look."""
 
-    board: FileName
+    leaderboard: FileName
     backbone: str
     method: str
     setting: str
@@ -309,7 +309,7 @@ class PairRow(StrictModel):
     progress: str = ""  # whether it is a late claim; of an open one, how many of them are there
     p_adjusted: Known = None  # `p` by Holm's method
     p_below: Known = None  # by Holm's method, that the gain is the margin or more
-    verdict: Word | None = None
+    verdict: PairVerdict | None = None
     reason: str = ""  # the basis of the verdict as a sentence
     printed: tuple[PrintedGain, ...]
 
@@ -383,11 +383,11 @@ class RunRow(StrictModel):
 # --- The suite ---
 
 
-class BoardRow(StrictModel):
+class LeaderboardRow(StrictModel):
     """A result table of the suite."""
 
-    whole: Board
-    planned: Board  # with only the tasks that a run is planned for
+    whole: Leaderboard
+    planned: Leaderboard  # with only the tasks that a run is planned for
 
     @property
     def name(self) -> str:
@@ -416,7 +416,7 @@ class Heading(StrictModel):
     baseline_name: str
     baseline_has_seeds: bool
     uncompared: str  # why there are no pairs although there is a baseline
-    boards: tuple[BoardRow, ...]
+    leaderboards: tuple[LeaderboardRow, ...]
     stand_ins: tuple[str, ...]  # backbones that stand in for printed ones
     # How data, corpora and recipes differ from those of papers, as clauses.
     differs: tuple[str, ...]
@@ -429,8 +429,8 @@ class Heading(StrictModel):
         """Whether there are pairs with its baseline."""
         return bool(self.baseline) and not self.uncompared
 
-    def board(self, name: str) -> BoardRow:
-        return next(board for board in self.boards if board.name == name)
+    def leaderboard(self, name: str) -> LeaderboardRow:
+        return next(leaderboard for leaderboard in self.leaderboards if leaderboard.name == name)
 
     def incomparable(self, backbones: Iterable[str]) -> str:
         """Why scores on some backbones are not comparable with papers; empty if they are."""
@@ -458,7 +458,7 @@ class Judged(StrictModel):
     settings: tuple[SettingRow, ...] = ()  # in the order of print
     quoted: tuple[QuotedRow, ...] = ()
     world: tuple[WorldRow, ...] = ()
-    systems: tuple[SystemRow, ...] = ()  # by board, the best average of a backbone first
+    systems: tuple[SystemRow, ...] = ()  # by leaderboard, the best average of a backbone first
     pairs: tuple[PairRow, ...] = ()
     series: tuple[FigureRow, ...] = ()
     runs: tuple[RunRow, ...] = ()  # in the order of the plan
@@ -469,5 +469,5 @@ class Judged(StrictModel):
         """Its name alone: a notebook prints what ends a cell."""
         return [("suite", self.suite.suite)]
 
-    def board_systems(self, name: str) -> list[SystemRow]:
-        return [row for row in self.systems if row.board == name]
+    def leaderboard_systems(self, name: str) -> list[SystemRow]:
+        return [row for row in self.systems if row.leaderboard == name]

@@ -7,23 +7,23 @@ from bench.judged.rows import Heading, PairRow, PrintedGain, grouped
 from bench.report.formats import (
     Frame,
     TextTable,
-    board_stem,
     by_items,
     csv,
     data_frame,
     difference_text,
+    leaderboard_stem,
     names_of,
     plain,
     reasons,
     running_text,
     score_text,
     text_table,
-    word_text,
+    verdict_text,
     write_table,
 )
 from bench.utils.files import write_text
 
-IDENTITY = ["board", "backbone", "method", "setting", "task"]  # of a comparison
+IDENTITY = ["leaderboard", "backbone", "method", "setting", "task"]  # of a comparison
 RIGHT = {"n", "A", "B", "A - B", "p", "p, margin", "A, print", "B, print"}  # columns of numbers
 
 
@@ -36,9 +36,9 @@ def pairs_frame(pairs: Sequence[PairRow]) -> Frame:
 
 def printed_frame(pairs: Sequence[PairRow]) -> Frame:
     """The printed numbers of comparisons, a row each: the fields of `PrintedGain`. Single tasks of
-    a board are first."""
+    a leaderboard are first."""
     lines = []
-    for same in grouped(pairs, lambda pair: pair.board):
+    for same in grouped(pairs, lambda pair: pair.leaderboard):
         for pair in sorted(same, key=lambda pair: pair.task == "Avg"):
             identity = {name: getattr(pair, name) for name in IDENTITY}
             lines += [identity | dict(gain) for gain in pair.printed]
@@ -51,8 +51,8 @@ def greatest_first(pairs: Iterable[PairRow]) -> list[PairRow]:
 
 
 def _shown(pairs: Sequence[PairRow]) -> TextTable:
-    """Comparisons of one board as texts, one per line. Further lines follow a comparison for which
-    papers print different numbers."""
+    """Comparisons of one leaderboard as texts, one per line. Further lines follow a comparison for
+    which papers print different numbers."""
     lines = []
     for pair in pairs:
         same = grouped(pair.printed, lambda gain: (gain.printed_a, gain.printed_b))
@@ -78,7 +78,7 @@ def line_of(pair: PairRow) -> dict[str, str]:
         "A - B": difference_text(pair.difference, pair.half_width),
         "p": p_text(pair.p_adjusted),
         "p, margin": p_text(pair.p_below),
-        "Verdict": word_text(pair.verdict, pair.progress),
+        "Verdict": verdict_text(pair.verdict, pair.progress),
     }
 
 
@@ -111,7 +111,7 @@ def comparison_caption(suite: Heading, pairs: Sequence[PairRow]) -> str:
 
 
 def _decisive(pairs: Sequence[PairRow], overall: str) -> list[PairRow]:
-    """The overall comparisons of several methods on a board, if there are any. The greatest
+    """The overall comparisons of several methods on a leaderboard, if there are any. The greatest
     difference is first, and controls with labels are last. Of a single method, all comparisons."""
     if "Method" not in names_of(pairs):
         return [*pairs]
@@ -136,9 +136,9 @@ def render_versus(
     default into `out`.
     """
     texts = []
-    for rows in grouped(pairs, lambda pair: pair.board):
-        board = rows[0].board
-        decisive = _decisive(rows, suite.board(board).whole.overall)
+    for rows in grouped(pairs, lambda pair: pair.leaderboard):
+        leaderboard = rows[0].leaderboard
+        decisive = _decisive(rows, suite.leaderboard(leaderboard).whole.overall)
         table, text = _shown(decisive), comparison_caption(suite, decisive)
         texts.append(plain(table, text))
         if out is None:
@@ -147,8 +147,8 @@ def render_versus(
         from bench.report.figures import compared
         from bench.report.figures.style import drawing, save
 
-        stem, numbers = board_stem(board, "compare"), pairs_frame(pairs)
-        numbers = numbers[numbers["board"] == board]
+        stem, numbers = leaderboard_stem(leaderboard, "compare"), pairs_frame(pairs)
+        numbers = numbers[numbers["leaderboard"] == leaderboard]
         write_table(out, suite.suite, stem, numbers, table, text, "", reasons(pairs=decisive))
         if any(pair.printed for pair in decisive):
             write_text(out / f"{stem}_printed.csv", csv(printed_frame(rows)))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.judged.rows import Judged, NumberRow, SettingRow
-from bench.judged.words import VERDICT_SYMBOLS
+from bench.judged.verdicts import VERDICT_SYMBOLS
 from bench.report.formats import markdown, markdown_text, rendered, text_table
 from bench.utils.errors import UserError
 from bench.utils.files import write_text

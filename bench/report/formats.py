@@ -23,12 +23,12 @@ from tabulate import tabulate
 
 from bench.datasets.metrics import AGGREGATIONS
 from bench.judged.rows import NO_BACKBONE, PairRow, grouped
-from bench.judged.words import (
+from bench.judged.verdicts import (
     COMPARISON_SYMBOLS,
     FEWEST_SEEDS,
     VERDICT_MEANINGS,
     VERDICT_SYMBOLS,
-    Word,
+    PairVerdict,
 )
 from bench.utils.errors import counted, listed, printable
 from bench.utils.files import inside, stem, write_text
@@ -42,9 +42,9 @@ UPRIGHT, TURNED = (75, 30), (118, 16)
 WIDTH, METHOD_WIDTH = 100, 36
 
 
-def board_stem(board: str, name: str = "leaderboard") -> str:
-    """The stem of the file names of a board's figure, or of what the name says."""
-    return name if board == "sts" else f"{name}_{board}"
+def leaderboard_stem(leaderboard: str, name: str = "leaderboard") -> str:
+    """The stem of the file names of a leaderboard's figure, or of what the name says."""
+    return name if leaderboard == "sts" else f"{name}_{leaderboard}"
 
 
 def backbone_text(name: str) -> str:
@@ -63,7 +63,7 @@ def score_text(mean: float | None, sd: float | None = None, digits: int = 2, sig
 difference_text = partial(score_text, sign="+")
 
 
-def word_text(word: Word | None, progress: str = "") -> str:
+def verdict_text(word: PairVerdict | None, progress: str = "") -> str:
     """The word of a comparison after its symbol, and before its progress; empty without one."""
     text = f"{COMPARISON_SYMBOLS[word]} {word}" if word else ""
     return f"{text}, {progress}" if progress else text
@@ -282,17 +282,18 @@ def templates() -> jinja2.Environment:
     environment.filters |= {"tex": latex_text, "by": _by, "quote": shlex.quote}
     environment.globals |= {
         "score": score_text, "symbols": VERDICT_SYMBOLS, "meanings": VERDICT_MEANINGS,
-        "words_of": words_of, "fewest": FEWEST_SEEDS, "aggregations": AGGREGATIONS,
+        "verdict_legend": verdict_legend, "fewest": FEWEST_SEEDS, "aggregations": AGGREGATIONS,
         "listed": listed, "counted": counted,
-        "running_text": running_text, "board_stem": board_stem, "backbone_text": backbone_text,
+        "running_text": running_text, "leaderboard_stem": leaderboard_stem,
+        "backbone_text": backbone_text,
     }  # fmt: skip
     return environment
 
 
-def words_of(words: Iterable[Word | None]) -> str:
+def verdict_legend(words: Iterable[PairVerdict | None]) -> str:
     """The symbols of comparisons with their words, in a fixed order."""
     present = {*words}
-    text = "; ".join(word_text(word) for word in COMPARISON_SYMBOLS if word in present)
+    text = "; ".join(verdict_text(word) for word in COMPARISON_SYMBOLS if word in present)
     if {"higher", "lower"} & present:
         text += " (△ and ▽: on other test items, at 5 %; nothing is said of other trainings)"
     return text

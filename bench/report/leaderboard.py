@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from bench.datasets.metrics import METRICS, SHARE
-from bench.judged.rows import BoardRow, Heading, Judged, SystemRow
-from bench.judged.words import COMPARISON_SYMBOLS
+from bench.judged.rows import Heading, Judged, LeaderboardRow, SystemRow
+from bench.judged.verdicts import COMPARISON_SYMBOLS
 from bench.report.formats import (
     Bold,
     Frame,
@@ -22,7 +22,7 @@ from bench.report.formats import (
     running_text,
     score_text,
     seeds_text,
-    word_text,
+    verdict_text,
 )
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import inside, stem, write_text
@@ -35,16 +35,22 @@ FIELDS = (
 IN_DEV = "In dev set (rest)"
 
 
-def shown_boards(judged: Judged) -> list[BoardRow]:
-    """The boards that hold any score, and the board of STS in any case: a suite always has a
-    leaderboard, also before its first score."""
-    scored = {row.board for row in judged.systems if any(score.n for score in row.scores)} | {"sts"}
-    return [board for board in judged.suite.boards if board.name in scored]
+def shown_leaderboards(judged: Judged) -> list[LeaderboardRow]:
+    """The leaderboards that hold any score, and the leaderboard of STS in any case: a suite always
+    has a leaderboard, also before its first score."""
+    scored = {row.leaderboard for row in judged.systems if any(score.n for score in row.scores)} | {
+        "sts"
+    }
+    return [leaderboard for leaderboard in judged.suite.leaderboards if leaderboard.name in scored]
 
 
-def difference_title(board: BoardRow) -> str:
+def difference_title(leaderboard: LeaderboardRow) -> str:
     """The heading of the column with differences from the baseline."""
-    return "Minus baseline" if board.overall == "Avg" else f"{board.overall} minus baseline"
+    return (
+        "Minus baseline"
+        if leaderboard.overall == "Avg"
+        else f"{leaderboard.overall} minus baseline"
+    )
 
 
 def _names(rows: Sequence[SystemRow], short: bool) -> list[str]:
@@ -63,31 +69,33 @@ def _names(rows: Sequence[SystemRow], short: bool) -> list[str]:
     return texts
 
 
-def _difference(row: SystemRow, has_words: bool) -> str:
+def _difference(row: SystemRow, has_verdicts: bool) -> str:
     if row.is_baseline:
         return "baseline"
     text = difference_text(row.difference, row.half_width)
     if not row.verdict:
         return text
-    mark = word_text(row.verdict, row.progress) if has_words else COMPARISON_SYMBOLS[row.verdict]
+    mark = (
+        verdict_text(row.verdict, row.progress) if has_verdicts else COMPARISON_SYMBOLS[row.verdict]
+    )
     text = f"{text} {mark}"
     return Bold(text) if row.verdict.startswith("better") else text
 
 
 def shown_leaderboard(
     suite: Heading,
-    board: BoardRow,
+    leaderboard: LeaderboardRow,
     rows: Sequence[SystemRow],
     medium: str = "markdown",
 ) -> TextTable:
     """A leaderboard as texts. The difference of a claim that is better is bold.
 
     Args:
-        suite, board, rows: the suite, one of its boards, the systems that are shown.
+        suite, leaderboard, rows: the suite, one of its leaderboards, the systems that are shown.
         medium: "text" and "latex" have short names, and standard deviations of the average alone;
             in "latex" verdicts are symbols, since their words would leave tasks no room.
     """
-    title, short = difference_title(board), medium != "markdown"
+    title, short = difference_title(leaderboard), medium != "markdown"
     lines = []
     for row, name in zip(rows, _names(rows, short), strict=True):
         group = backbone_text(row.backbone)
@@ -96,13 +104,15 @@ def shown_leaderboard(
         line = {"Backbone": group, "Method": name, "n": str(row.n), "Remark": row.remark}
         in_dev = f"{row.in_dev:.1f} % ({score_text(row.on_rest)})" if row.in_dev else ""
         line |= {title: _difference(row, medium != "latex"), IN_DEV: in_dev}
-        for task in board.columns:
+        for task in leaderboard.columns:
             score = row.score(task)
-            has_sd = task == "Avg" or not short or "Avg" not in board.columns
+            has_sd = task == "Avg" or not short or "Avg" not in leaderboard.columns
             text = score_text(score.mean, score.sd if has_sd else None)
             line[task] = text + seeds_text(score.n, row.n)
         lines.append(line)
-    columns = {"Backbone": False, "Method": False, "n": True} | dict.fromkeys(board.columns, True)
+    columns = {"Backbone": False, "Method": False, "n": True} | dict.fromkeys(
+        leaderboard.columns, True
+    )
     if suite.is_compared:
         columns[title] = True
     if any(row.in_dev for row in rows):
@@ -113,14 +123,19 @@ def shown_leaderboard(
 
 
 def about(
-    suite: Heading, board: BoardRow, rows: Sequence[SystemRow], *, is_caption: bool = False
+    suite: Heading,
+    leaderboard: LeaderboardRow,
+    rows: Sequence[SystemRow],
+    *,
+    is_caption: bool = False,
 ) -> str:
     """The content of a leaderboard, in sentences. A caption also names the suite, and says why its
     scores cannot be compared with papers."""
-    has_classifiers = METRICS[board.whole.metric].kind == SHARE
+    has_classifiers = METRICS[leaderboard.whole.metric].kind == SHARE
     of_classifiers = has_classifiers and not all(row.corpus or row.over_templates for row in rows)
     return running_text(
-        "leaderboard.txt", suite=suite, board=board, title=difference_title(board), rows=rows,
+        "leaderboard.txt", suite=suite, leaderboard=leaderboard,
+        title=difference_title(leaderboard), rows=rows,
         of_classifiers=of_classifiers, has_mode=has_classifiers and suite.mode != "test",
         is_caption=is_caption,
     )  # fmt: skip
@@ -151,17 +166,19 @@ def frame(judged: Judged, name: str = "sts", rows: Sequence[SystemRow] | None = 
     Raises:
         UserError: the suite has no such leaderboard.
     """
-    suite, names = judged.suite, [board.name for board in judged.suite.boards]
+    suite, names = judged.suite, [leaderboard.name for leaderboard in judged.suite.leaderboards]
     if name not in names:
-        raise UserError(f"suite {suite.suite} has no board '{name}'{did_you_mean(name, names)}")
-    columns, tasks = FIELDS.split(), suite.board(name).columns
+        raise UserError(
+            f"suite {suite.suite} has no leaderboard '{name}'{did_you_mean(name, names)}"
+        )
+    columns, tasks = FIELDS.split(), suite.leaderboard(name).columns
     for task in tasks:
         columns += [task, f"{task} sd"]
     columns += [f"{task} n" for task in tasks]
     if suite.baseline:
         columns += ["difference", "half_width", "verdict", "reason"]
     lines = []
-    for row in judged.board_systems(name) if rows is None else rows:
+    for row in judged.leaderboard_systems(name) if rows is None else rows:
         verdict = "baseline" if row.is_baseline else row.verdict or ""
         line = dict(row, label=row.plain_label, verdict=verdict)
         for score in row.scores:
@@ -171,16 +188,18 @@ def frame(judged: Judged, name: str = "sts", rows: Sequence[SystemRow] | None = 
     return data_frame(lines, columns)
 
 
-def in_format(judged: Judged, board: BoardRow, rows: Sequence[SystemRow], form: str) -> str:
+def in_format(
+    judged: Judged, leaderboard: LeaderboardRow, rows: Sequence[SystemRow], form: str
+) -> str:
     """A leaderboard in one of `LEADERBOARD_FORMATS`, as text and in LaTeX a short one; or, of the
     form "why", the reasons of its verdicts."""
     if form == "why":
-        return "\n".join(reasons(systems=rows)) or f"{board.name}: no claim of this row"
+        return "\n".join(reasons(systems=rows)) or f"{leaderboard.name}: no claim of this row"
     if form == "csv":
-        return csv(frame(judged, board.name, rows))
+        return csv(frame(judged, leaderboard.name, rows))
     suite = judged.suite
-    text = about(suite, board, rows, is_caption=True)
-    table = shown_leaderboard(suite, board, rows, form)
+    text = about(suite, leaderboard, rows, is_caption=True)
+    table = shown_leaderboard(suite, leaderboard, rows, form)
     if form == "markdown":
         return markdown(table, text)
     if form == "text":
@@ -188,33 +207,38 @@ def in_format(judged: Judged, board: BoardRow, rows: Sequence[SystemRow], form: 
             table = table.without("Backbone")
         return plain(table, text)
     notes = " ".join(f"{row.name}: {row.remark}." for row in rows if row.remark)
-    label = stem(f"{suite.suite}-{board.name}")
+    label = stem(f"{suite.suite}-{leaderboard.name}")
     return latex(table.without(IN_DEV, "Remark"), text, label, notes, reasons(systems=rows))
 
 
 def show_leaderboards(judged: Judged, form: str, rows: Iterable[SystemRow]) -> str:
     """The leaderboards of a suite in one of `LEADERBOARD_FORMATS`, with these rows in their order,
-    each once. As CSV they are one table, with the name of the leaderboard in the column `board`."""
+    each once. As CSV they are one table, with the name of the leaderboard in the column
+    `leaderboard`."""
     chosen = dict.fromkeys(rows)
     texts, frames = [], {}
-    for board in shown_boards(judged):
-        on_board = [row for row in chosen if row.board == board.name]
-        if on_board and form == "csv":
-            frames[board.name] = frame(judged, board.name, on_board)
-        elif on_board:
-            texts.append(in_format(judged, board, on_board, form).rstrip())
+    for leaderboard in shown_leaderboards(judged):
+        on_leaderboard = [row for row in chosen if row.leaderboard == leaderboard.name]
+        if on_leaderboard and form == "csv":
+            frames[leaderboard.name] = frame(judged, leaderboard.name, on_leaderboard)
+        elif on_leaderboard:
+            texts.append(in_format(judged, leaderboard, on_leaderboard, form).rstrip())
     if frames:
         import pandas as pd
 
-        table = pd.concat(frames, names=["board"]).reset_index(level="board").convert_dtypes()
+        table = (
+            pd.concat(frames, names=["leaderboard"])
+            .reset_index(level="leaderboard")
+            .convert_dtypes()
+        )
         return csv(table).rstrip()
     return "\n\n".join(texts)
 
 
 def write_leaderboards(judged: Judged, out: Path) -> None:
     """Write the leaderboards of a suite in three formats."""
-    for board in shown_boards(judged):
-        rows = judged.board_systems(board.name)
+    for leaderboard in shown_leaderboards(judged):
+        rows = judged.leaderboard_systems(leaderboard.name)
         for suffix, form in (("csv", "csv"), ("md", "markdown"), ("tex", "latex")):
-            text = in_format(judged, board, rows, form)
-            write_text(inside(out, f"{board.name}.{suffix}"), text)
+            text = in_format(judged, leaderboard, rows, form)
+            write_text(inside(out, f"{leaderboard.name}.{suffix}"), text)

@@ -14,9 +14,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from bench.judged.rows import BoardRow, Judged, NumberRow, RunRow, RunScores, SystemRow
-from bench.report import coverage, leaderboard, printed_table, tables
+from bench.judged.rows import Judged, LeaderboardRow, NumberRow, RunRow, RunScores, SystemRow
+from bench.report import coverage, printed_table, tables
 from bench.report.formats import TEMPLATES, rendered
+from bench.report.leaderboard import (
+    IN_DEV,
+    about,
+    difference_title,
+    shown_leaderboard,
+    shown_leaderboards,
+)
 from bench.utils.errors import counted
 from bench.utils.files import atomic_file, write_text
 
@@ -69,7 +76,7 @@ def _picture(path: Path) -> Json:
 
 
 @dataclass(frozen=True)
-class BoardLine:
+class LeaderboardLine:
     """A row of a leaderboard."""
 
     key: str  # of its entry
@@ -78,27 +85,27 @@ class BoardLine:
 
 
 @dataclass(frozen=True)
-class BoardSection:
+class LeaderboardSection:
     """A leaderboard, with the column that sums it up before the others."""
 
-    board: BoardRow
+    leaderboard: LeaderboardRow
     caption: str
     columns: dict[str, bool]  # headings, and whether a column is right-aligned
-    lines: list[BoardLine]
+    lines: list[LeaderboardLine]
 
 
 def page_content(judged: Judged, scores: str) -> Json:
     """The content of the page, apart from its pictures; `scores` is the address of the folder of
     scores."""
     printed, numbers = printed_table.printed_tables(judged.numbers), judged.numbers
-    boards = []
-    for board in leaderboard.shown_boards(judged):
-        if judged.board_systems(board.name):
-            boards.append(_board(judged, board))
+    leaderboards = []
+    for leaderboard in shown_leaderboards(judged):
+        if judged.leaderboard_systems(leaderboard.name):
+            leaderboards.append(_leaderboard(judged, leaderboard))
     # The script finds runs and entries by their places, which are shorter than ids and addresses.
     places = {run.id: place for place, run in enumerate(judged.runs)}
     entries: dict[str, Json] = {}
-    for section in boards:
+    for section in leaderboards:
         for line in section.lines:
             entries[line.key] = _system_entry(line, places)
     for table in printed.values():
@@ -111,7 +118,7 @@ def page_content(judged: Judged, scores: str) -> Json:
     runs = [_run_data(run, origins, scores) for run in judged.runs]
     return {
         "judged": judged,
-        "boards": boards,
+        "leaderboards": leaderboards,
         "world": tables.world_table(judged.world) if judged.world else None,
         "world_in_short": tables.world_in_short(judged.world),
         "in_short": tables.in_short(numbers),
@@ -151,24 +158,29 @@ def _rounded(values: Iterable[float | None]) -> list[float | None]:
 # --- Leaderboards ---
 
 
-def _board(judged: Judged, board: BoardRow) -> BoardSection:
-    suite, rows = judged.suite, judged.board_systems(board.name)
-    table = leaderboard.shown_leaderboard(suite, board, rows)
-    # The column that sums the board up stands before the others; columns without values are left
-    # out.
-    titles = board.overall, leaderboard.difference_title(board), *board.columns, leaderboard.IN_DEV
+def _leaderboard(judged: Judged, leaderboard: LeaderboardRow) -> LeaderboardSection:
+    suite, rows = judged.suite, judged.leaderboard_systems(leaderboard.name)
+    table = shown_leaderboard(suite, leaderboard, rows)
+    # The column that sums the leaderboard up stands before the others; columns without values are
+    # left out.
+    titles = (
+        leaderboard.overall,
+        difference_title(leaderboard),
+        *leaderboard.columns,
+        IN_DEV,
+    )
     scored = {name: True for name in titles if name in table.columns}
     lines = []
     for place, (row, texts) in enumerate(zip(rows, table.rows, strict=True)):
         scores = {name: texts[name] for name in scored}
-        lines.append(BoardLine(f"{board.name} {place}", row, scores))
+        lines.append(LeaderboardLine(f"{leaderboard.name} {place}", row, scores))
     columns = {"Method": False, "n": True} | scored
     if "Remark" in table.columns:
         columns["Remark"] = False
-    return BoardSection(board, leaderboard.about(suite, board, rows), columns, lines)
+    return LeaderboardSection(leaderboard, about(suite, leaderboard, rows), columns, lines)
 
 
-def _system_entry(line: BoardLine, places: Mapping[str, int]) -> Json:
+def _system_entry(line: LeaderboardLine, places: Mapping[str, int]) -> Json:
     row = line.row
     runs = RunScores(name="Runs", runs=row.runs, scores=row.run_averages)
     facts = [("Run", f"{row.method}@{row.setting}"), *line.scores.items(), ("Verdict", row.reason)]

@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Literal
 
 from bench.judged.rows import Heading, Judged, NumberRow, grouped
-from bench.judged.words import FEWEST_SEEDS, VERDICT_SYMBOLS, Kind
+from bench.judged.verdicts import FEWEST_SEEDS, VERDICT_SYMBOLS, PrintedVerdict
 from bench.report.formats import (
     Bold,
     TextTable,
@@ -70,11 +70,11 @@ class ShownTable:
         return any(number.is_comparable for number in self.numbers)
 
     @property
-    def verdicts(self) -> dict[Kind, int]:
+    def verdicts(self) -> dict[PrintedVerdict, int]:
         return verdict_counts(self.numbers)
 
 
-def verdict_counts(numbers: Iterable[NumberRow]) -> dict[Kind, int]:
+def verdict_counts(numbers: Iterable[NumberRow]) -> dict[PrintedVerdict, int]:
     """How many numbers have each verdict, in the order of `VERDICT_SYMBOLS`, without zeros."""
     counts = Counter(number.ours.verdict.kind for number in numbers)
     return {kind: counts[kind] for kind in VERDICT_SYMBOLS if counts[kind]}
@@ -245,7 +245,7 @@ def _line(row: ShownRow, whose: Literal["ours", "other"], *, in_sweep: bool) -> 
     return texts
 
 
-def _stated(kind: Kind) -> str:
+def _stated(kind: PrintedVerdict) -> str:
     return f"{VERDICT_SYMBOLS[kind]} {kind}"
 
 

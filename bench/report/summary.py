@@ -14,14 +14,16 @@ LINES = TextWrapper(width=110, subsequent_indent="    ", break_on_hyphens=False)
 
 def summary(judged: Judged, out: Path, figures: Path) -> str:
     """The runs, the verdicts on printed numbers, each method against the baseline on the first
-    board, and the places of tables, figures and page."""
+    leaderboard, and the places of tables, figures and page."""
     pairs, about = [], None
     if judged.pairs:
-        board = judged.suite.board(judged.pairs[0].board)
-        about, cell = board.planned, (board.name, board.overall)
-        if board.overall != "Avg":
-            about = replace(about, subject=board.overall)
-        pairs = greatest_first(pair for pair in judged.pairs if (pair.board, pair.task) == cell)
+        leaderboard = judged.suite.leaderboard(judged.pairs[0].leaderboard)
+        about, cell = leaderboard.planned, (leaderboard.name, leaderboard.overall)
+        if leaderboard.overall != "Avg":
+            about = replace(about, subject=leaderboard.overall)
+        pairs = greatest_first(
+            pair for pair in judged.pairs if (pair.leaderboard, pair.task) == cell
+        )
     text = rendered(
         "summary.txt", judged=judged, pairs=pairs, about=about, out=out, figures=figures,
         in_short=in_short, world_in_short=world_in_short, by_items=by_items, wrapped=LINES.fill,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.judged.rows import Judged, NumberRow, QuotedRow, WorldRow, grouped
-from bench.judged.words import WORLD_WORDS
+from bench.judged.verdicts import TOY_VERDICTS
 from bench.report.formats import (
     Frame,
     TextTable,
@@ -44,7 +44,7 @@ def world_in_short(world: Sequence[WorldRow]) -> str:
 
 
 def _world_counts(world: Sequence[WorldRow]) -> str:
-    counts = Counter(WORLD_WORDS[row.verdict.kind] for row in world)
+    counts = Counter(TOY_VERDICTS[row.verdict.kind] for row in world)
     return ", ".join(f"{count} {word}" for word, count in counts.most_common())
 
 
@@ -123,8 +123,8 @@ WORLD_CAPTION = (
 
 
 def shown_quoted(rows: Sequence[QuotedRow]) -> TextTable:
-    """The quoted scores of a board: a line per quoted row, followed by a line of ours, if there are
-    any."""
+    """The quoted scores of a leaderboard: a line per quoted row, followed by a line of ours, if
+    there are any."""
     lines: list[dict[str, str]] = []
     for row in rows:
         line = {"Backbone": row.backbone, "Method": row.name}
@@ -138,21 +138,27 @@ def shown_quoted(rows: Sequence[QuotedRow]) -> TextTable:
 
 
 def summaries(judged: Judged) -> list[Summary]:
-    """Quoted scores, a table for each board on which any of ours can be compared with them."""
+    """Quoted scores, a table for each leaderboard on which any of ours can be compared with
+    them."""
     tables = []
-    for quoted in grouped(judged.quoted, lambda row: row.board):
+    for quoted in grouped(judged.quoted, lambda row: row.leaderboard):
         if any(row.n for row in quoted):
-            board, table = judged.suite.board(quoted[0].board), shown_quoted(quoted)
-            title = f"Quoted scores: {board.whole.family}"
+            leaderboard, table = (
+                judged.suite.leaderboard(quoted[0].leaderboard),
+                shown_quoted(quoted),
+            )
+            title = f"Quoted scores: {leaderboard.whole.family}"
             frame = data_frame(table.texts, [*table.columns])
-            tables.append(Summary(f"quoted_{board.name}", title, QUOTED_CAPTION, frame, table))
+            tables.append(
+                Summary(f"quoted_{leaderboard.name}", title, QUOTED_CAPTION, frame, table)
+            )
     return tables
 
 
 def world_table(world: Sequence[WorldRow]) -> Summary:
     """The numbers of the toy data: a line for each run."""
     numbers = [
-        dict(row) | {"verdict": WORLD_WORDS[row.verdict.kind], "reason": row.verdict.reason}
+        dict(row) | {"verdict": TOY_VERDICTS[row.verdict.kind], "reason": row.verdict.reason}
         for row in world
     ]
     lines = []

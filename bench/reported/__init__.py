@@ -3,7 +3,7 @@
 Files:
     *.csv named after a paper: one per printed table, in long form, one row per number.
     names.yaml: the names of rows as printed.
-    recipes.yaml: the mapping from printed labels to runs.
+    mapping.yaml: the mapping from printed labels to runs.
     figures.yaml: the papers' figures; `bench.reported.figures` reads it.
     claims.yaml: what papers say of their tables in words; the audit reads it.
     findings.yaml: the kinds of finding of the audit, with their sentences.
@@ -11,8 +11,8 @@ Files:
         MIT). Only their standard deviation is used.
     curves.csv: dev scores from the training logs that the authors of GS-InfoNCE and ESimCSE
         released (caskcsg/sentemb@5eeec55).
-    quoted_<board>.csv: scores of methods of other papers, each with the place it is quoted from.
-        They stand beside our scores and are never judged: `quoted` describes them.
+    quoted_<leaderboard>.csv: scores of methods of other papers, each with the place that
+        quotes them. They stand beside our scores and are never judged: `quoted` describes them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import yaml
 
 FOLDER = Path(__file__).parent
 
-# The columns that recipes.yaml matches on, and the columns of all tables.
+# The columns that mapping.yaml matches on, and the columns of all tables.
 ROW_COLUMNS = ["source", "table", "method", "backbone", "variant"]
 COLUMNS = [*ROW_COLUMNS, "task", "split", "metric", "value", "quoted_from"]
 
@@ -71,10 +71,10 @@ def curves() -> pd.DataFrame:
     return pd.read_csv(FOLDER / "curves.csv")
 
 
-def quoted(board: str) -> pd.DataFrame:
+def quoted(leaderboard: str) -> pd.DataFrame:
     """Scores of methods of papers outside `SOURCES`, one row per method and backbone.
 
-    They are no part of `numbers`, so nothing judges or counts them. Most boards have no rows.
+    They are no part of `numbers`, so nothing judges or counts them. Most leaderboards have no rows.
 
     Returns:
         Texts: `name` as printed; `run`, ours of the same method (such as `mixcse@official`), or
@@ -82,7 +82,7 @@ def quoted(board: str) -> pd.DataFrame:
         repository@commit:file:line; and a column per task and `Avg` in points as printed
         (`71.71 ± 4.04`), empty where nothing is printed.
     """
-    path = FOLDER / f"quoted_{board}.csv"
+    path = FOLDER / f"quoted_{leaderboard}.csv"
     if not path.exists():
         return pd.DataFrame(columns=["name", "run", "backbone", "quoted_from"])
     return pd.read_csv(path, dtype=str, keep_default_na=False)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from bench.datasets.tasks import BOARDS, TASKS
+from bench.datasets.tasks import LEADERBOARDS, TASKS
 from bench.reported import FOLDER, read_yaml
 from bench.reported.number import numbers
 from bench.reported.rows import (
@@ -42,9 +42,9 @@ UNSAFE = ("average", "shift", "copy", "partial")
 
 def _averages(rows: PrintedRows) -> Iterator[Finding]:
     """`average`, `rounding`: averages that are not the mean of their row."""
-    boards = [{*board.tasks} for board in BOARDS.values()]
+    leaderboards = [{*leaderboard.tasks} for leaderboard in LEADERBOARDS.values()]
     for row in rows:
-        if {*row.tasks} in boards and abs(row.gap) > row.unit / 2:
+        if {*row.tasks} in leaderboards and abs(row.gap) > row.unit / 2:
             kind = "average" if abs(row.gap) > row.unit * 3 / 2 else "rounding"
             yield finding(kind, [row])
 

@@ -16,7 +16,7 @@ class PaperSeries(StrictModel):
 
     label: str  # as in the legend; series that differ only in the backbone share it
     backbone: str  # as printed
-    # A run as in recipes.yaml, or several, of which the first that the suite has is drawn.
+    # A run as in mapping.yaml, or several, of which the first that the suite has is drawn.
     run: Texts = []
     runs: dict[float, Texts] = {}  # of a sweep instead, by x
 

@@ -1,5 +1,5 @@
 """A printed number with its place in the papers and the run that it is compared with
-(recipes.yaml)."""
+(mapping.yaml)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ REASONS = (
 
 
 class Entry(StrictModel):
-    """An entry of recipes.yaml: the run that printed rows are compared with, or why there is
+    """An entry of mapping.yaml: the run that printed rows are compared with, or why there is
     none."""
 
     # A row belongs to the entry if it agrees with one value of each of these fields. An empty field
@@ -74,8 +74,8 @@ class Sweep(StrictModel):
     line: str = ""  # the name of all rows; by default each method is a line
 
 
-class Recipes(StrictModel):
-    """The content of recipes.yaml."""
+class PrintedMapping(StrictModel):
+    """The content of mapping.yaml."""
 
     checkpoints: list[dict[str, str]] = []  # anchors of the entries
     sweeps: list[Sweep] = []
@@ -83,10 +83,10 @@ class Recipes(StrictModel):
 
 
 @cache
-def load_recipes(path: Path = FOLDER / "recipes.yaml") -> Recipes:
-    """Read recipes.yaml."""
+def load_mapping(path: Path = FOLDER / "mapping.yaml") -> PrintedMapping:
+    """Read mapping.yaml."""
     with errors_of(path.name):
-        return validated(Recipes, read_yaml(path))
+        return validated(PrintedMapping, read_yaml(path))
 
 
 @dataclass(frozen=True)
@@ -135,19 +135,19 @@ class Number(OfMetric):
 def numbers() -> tuple[Number, ...]:
     """Every printed number, in the order of print.
 
-    Exactly one entry of recipes.yaml must match a row: with several the order of the file would
+    Exactly one entry of mapping.yaml must match a row: with several the order of the file would
     decide, silently, which run a paper is compared with.
     """
     # The files of printed tables have names that start with their paper.
     paths = [path for path in sorted(FOLDER.glob("*.csv")) if path.stem.split("_")[0] in SOURCES]
     tables = [pd.read_csv(path, dtype=str, keep_default_na=False) for path in paths]
-    entries, rows = load_recipes().entries, []
+    entries, rows = load_mapping().entries, []
     for row in pd.concat(tables)[COLUMNS].to_dict("records"):
         matches = [entry for entry in entries if entry.matches(row)]
         if len(matches) != 1:
             label = {name: row[name] for name in ROW_COLUMNS}
             raise UserError(
-                f"recipes.yaml: {len(matches)} entries match {label}; exactly one must match"
+                f"mapping.yaml: {len(matches)} entries match {label}; exactly one must match"
             )
         (entry,) = matches
         row |= entry.model_dump(exclude={*ROW_COLUMNS, "suite_backbone", "suite_split"})
@@ -164,7 +164,7 @@ def numbers() -> tuple[Number, ...]:
 def sweep_lines() -> dict[Number, str]:
     """The line of its sweep to which each number of a sweep belongs."""
     lines: dict[Number, str] = {}
-    for sweep in load_recipes().sweeps:
+    for sweep in load_mapping().sweeps:
         for number in numbers():
             if number.label[:2] == (sweep.source, sweep.table):
                 lines[number] = sweep.line or number.method

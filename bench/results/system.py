@@ -19,7 +19,7 @@ from bench.datasets.metrics import (
     Cell,
     probe_seed,
 )
-from bench.datasets.tasks import Board, expand_tasks, scored_cells
+from bench.datasets.tasks import Leaderboard, expand_tasks, scored_cells
 from bench.results.records import Provenance
 from bench.runs.plan import PlannedRun
 
@@ -74,8 +74,8 @@ class RunResults:
         return "missing" if self.status == "missing" else f"{self.status}: {self.reason}"
 
     def draws(self, cells: Sequence[Cell]) -> dict[Draw, float]:
-        """The mean points of `scores` in these cells, such as `Board.cells`, by draw. Empty where a
-        score is missing."""
+        """The mean points of `scores` in these cells, such as `Leaderboard.cells`, by draw. Empty
+        where a score is missing."""
         means = {}
         seeds = self.provenance.probe_seeds or FURTHER_SEEDS
         for draw, aggregation in draws_of(self.run, cells, seeds).items():
@@ -86,12 +86,13 @@ class RunResults:
                 means[draw] = fmean(self.scores[cell] for cell in of_draw)
         return means
 
-    def points(self, board: Board, task: str, aggregation: str = "all") -> float | None:
-        """Points on a task of a board or on its `Avg`; None if there is no score. `aggregation` is
-        "all" for all test items, or `UNSEEN` or `REST` for items that were not read before."""
+    def points(self, leaderboard: Leaderboard, task: str, aggregation: str = "all") -> float | None:
+        """Points on a task of a leaderboard or on its `Avg`; None if there is no score.
+        `aggregation` is "all" for all test items, or `UNSEEN` or `REST` for items that were not
+        read before."""
         if task == "Avg":
             # Averages of different tasks are not comparable. Not rounded: rounding could decide.
-            values = [self.points(board, name, aggregation) for name in board.tasks]
+            values = [self.points(leaderboard, name, aggregation) for name in leaderboard.tasks]
             scores = [value for value in values if value is not None]
             return fmean(scores) if len(scores) == len(values) else None
         if aggregation in (UNSEEN, REST):
@@ -100,7 +101,7 @@ class RunResults:
                 return None
             if not (counts.seen or (aggregation == REST and counts.in_dev)):
                 aggregation = "all"
-        return self.scores.get(Cell(task, "test", board.metric, aggregation))
+        return self.scores.get(Cell(task, "test", leaderboard.metric, aggregation))
 
     def share(self, part: str, tasks: Iterable[str]) -> float:
         """The share of the test items of tasks that are `seen` or `in_dev`

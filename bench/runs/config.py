@@ -11,7 +11,7 @@ import yaml
 from bench.datasets.corpora import check_name, check_structure
 from bench.datasets.labelled import check_dev, read_scored
 from bench.datasets.manifest import listed_task
-from bench.datasets.tasks import OWN_PROBING, OWN_STS, boards_of, expand_tasks
+from bench.datasets.tasks import OWN_PROBING, OWN_STS, expand_tasks, leaderboards_of
 from bench.registry.backbones import BACKBONE_KINDS, NO_BACKBONE, backbone
 from bench.registry.methods import add_method_paths, method_class, method_classes, python_files
 from bench.registry.templates import templates_of
@@ -138,10 +138,14 @@ def planned(suite: Suite) -> list[Run]:
 def _claims(compare: Compare, baseline: str, runs: Sequence[Run]) -> list[Claim]:
     """The claims of a comparison, each once, on the backbones that both sides have."""
     tasks = {*expand_tasks([task for run in runs for task in run.tasks])}
-    boards = [name for name, board in boards_of(tasks).items() if tasks & {*board.tasks}]
-    for name in compare.boards:
-        if name not in boards:
-            raise UserError(f"'compare.boards' has '{name}'{did_you_mean(name, boards)}")
+    leaderboards = [
+        name for name, leaderboard in leaderboards_of(tasks).items() if tasks & {*leaderboard.tasks}
+    ]
+    for name in compare.leaderboards:
+        if name not in leaderboards:
+            raise UserError(
+                f"'compare.leaderboards' has '{name}'{did_you_mean(name, leaderboards)}"
+            )
     baseline_backbones = {run.backbone for run in runs if run.text == baseline}
     entries = compare.claims or [
         ClaimEntry(method=text)
@@ -179,7 +183,7 @@ def _claims(compare: Compare, baseline: str, runs: Sequence[Run]) -> list[Claim]
                 recipe_changes=by_backbone[name].recipe_changes,
                 baseline=baseline,
                 margin=entry.margin or compare.margin,
-                boards=compare.boards,
+                leaderboards=compare.leaderboards,
             )
     return [*claims.values()]
 

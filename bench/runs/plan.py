@@ -123,8 +123,8 @@ def deviations(runs: Iterable[PlannedRun]) -> list[str]:
 
 
 class Claim(StrictModel):
-    """That a method gains over the baseline on a backbone, in the average of a board; recorded
-    before the first score."""
+    """That a method gains over the baseline on a backbone, in the average of a leaderboard;
+    recorded before the first score."""
 
     method: str  # text with the setting, as of the baseline
     backbone: str
@@ -133,7 +133,7 @@ class Claim(StrictModel):
     recipe_changes: dict[str, Any] = {}
     baseline: str
     margin: float  # points; a gain may be shown to be below it
-    boards: list[str] = []  # none: every board
+    leaderboards: list[str] = []  # none: every leaderboard
     # Claims that are corrected together. Claims that are added after a score form a new family.
     family: int = 1
     dropped: bool = False  # it keeps counting in its family
@@ -143,8 +143,8 @@ class Claim(StrictModel):
         """What makes it the same claim in a later plan."""
         return self.model_dump_json(exclude={"family", "dropped"})
 
-    def is_on(self, board: str) -> bool:
-        return not self.boards or board in self.boards
+    def is_on(self, leaderboard: str) -> bool:
+        return not self.leaderboards or leaderboard in self.leaderboards
 
     def is_of(self, run: PlannedRun) -> bool:
         """Whether it is of a run's training. Claims of the first plans state none."""

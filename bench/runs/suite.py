@@ -156,8 +156,8 @@ class Compare(StrictModel):
     """the gains to decide on; by default one for every method that is trained without labels"""
     margin: PositiveFloat = 1.0
     """in points: is a gain above 0, is it below this margin?"""
-    boards: Names = []
-    """the boards of the claims, such as `sts`; by default all whose average is planned"""
+    leaderboards: Names = []
+    """the leaderboards of the claims, such as `sts`; by default all whose average is planned"""
 
 
 class Suite(StrictModel):

@@ -4,7 +4,7 @@ import pytest
 
 from bench.datasets import tasks
 from bench.datasets.metrics import Cell, quantities
-from bench.datasets.tasks import BOARDS, GROUPS, TASKS, boards_of, scored_cells
+from bench.datasets.tasks import GROUPS, LEADERBOARDS, TASKS, leaderboards_of, scored_cells
 from bench.results.records import CurvePoint, Outcome
 
 
@@ -18,11 +18,17 @@ def test_each_name_of_a_task_means_one_task():
 
 def test_every_task_is_scored_by_the_metric_of_its_table():
     for task in TASKS.values():
-        boards = [board for board in BOARDS.values() if task.name in board.tasks]
-        assert boards
+        leaderboards = [
+            leaderboard for leaderboard in LEADERBOARDS.values() if task.name in leaderboard.tasks
+        ]
+        assert leaderboards
         cells = scored_cells([task.name])
-        assert all(Cell(task.name, "test", board.metric) in cells for board in boards)
-    own = [board.name for board in boards_of(["sts:a", "probing:b"]).values()][-3:]
+        assert all(
+            Cell(task.name, "test", leaderboard.metric) in cells for leaderboard in leaderboards
+        )
+    own = [leaderboard.name for leaderboard in leaderboards_of(["sts:a", "probing:b"]).values()][
+        -3:
+    ]
     assert own == ["own_sts", "own_probing", "own_probing_mlp"]
 
 

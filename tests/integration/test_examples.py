@@ -97,10 +97,10 @@ def test_the_suite_and_the_notebook_do_what_they_say(tmp_path):
     snakemake(*told.split(), "--until", "render", cwd=tmp_path)
 
     cells = ["".join(cell["source"]) for cell in code]
-    text = "import json; print(json.dumps([x.to_dict('records') for x in (board, compared)]))"
+    text = "import json; print(json.dumps([x.to_dict('records') for x in (leaderboard, compared)]))"
     script = "\n".join([*cells, text])
     done = ended(sys.executable, "-c", script, cwd=tmp_path / "examples", MPLBACKEND="agg")
-    board, compared = json.loads(done.stdout)
+    leaderboard, compared = json.loads(done.stdout)
 
     names = {"word-overlap": "Word overlap", "simcse": "SimCSE", "spread-out": "Spread-out"}
     scores = {name: [] for name in names.values()}
@@ -109,8 +109,8 @@ def test_the_suite_and_the_notebook_do_what_they_say(tmp_path):
         (record,) = [row for row in tests if row.aggregation == "all"]
         scores[names[path.name.partition("_")[0]]].append(record.value)
     expected = {name: pytest.approx(fmean(values)) for name, values in scores.items()}
-    assert {row["label"]: row[TASK] for row in board} == expected
-    (simcse,) = (row for row in board if row["label"] == "SimCSE")
+    assert {row["label"]: row[TASK] for row in leaderboard} == expected
+    (simcse,) = (row for row in leaderboard if row["label"] == "SimCSE")
     assert simcse[f"{TASK} sd"] == pytest.approx(stdev(scores["SimCSE"]))
     (row,) = compared
     assert row["difference"] == pytest.approx(fmean(scores["Spread-out"]) - fmean(scores["SimCSE"]))
@@ -128,7 +128,7 @@ def test_the_decoder_of_a_document_stands_beside_simcse(tmp_path):
     short["recipe"]["sentences"], short["runs_per_job"] = 640, 10
     (tmp_path / "short.yaml").write_text(json.dumps(short), encoding="utf-8")
     snakemake("--cores", "2", "--configfile", "short.yaml", cwd=tmp_path)
-    board = sentbench.leaderboard(sentbench.read_suite(tmp_path / "results" / "templates"))
-    result = board.set_index("label").loc["random decoder (outside encoder)"]
+    leaderboard = sentbench.leaderboard(sentbench.read_suite(tmp_path / "results" / "templates"))
+    result = leaderboard.set_index("label").loc["random decoder (outside encoder)"]
     assert (result["n"], result["verdict"]) == (5, "")
     assert 0 < result["STS-B sd"] < 5

@@ -54,12 +54,12 @@ def test_a_printed_gain_has_the_interval_of_its_runs():
 def test_the_verdict_by_hand():
     """The example of docs/statistics.md, from the stored scores, with scipy's test: of 14 claims in
     Holm's order, 8 are left at this one."""
-    systems = {row.method: row for row in documents.wiki_mini().board_systems("sts")}
+    systems = {row.method: row for row in documents.wiki_mini().leaderboard_systems("sts")}
     simcse, other = (np.array(systems[name].averages) for name in ("simcse", "gs-infonce"))
     (pair,) = (
         pair
         for pair in documents.wiki_mini().pairs
-        if (pair.board, pair.task, pair.method) == ("sts", "Avg", "gs-infonce")
+        if (pair.leaderboard, pair.task, pair.method) == ("sts", "Avg", "gs-infonce")
     )
     equal, below = (
         ttest_1samp(other - simcse, 0),

@@ -30,9 +30,9 @@ def test_its_python(tiny_bert, tiny_data, tmp_path, monkeypatch):
             values.append(eval(ast.unparse(statement), names))
         else:
             exec(ast.unparse(statement), names)
-    board, pairs, printed, verdicts, records = values
-    assert {"label", "n", "Avg", "Avg sd"} <= set(board)
-    verdict_of = dict(zip(pairs["board"], pairs["verdict"], strict=True))
+    leaderboard, pairs, printed, verdicts, records = values
+    assert {"label", "n", "Avg", "Avg sd"} <= set(leaderboard)
+    verdict_of = dict(zip(pairs["leaderboard"], pairs["verdict"], strict=True))
     assert verdict_of.keys() == {"sts", "transfer"}
     assert verdict_of["sts"] == "gain below the margin"
     assert 76.25 in set(printed["value"])

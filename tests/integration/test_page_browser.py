@@ -56,14 +56,16 @@ def open_all(browser):
 
 def test_a_column_sorts_both_ways_and_what_is_missing_stays_last(browser):
     def averages():
-        column = "details.board:first-of-type tbody tr > :nth-child(3)"
+        column = "details.leaderboard:first-of-type tbody tr > :nth-child(3)"
         return [text.split()[0] for text in texts(browser, column)]
 
     scores = ["61.00", "70.50", "75.00", "76.05", "77.50"]
-    browser.click("details.board thead th:first-child button")
-    names = [text.split(" ")[0] for text in texts(browser, "details.board:first-of-type tbody th")]
+    browser.click("details.leaderboard thead th:first-child button")
+    names = [
+        text.split(" ")[0] for text in texts(browser, "details.leaderboard:first-of-type tbody th")
+    ]
     assert names == sorted(names, key=str.lower)
-    head = "details.board thead th:nth-child(3)"
+    head = "details.leaderboard thead th:nth-child(3)"
     browser.click(f"{head} button")
     assert averages() == [*scores[::-1], "–"]
     assert run_all(browser, head, "e.ariaSort")[0] == "descending"

@@ -162,7 +162,7 @@ def test_encoders_without_seeds_are_compared_by_items():
     assert min(a.p_adjusted, c.p_adjusted) == pytest.approx(3 * min(a.p, c.p))
 
 
-def test_items_have_a_word_on_what_sums_up_the_board_alone():
+def test_items_have_a_word_on_what_sums_up_the_leaderboard_alone():
     gold, *columns = pairs(400, [0.8, 0.9]).T
     runs = []
     for name, column in zip(("base", "a"), columns, strict=True):

@@ -31,9 +31,11 @@ def test_of_two_corpora_verdicts_and_comparisons_have_the_same_runs():
     ids = tuple(f"sscl-wiki1m-{seed}" for seed in (1, 2, 3))
     assert (judged.runs[0].runs, compared.runs) == (ids, ids)
     assert (judged.ours.mean, compared.mean_a) == (78.0, 78.0)
-    baseline = rows_of(rows.systems, board="sts", is_baseline=True)
+    baseline = rows_of(rows.systems, leaderboard="sts", is_baseline=True)
     assert [row.corpus for row in baseline] == ["wiki1m"]
-    told = [row.corpus for row in rows_of(rows.systems, board="sts") if row.difference is not None]
+    told = [
+        row.corpus for row in rows_of(rows.systems, leaderboard="sts") if row.difference is not None
+    ]
     assert told == ["wiki1m"]
 
 

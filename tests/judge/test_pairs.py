@@ -234,18 +234,20 @@ def test_a_diverged_seed_leaves_the_pairs_and_the_methods_is_never_better(drawn)
     assert "1 seed diverged and left the pairs;" in found.reason
 
 
-def test_every_board_is_compared():
+def test_every_leaderboard_is_compared():
     runs = []
     for value, method in ((81.0, "sscl"), (80.5, "simcse")):
         run = scored(method, 1, dict.fromkeys(TRANSFER_TASKS, value), metric="accuracy")
         sts = {Cell(task, "test", "spearman"): 70.0 for task in STS_TASKS}
         runs.append(replace(run, scores=run.scores | sts))
     pairs = against(suite(*runs, claims=[claim("sscl")]), "simcse")
-    tasks = [[pair.task for pair in group] for group in grouped(pairs, lambda pair: pair.board)]
+    tasks = [
+        [pair.task for pair in group] for group in grouped(pairs, lambda pair: pair.leaderboard)
+    ]
     assert tasks == [[*STS_TASKS, "Avg"], [*TRANSFER_TASKS, "Avg"]]
-    assert row_of(pairs, board="transfer").differences == (0.5,)
+    assert row_of(pairs, leaderboard="transfer").differences == (0.5,)
     assert [pair.verdict for pair in rows_of(pairs, task="Avg")] == ["open"] * 2
-    (printed,) = row_of(pairs, board="transfer").printed
+    (printed,) = row_of(pairs, leaderboard="transfer").printed
     assert (printed.source, printed.table) == ("sscl", "Table 3")
 
 
@@ -253,11 +255,11 @@ def test_every_board_is_compared():
 
 
 @pytest.mark.parametrize(
-    ("tasks", "metric", "board"),
+    ("tasks", "metric", "leaderboard"),
     [(PROBING_TASKS, "accuracy", "probing"), (("sts:a", "sts:b"), "spearman", "own_sts")],
 )
 def test_an_average_in_print_stands_beside_the_average_of_the_same_tasks_alone(
-    tasks, metric, board
+    tasks, metric, leaderboard
 ):
     """The papers print averages of the seven STS and of the seven transfer tasks; others have the
     same metrics."""
@@ -265,7 +267,7 @@ def test_an_average_in_print_stands_beside_the_average_of_the_same_tasks_alone(
         scored(method, 1, dict.fromkeys(tasks, value), metric=metric, tasks=list(tasks))
         for method, value in (("sscl", 61.0), ("simcse", 60.5))
     ]
-    found = row_of(against(suite(*runs), "simcse"), board=board)
+    found = row_of(against(suite(*runs), "simcse"), leaderboard=leaderboard)
     assert (found.difference, found.printed) == (0.5, ())
 
 

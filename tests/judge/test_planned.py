@@ -13,7 +13,7 @@ from bench.evaluation.scoring import Classifiers, read_tasks, score_encoder
 from bench.judge.numbers import select
 from bench.judge.stage import judge_plans as planned_rows
 from bench.judge.stage import read_suite as read_rows
-from bench.judged.words import FEWEST_SEEDS
+from bench.judged.verdicts import FEWEST_SEEDS
 from bench.report.coverage import COVERAGE_STAGES, coverage, without_recipe
 from bench.reported.address import address
 from bench.reported.figures import load_figures

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from bench.datasets.metrics import Cell, probe_seed
-from bench.datasets.tasks import BOARDS, TRANSFER_TASKS
+from bench.datasets.tasks import LEADERBOARDS, TRANSFER_TASKS
 from bench.judge.sample import Sample, differences_of, sample_of
 from bench.judge.statistics import estimate, welch
 from bench.results.system import System
@@ -17,7 +17,7 @@ from tests.support.compared_runs import scored
 
 points = st.floats(0, 100).map(lambda value: round(value, 2))
 several = st.lists(points, min_size=3, max_size=8)
-STS, ACCURACIES = BOARDS["sts"].cells("Avg"), BOARDS["transfer"].cells("Avg")
+STS, ACCURACIES = LEADERBOARDS["sts"].cells("Avg"), LEADERBOARDS["transfer"].cells("Avg")
 
 
 def sample(*values, planned=None, **more):

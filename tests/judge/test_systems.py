@@ -1,4 +1,4 @@
-"""The systems of a suite on its boards: their order, and what is said of them."""
+"""The systems of a suite on its leaderboards: their order, and what is said of them."""
 
 import pytest
 

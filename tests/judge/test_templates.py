@@ -25,7 +25,7 @@ def test_it_has_no_pair():
 
 
 def test_its_row_has_mean_spread_and_range():
-    (system,) = rows_of(judge(suite(*TEMPLATES)).systems, board="sts")
+    (system,) = rows_of(judge(suite(*TEMPLATES)).systems, leaderboard="sts")
     score = system.score("STS-B")
     assert (score.n, score.mean, score.scores) == (3, pytest.approx(70.5), (72.0, 70.5, 69.0))
     assert score.sd == pytest.approx(np.std([72.0, 70.5, 69.0], ddof=1))

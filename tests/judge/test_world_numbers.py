@@ -62,7 +62,9 @@ def test_every_answer_is_seen_in_the_smoke_suite():
     """By the numbers of the reference machine; docs/world.md names them."""
     plan = config.plan(config.load(ROOT / "config" / "smoke.yaml"))
     rows = against(replace(scored(plan.runs), plan=plan), "simcse")
-    assert {row.method: row.verdict for row in rows if row.verdict and row.board == "sts"} == {
+    assert {
+        row.method: row.verdict for row in rows if row.verdict and row.leaderboard == "sts"
+    } == {
         "sup-simcse[corpus=world-nli,dimension=64]": "better",
         "simcse[dropout=0]": "worse",
         "is-cse": "gain below the margin",

@@ -23,7 +23,8 @@ def suite(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "place", ["suite.boards.0.whole.name", "pairs.0.board", "numbers.0.source", "runs.0.id"]
+    "place",
+    ["suite.leaderboards.0.whole.name", "pairs.0.leaderboard", "numbers.0.source", "runs.0.id"],
 )
 def test_a_name_that_leads_to_another_folder_is_no_row(suite, place):
     rows = read_suite(suite).model_dump(mode="json")

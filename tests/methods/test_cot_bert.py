@@ -30,7 +30,7 @@ def started(runs, name="cot-bert", **hyper):
 
 def vector(context, hyper, template, text):
     """The mask's state, less the state around padding, through the head."""
-    words = oracle.words_of(text, context.tokenizer, 10)
+    words = oracle.verdict_legend(text, context.tokenizer, 10)
     result = oracle.around(context, template, words)
     if hyper.denoise:
         result = result - oracle.around_padding(context, template, len(words), hyper.aligned)

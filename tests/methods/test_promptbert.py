@@ -26,7 +26,7 @@ def started(runs, dtype=torch.float64, pooler="cls_mlp", **hyper):
 
 def at_mask(context, template, text, denoise, from_zero, longest=None, layer=-1):
     """The state at the mask around a sentence; less that of the template alone, if asked for."""
-    words = oracle.words_of(text, context.tokenizer, longest)
+    words = oracle.verdict_legend(text, context.tokenizer, longest)
     vector = oracle.around(context, template, words, layer)
     if denoise:
         first = oracle.first_of(context.backbone, from_zero)

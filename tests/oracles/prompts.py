@@ -21,7 +21,7 @@ def parts(template, tokenizer):
     return tokenizer(left)["input_ids"][:-1], tokenizer(right)["input_ids"][1:]
 
 
-def words_of(text, tokenizer, longest=None):
+def verdict_legend(text, tokenizer, longest=None):
     return tokenizer(text, add_special_tokens=False)["input_ids"][:longest]
 
 

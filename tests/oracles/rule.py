@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
-from bench.datasets.tasks import BOARDS, STS_TASKS
+from bench.datasets.tasks import LEADERBOARDS, STS_TASKS
 from bench.reported import FOLDER
 from bench.results.suite_results import read_results
 from bench.runs import config
@@ -352,7 +352,7 @@ def rows_of(plan: Plan, claim: Claim) -> list[list[Run]]:
 def spreads(path: Path) -> list[float]:
     """The standard deviation of each claim's differences in the STS average: of stored results;
     else of public runs, as if the seeds of method and baseline correlated with 0.5."""
-    claims, cells = plan_of(path).claims, BOARDS["sts"].cells("Avg")
+    claims, cells = plan_of(path).claims, LEADERBOARDS["sts"].cells("Avg")
     suite = read_results(Path("results", path.stem)) if path == WIKI_MINI else None
     found = []
     for claim in claims:

@@ -19,9 +19,9 @@ from tests.support.judged_rows import (
     BASE,
     WHY,
     WITH_BASELINE,
-    board,
     claim,
     heading,
+    leaderboard,
     pair,
     printed_gain,
 )
@@ -111,8 +111,8 @@ def test_files_have_every_task_and_printed_numbers_single_tasks_first(tmp_path):
     own = {"printed": [printed_gain(77.9, 76.25)]}
     pairs = [pair("sscl", [1.0, 2.0], task="STS12"), claim("sscl", [1.0], **own),
              pair("is-cse", [0.5], task="STS12", **own), pair("is-cse", [0.5], outside=True),
-             pair("sscl", [3.0], board="transfer")]  # fmt: skip
-    suite = heading(board(), board("transfer"), **WITH_BASELINE)
+             pair("sscl", [3.0], leaderboard="transfer")]  # fmt: skip
+    suite = heading(leaderboard(), leaderboard("transfer"), **WITH_BASELINE)
     render_versus(suite, pairs, tmp_path / "tables", tmp_path / "figures")
     read = pd.read_csv(tmp_path / "tables" / "compare.csv")
     assert read["task"].tolist() == ["STS12", "Avg", "STS12", "Avg"]
@@ -144,13 +144,16 @@ def test_tasks_of_ones_own_have_tables_comparisons_and_a_place_on_the_page(tmp_p
         rows = [dict(zip(tasks, values, strict=False)) for values in scores]
         runs += seeds(method, rows, tasks=tasks, records=[own | {"value": probed}])
     mine = read_suite(write_suite(tmp_path, runs, data="mine"))
-    rows = mine.board_systems("own_sts")
+    rows = mine.leaderboard_systems("own_sts")
     assert [row.method for row in rows] == ["sscl", "simcse"]
     means = [rows[0].score(task).mean for task in ("sts:weather", "sts:law", "Avg")]
     assert means == [61.0, 62.0, 61.5]
     pairs = compared(mine, "simcse@official")
-    result = {(pair.board, pair.task): pair.difference for pair in pairs}
+    result = {(pair.leaderboard, pair.task): pair.difference for pair in pairs}
     assert result["own_sts", "sts:weather"] == result["own_sts", "Avg"] == 10.0
     assert result["own_probing", "probing:negation"] == 1.0
-    boards = page_content(mine, "scores")["boards"]
-    assert [section.board.name for section in boards] == ["own_sts", "own_probing"]  # STS: no row
+    leaderboards = page_content(mine, "scores")["leaderboards"]
+    assert [section.leaderboard.name for section in leaderboards] == [
+        "own_sts",
+        "own_probing",
+    ]  # STS: no row

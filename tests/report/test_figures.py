@@ -9,9 +9,9 @@ import pytest
 
 from bench.datasets.tasks import STS_TASKS
 from bench.report.figures.compared import (
-    board_figure,
     comparison,
     figure_stems,
+    leaderboard_figure,
     versus_figure,
 )
 from bench.report.figures.style import BLUE, GREY, INK, ORANGE, drawing
@@ -19,9 +19,9 @@ from tests.support.drawn_texts import covered
 from tests.support.judged_rows import (
     BASE,
     WITH_BASELINE,
-    board,
     claim,
     heading,
+    leaderboard,
     measured,
     number,
     pair,
@@ -31,7 +31,7 @@ from tests.support.judged_rows import (
 from tools.documents import wiki_mini
 
 ROWS = (75.0, 75.5, 76.0, 76.5, 77.0)
-STS = board()
+STS = leaderboard()
 SUITE = heading(STS, **WITH_BASELINE)
 
 
@@ -167,7 +167,7 @@ def test_leaderboard_draws_every_seed():
         system("sscl"),
         system("untrained", [56.7], backbone="none", **untrained),
     ]
-    figure = board_figure(SUITE, board(planned=["STS12", "STS-B"]), systems)
+    figure = leaderboard_figure(SUITE, leaderboard(planned=["STS12", "STS-B"]), systems)
     panel, second = figure.axes
     assert names_of(panel) == ["simcse, official", "simcse, paper", "Mine", "sscl, official"]
     assert points(panel, 0, "o") == list(ROWS)
@@ -186,7 +186,7 @@ def test_leaderboard_draws_every_seed():
     tasks = "Spearman x 100 on STS12 and STS-B"
     assert title_of(figure) == f"Suite s: every seed of every method, {tasks}"
     assert second.get_xlabel() == f"average {tasks}"
-    assert board_figure(SUITE, STS, []).axes == []
+    assert leaderboard_figure(SUITE, STS, []).axes == []
 
 
 def test_the_figure_of_a_comparison_shows_its_numbers():
@@ -258,7 +258,7 @@ def test_a_comparison_without_a_pair_has_a_row():
 def test_the_axis_begins_10_points_below_the_median_and_a_note_says_so():
     """Mutation caught: the highest score is beyond the axis."""
     far = [system("untrained", [99.0]), system("word-overlap", [10.0])]
-    figure = board_figure(SUITE, STS, [system("simcse", ROWS), system("is-cse", ROWS), *far])
+    figure = leaderboard_figure(SUITE, STS, [system("simcse", ROWS), system("is-cse", ROWS), *far])
     low, high = figure.axes[0].get_xlim()
     assert low == 66.0
     assert high > 99.0
@@ -271,11 +271,13 @@ def test_texts_cover_nothing_and_stay_inside():
     renamed = SUITE.changed(suite="an-unusually-long-name-of-a-suite" * 2)
     averages = [number(76.25, measured(ROWS)), number(56.8, measured([56.7], "lower"), label=long)]
     mini = wiki_mini()
-    overall = [row for row in mini.pairs if (row.board, row.task) == ("sts", "Avg")]
+    overall = [row for row in mini.pairs if (row.leaderboard, row.task) == ("sts", "Avg")]
     drawn = {
         "table": comparison(SUITE, averages),
-        "leaderboard": board_figure(renamed, STS, [system("simcse", ROWS, label=long)]),
-        "wiki-mini": board_figure(mini.suite, mini.suite.board("sts"), mini.board_systems("sts")),
+        "leaderboard": leaderboard_figure(renamed, STS, [system("simcse", ROWS, label=long)]),
+        "wiki-mini": leaderboard_figure(
+            mini.suite, mini.suite.leaderboard("sts"), mini.leaderboard_systems("sts")
+        ),
         "wiki-mini, compare": versus_figure(mini.suite, overall),
     }
     for stem, figure in drawn.items():

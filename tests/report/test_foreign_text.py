@@ -60,7 +60,7 @@ def tables(text, form, folder):
     write_table(folder, "s", "compare", pairs_frame(suite.pairs), lines, caption, text)
     suffix = {"csv": "csv", "markdown": "md"}[form]
     output = [(folder / f"compare.{suffix}").read_text(encoding="utf-8")]
-    output.append(in_format(suite, suite.suite.boards[0], suite.systems, form))
+    output.append(in_format(suite, suite.suite.leaderboards[0], suite.systems, form))
     for others in ({}, {"other": [RECORD]}):
         output.append(score_tables({text: [RECORD], **others}, form))
     return output

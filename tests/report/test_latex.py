@@ -17,7 +17,7 @@ from bench.judge.judge import judge
 from bench.registry.templates import templates_of
 from bench.report.comparison_table import render_versus
 from bench.report.formats import TextTable, latex, latex_text, reasons, text_table
-from bench.report.leaderboard import in_format, show_leaderboards, shown_boards
+from bench.report.leaderboard import in_format, show_leaderboards, shown_leaderboards
 from bench.report.printed_table import captioned, in_lines, legend, printed_tables
 from bench.report.tables import summaries
 from bench.results.suite_results import SuiteResults
@@ -73,8 +73,8 @@ def of_papers():
     verdicts = {number.ours.verdict.kind for number in judged.numbers}
     assert verdicts >= {"reproduced", "open", "lower", "higher", "not run"}
     texts = [
-        in_format(judged, board, judged.board_systems(board.name), "latex")
-        for board in shown_boards(judged)
+        in_format(judged, leaderboard, judged.leaderboard_systems(leaderboard.name), "latex")
+        for leaderboard in shown_leaderboards(judged)
     ]
     texts += [
         latex(

@@ -18,8 +18,8 @@ from bench.report.leaderboard import (
     frame,
     in_format,
     show_leaderboards,
-    shown_boards,
     shown_leaderboard,
+    shown_leaderboards,
     write_leaderboards,
 )
 from bench.reported.address import address, find_rows
@@ -33,9 +33,9 @@ from tests.support.judged_rows import (
     BASE,
     WHY,
     WITH_BASELINE,
-    board,
     heading,
     judged,
+    leaderboard,
     measured,
     number,
     pair,
@@ -46,7 +46,7 @@ from tests.support.table_suite import TOY, TOY_ENTRIES
 from tools.documents import wiki_mini
 
 RENDERED = Path(__file__).with_name("rendered")
-COMPARED, STS = heading(**WITH_BASELINE), board()
+COMPARED, STS = heading(**WITH_BASELINE), leaderboard()
 BASELINE = [75.0, 76.0, 77.0]
 
 SIMCSE = system("simcse", BASELINE, label="SimCSE", is_baseline=True)
@@ -124,7 +124,7 @@ def test_names_have_no_more_than_tells_them_apart(second, whole, short):
 
 
 def test_only_planned_tasks_are_columns():
-    part = board(planned=["STS-B", "SICK-R"])
+    part = leaderboard(planned=["STS-B", "SICK-R"])
     row = system(
         "simcse", {"STS-B": [70.0, 72.0], "SICK-R": [60.0, 62.0]}, run_averages=[65.0, 67.0]
     )
@@ -143,7 +143,7 @@ def test_only_planned_tasks_are_columns():
     ],
 )
 def test_a_caption_of_accuracies_says_how_they_were_classified(suite, row, words):
-    assert words in about(suite, board("transfer"), [row])
+    assert words in about(suite, leaderboard("transfer"), [row])
 
 
 # --- Formats ---
@@ -188,23 +188,23 @@ def test_the_share_in_the_dev_set_stands_beside_rows_that_have_any():
     assert "Some test items stand in the dev set" in about(heading(), STS, rows, is_caption=True)
 
 
-def test_boards_without_scores_are_left_out_but_for_sts():
-    suite = heading(board(), board("transfer"), board("probing"))
-    rows = [system("simcse", board="transfer", tasks=("MR",)),
-            system("simcse", [80.0], board="probing", tasks=("Tense",))]  # fmt: skip
-    assert [text.name for text in shown_boards(judged(rows, suite))] == ["sts", "probing"]
+def test_leaderboards_without_scores_are_left_out_but_for_sts():
+    suite = heading(leaderboard(), leaderboard("transfer"), leaderboard("probing"))
+    rows = [system("simcse", leaderboard="transfer", tasks=("MR",)),
+            system("simcse", [80.0], leaderboard="probing", tasks=("Tense",))]  # fmt: skip
+    assert [text.name for text in shown_leaderboards(judged(rows, suite))] == ["sts", "probing"]
 
 
 # --- What belongs to a row ---
 
 
-def test_a_system_has_the_difference_of_its_runs_on_what_sums_up_its_board():
+def test_a_system_has_the_difference_of_its_runs_on_what_sums_up_its_leaderboard():
     """Mutations caught: the difference of one corpus beside the scores of another; that of a single
-    task, or of another board."""
+    task, or of another leaderboard."""
     runs = [scored("simcse", 0, 75.0), scored("sscl", 0, 74.0),
             scored("sscl", 0, 73.0, corpus="other", id="x")]  # fmt: skip
     pairs = [pair("sscl", [1.0] * 3, verdict="better"), pair("sscl", [7.0] * 3, task="STS12"),
-             pair("sscl", [8.0] * 3, board="transfer")]  # fmt: skip
+             pair("sscl", [8.0] * 3, leaderboard="transfer")]  # fmt: skip
     results = suite(*runs)
     result = system_rows(results, STS, pairs, [results.system("simcse@official", BASE)])
     assert [row.difference for row in result] == [None, 1.0, None]
@@ -239,7 +239,7 @@ def test_only_a_method_that_reads_labelled_triples_is_marked():
 
 
 def test_columns_are_of_planned_tasks_and_of_a_named_baseline():
-    part = board(planned=["STS12", "STS-B"])
+    part = leaderboard(planned=["STS12", "STS-B"])
     of_two = heading(part, baseline="simcse", uncompared="no scores")
     columns = [*frame(judged([SIMCSE], of_two)).columns]
     assert [name for name in columns if name.endswith(" sd")] == ["STS12 sd", "STS-B sd"]
@@ -255,7 +255,7 @@ def test_a_text_names_systems_by_label_or_method(text):
 def test_leaderboards_are_one_table_of_csv():
     mini = wiki_mini()
     table = pd.read_csv(StringIO(show_leaderboards(mini, "csv", mini.systems)))
-    assert table["board"].unique().tolist() == ["sts", "transfer", "xprobe"]
+    assert table["leaderboard"].unique().tolist() == ["sts", "transfer", "xprobe"]
     assert len(table) == len(mini.systems)
 
 
@@ -287,9 +287,9 @@ def test_chosen_rows_are_in_the_order_in_which_they_are_named(folder, capsys):
     assert "did you mean 'simcse'?" in capsys.readouterr().err
 
 
-def test_why_says_the_sentence_of_a_row_on_each_board(folder, capsys, monkeypatch):
-    rows = [SSCL.changed(reason=WHY), SIMCSE, SSCL.changed(board="transfer", reason="other")]
-    suite = heading(board(), board("transfer"))
+def test_why_says_the_sentence_of_a_row_on_each_leaderboard(folder, capsys, monkeypatch):
+    rows = [SSCL.changed(reason=WHY), SIMCSE, SSCL.changed(leaderboard="transfer", reason="other")]
+    suite = heading(leaderboard(), leaderboard("transfer"))
     monkeypatch.setattr("bench.judge.stage.read_suite", lambda folder: judged(rows, suite))
     assert said(capsys, "--suite", folder, "--why", "SSCL").splitlines() == [
         f"SSCL, official, sts, {BASE}: worse; {WHY}", "",

@@ -4,7 +4,7 @@ import pytest
 from matplotlib.text import Text
 
 from bench.judge.stage import read_suite
-from bench.judged.words import LOG, OURS, PRINT
+from bench.judged.verdicts import LOG, OURS, PRINT
 from bench.report.figures.papers import DRAW, draw, table_of
 from bench.report.figures.style import GREY, INK, SERIES, drawing
 from bench.reported.figures import load_figures

@@ -232,7 +232,7 @@ def test_the_line_of_a_suite_names_the_reason_where_nothing_is_comparable():
 
 def quoted(name, **more):
     printed = dict.fromkeys((*STS_TASKS, "Avg"), "71.71 ± 4.04")
-    place = {"board": "sts", "backbone": BASE, "quoted_from": "a file"}
+    place = {"leaderboard": "sts", "backbone": BASE, "quoted_from": "a file"}
     return QuotedRow(**place, name=name, printed=printed, **more)
 
 

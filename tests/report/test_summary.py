@@ -7,9 +7,9 @@ import pytest
 from bench.report.summary import summary
 from tests.support.judged_rows import (
     WITH_BASELINE,
-    board,
     heading,
     judged,
+    leaderboard,
     measured,
     number,
     of_world,
@@ -54,7 +54,7 @@ def test_the_first_line_counts_systems_seeds_trainings_and_minutes():
 )  # fmt: skip
 def test_a_suite_without_an_average_is_compared_on_its_first_task(more, how, line):
     """As its leaderboard is."""
-    part = heading(board(planned=["STS-B", "SICK-R"]), **WITH_BASELINE)
+    part = heading(leaderboard(planned=["STS-B", "SICK-R"]), **WITH_BASELINE)
     pairs = [pair("sscl", [-10.0], task="STS-B", label="SSCL", **more)]
     pairs.append(pair("sscl", [5.0], task="SICK-R"))
     result = lines(judged((), part, pairs=pairs))

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from bench.judged.words import VERDICT_SYMBOLS
+from bench.judged.verdicts import VERDICT_SYMBOLS
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # after the summary of failures and skips

@@ -6,17 +6,17 @@ import pytest
 import yaml
 
 from bench.datasets.metrics import PRINTED
-from bench.datasets.tasks import BOARDS, STS_TASKS
+from bench.datasets.tasks import LEADERBOARDS, STS_TASKS
 from bench.registry.methods import method_class
 from bench.reported import FOLDER, ROW_COLUMNS, public_sd, quoted
 from bench.reported.figures import load_figures
-from bench.reported.number import REASONS, load_recipes, sweep_lines
+from bench.reported.number import REASONS, load_mapping, sweep_lines
 from bench.runs.text import parse
 from bench.utils.errors import UserError
 from tests.support.method_runs import run_of
 from tests.support.printed_numbers import mapped
 
-# Boards with quoted scores; the numbers of the five papers have files of their own.
+# Leaderboards with quoted scores; the numbers of the five papers have files of their own.
 BOARDED = sorted(path.stem.removeprefix("quoted_") for path in FOLDER.glob("quoted_*.csv"))
 
 
@@ -34,7 +34,7 @@ def test_every_row_has_exactly_one_entry_and_every_entry_a_row():
     setting = ~numbers["metric"].isin(PRINTED)
     assert ((numbers["reason"] == "hyper-parameter, not a score") == setting).all()
     rows = numbers[ROW_COLUMNS].drop_duplicates()
-    for entry in load_recipes().entries:
+    for entry in load_mapping().entries:
         result = rows
         for field in entry.model_fields_set & set(ROW_COLUMNS):
             result = result[result[field].isin(getattr(entry, field))]
@@ -53,7 +53,7 @@ def test_every_run_is_one_that_the_suite_knows_by_that_name():
     rows = mapped().itertuples()
     pairs = {(run, row.our_backbone) for row in rows for run in (row.run, row.minus)}
     # Scores that are quoted, and lines of figures, name runs, too.
-    rows = (row for board in BOARDED for row in quoted(board).itertuples())
+    rows = (row for leaderboard in BOARDED for row in quoted(leaderboard).itertuples())
     pairs |= {(row.run, row.backbone) for row in rows}
     for figure in load_figures():
         for series in figure.series:
@@ -106,7 +106,7 @@ def test_a_difference_has_two_runs_and_nothing_else_has():
 
 
 def test_reasons_are_a_closed_list():
-    content = yaml.safe_load((FOLDER / "recipes.yaml").read_text())
+    content = yaml.safe_load((FOLDER / "mapping.yaml").read_text())
     assert {entry.get("reason") for entry in content["entries"]} == {None, *REASONS}
 
 
@@ -119,9 +119,9 @@ def test_reasons_are_a_closed_list():
     ],
 )
 def test_an_entry_has_a_run_or_a_known_reason(entry, message, tmp_path):
-    (tmp_path / "recipes.yaml").write_text(yaml.safe_dump({"entries": [entry]}))
+    (tmp_path / "mapping.yaml").write_text(yaml.safe_dump({"entries": [entry]}))
     with pytest.raises(UserError, match=message):
-        load_recipes(tmp_path / "recipes.yaml")
+        load_mapping(tmp_path / "mapping.yaml")
 
 
 def test_the_rows_that_print_weighted_means():
@@ -161,10 +161,10 @@ def test_the_checkpoints_are_those_of_simcse():
 # --- Quoted scores of papers that are not judged ---
 
 
-@pytest.mark.parametrize("board", BOARDED)
-def test_a_quoted_row_says_where_it_was_read_and_holds_points(board):
-    rows, label = quoted(board), ["name", "run", "backbone", "quoted_from"]
-    assert list(rows.columns) == [*label, *BOARDS[board].tasks, "Avg"]
+@pytest.mark.parametrize("leaderboard", BOARDED)
+def test_a_quoted_row_says_where_it_was_read_and_holds_points(leaderboard):
+    rows, label = quoted(leaderboard), ["name", "run", "backbone", "quoted_from"]
+    assert list(rows.columns) == [*label, *LEADERBOARDS[leaderboard].tasks, "Avg"]
     assert (rows[["name", "backbone", "quoted_from"]] != "").all(axis=None)
     assert not rows.duplicated(["name", "backbone", "quoted_from"]).any()
     scores = rows.drop(columns=label).stack()
@@ -174,9 +174,11 @@ def test_a_quoted_row_says_where_it_was_read_and_holds_points(board):
 def test_averages_that_are_not_the_mean_of_their_row():
     """A change means a typo of ours, or a new row that is wrong where it is quoted from."""
     odd = {}
-    for board in BOARDED:
-        for row in quoted(board).to_dict("records"):
-            values = [row[task].partition(" ")[0] for task in (*BOARDS[board].tasks, "Avg")]
+    for leaderboard in BOARDED:
+        for row in quoted(leaderboard).to_dict("records"):
+            values = [
+                row[task].partition(" ")[0] for task in (*LEADERBOARDS[leaderboard].tasks, "Avg")
+            ]
             if all(values):
                 *points, average = map(float, values)
                 if abs(gap := average - sum(points) / len(points)) > 0.011:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from bench.datasets.metrics import REST, UNSEEN, Cell
-from bench.datasets.tasks import BOARDS, STS_TASKS
+from bench.datasets.tasks import LEADERBOARDS, STS_TASKS
 from bench.results.suite_results import SuiteResults, read_results
 from bench.runs.plan import Plan
 from bench.utils.errors import UserError
@@ -67,7 +67,9 @@ def test_scores_on_items_that_were_not_read_before(tmp_path):
     suite = read_results(finished(tmp_path, contamination=counts, records=records))
     (run,) = suite.runs
     tasks = ("STS12", "STS13", "STS14", "STS15", "Avg")
-    result = {x: [run.points(BOARDS["sts"], task, x) for task in tasks] for x in (UNSEEN, REST)}
+    result = {
+        x: [run.points(LEADERBOARDS["sts"], task, x) for task in tasks] for x in (UNSEEN, REST)
+    }
     assert result[UNSEEN] == pytest.approx([63, 70.7, 70, 70, (63 + 70.7 + 5 * 70) / 7])
     assert result[REST] == pytest.approx([63, 64, 70, 61, (63 + 64 + 61 + 4 * 70) / 7])
     assert run.contaminated(STS_TASKS) == ["STS12"]
@@ -81,14 +83,14 @@ def test_scores_on_items_that_were_not_read_before(tmp_path):
 def test_no_score_is_left_where_all_items_are_seen(tmp_path):
     counts = {task: {"items": 200, "seen": 200, "in_dev": 0} for task in STS_TASKS}
     suite = read_results(finished(tmp_path, contamination=counts))
-    assert suite.runs[0].points(BOARDS["sts"], "Avg", UNSEEN) is None
+    assert suite.runs[0].points(LEADERBOARDS["sts"], "Avg", UNSEEN) is None
     (row,) = systems_of(suite)
     assert row.remark.startswith("test items in its corpus: STS12 100%, STS13 100%, STS14")
 
 
 def test_what_was_not_counted_is_unknown(tmp_path):
     suite = read_results(finished(tmp_path))
-    assert suite.runs[0].points(BOARDS["sts"], "STS12", UNSEEN) is None
+    assert suite.runs[0].points(LEADERBOARDS["sts"], "STS12", UNSEEN) is None
     (row,) = systems_of(suite)
     assert (row.remark, row.seen, row.in_dev, row.on_rest) == ("", None, None, None)
 
@@ -192,7 +194,7 @@ def test_without_another_draw_the_seeds_of_classifiers_are_the_draws():
 
 def test_a_draw_without_the_score_of_a_task_is_left_out():
     assert drawn(None, OF_MR | FIFTH, OF_MR) == {1111: 75.0}
-    assert drawn(1, OF_MR, BOARDS["transfer"].cells("Avg")) == {}
+    assert drawn(1, OF_MR, LEADERBOARDS["transfer"].cells("Avg")) == {}
 
 
 @pytest.mark.parametrize("metric", [("spearman",), ("spearman", "wmean"), ("best_step",)])
@@ -202,9 +204,9 @@ def test_nothing_is_drawn_without_classifiers(metric):
 
 
 def test_the_scores_of_a_column():
-    board = replace(BOARDS["transfer"], tasks=("MR", "CR"))
-    assert board.cells("Avg") == [*OF_MR]
-    assert board.cells("CR") == [Cell("CR", "test", "accuracy")]
+    leaderboard = replace(LEADERBOARDS["transfer"], tasks=("MR", "CR"))
+    assert leaderboard.cells("Avg") == [*OF_MR]
+    assert leaderboard.cells("CR") == [Cell("CR", "test", "accuracy")]
 
 
 # Systems
@@ -236,6 +238,6 @@ def test_runs_that_differ_in_their_seeds_alone_are_a_system():
     plan = Plan(suite="s", data="senteval", runs=[], dropped=[scored("simcse", 9, 70.0).run])
     systems = SuiteResults(plan, runs).systems
     assert [[run.run.seed for run in system.runs] for system in systems] == [[1, 2, 4], [1], [3]]
-    scores = systems[0].scores(BOARDS["sts"].cells("Avg"))
+    scores = systems[0].scores(LEADERBOARDS["sts"].cells("Avg"))
     assert scores.values == {1: 70.0, 2: 71.0, 4: 72.0}
     assert scores.additions == dict.fromkeys((1, 2, 4, 9), 0)

@@ -241,9 +241,9 @@ def test_mistakes_in_claims_name_the_key(claims, message):
         suites.plan(suite(methods=["simcse", "sscl", "word-overlap"], compare=compare))
 
 
-def test_a_board_that_is_not_scored_has_no_claims():
-    compare = {"baseline": "simcse", "boards": "transfer"}
-    with pytest.raises(UserError, match=r"'compare\.boards' has 'transfer'"):
+def test_a_leaderboard_that_is_not_scored_has_no_claims():
+    compare = {"baseline": "simcse", "leaderboards": "transfer"}
+    with pytest.raises(UserError, match=r"'compare\.leaderboards' has 'transfer'"):
         suites.plan(suite(methods=["simcse", "sscl"], tasks=["sts"], compare=compare))
 
 

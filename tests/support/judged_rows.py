@@ -6,11 +6,11 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Any, TypeVar, get_args, get_origin
 
-from bench.datasets.tasks import STS_TASKS, boards_of
+from bench.datasets.tasks import STS_TASKS, leaderboards_of
 from bench.judged.rows import (
-    BoardRow,
     Heading,
     Judged,
+    LeaderboardRow,
     NumberRow,
     PairRow,
     PrintedGain,
@@ -41,17 +41,20 @@ def row(model: type[AnyModel], **values: Any) -> AnyModel:
     return model(**values)
 
 
-def board(name: str = "sts", planned: Sequence[str] = (), tasks: Sequence[str] = ()) -> BoardRow:
-    """A board; `planned`: the tasks that are planned, by default all; `tasks`: those of a user."""
-    whole = boards_of(tasks)[name]
+def leaderboard(
+    name: str = "sts", planned: Sequence[str] = (), tasks: Sequence[str] = ()
+) -> LeaderboardRow:
+    """A leaderboard; `planned`: the tasks that are planned, by default all; `tasks`: those of a
+    user."""
+    whole = leaderboards_of(tasks)[name]
     part = replace(whole, tasks=tuple(planned), subject=listed(planned)) if planned else whole
-    return BoardRow(whole=whole, planned=part)
+    return LeaderboardRow(whole=whole, planned=part)
 
 
-def heading(*boards: BoardRow, **more: Any) -> Heading:
-    """A suite of the papers' data without a baseline, by default with the board of STS."""
+def heading(*leaderboards: LeaderboardRow, **more: Any) -> Heading:
+    """A suite of the papers' data without a baseline, by default with the leaderboard of STS."""
     values = {"suite": "s", "mode": "test", "config": "FILE.yaml", "baseline_has_seeds": True}
-    return row(Heading, **values | {"boards": boards or (board(),)} | more)
+    return row(Heading, **values | {"leaderboards": leaderboards or (leaderboard(),)} | more)
 
 
 WITH_BASELINE = {
@@ -73,7 +76,12 @@ def system(
     """A system with these points, one a seed, on every task and on average, or by task."""
     by_task = points if isinstance(points, Mapping) else dict.fromkeys((*tasks, "Avg"), points)
     longest = max(map(len, by_task.values()))
-    values: dict[str, Any] = {"board": "sts", "backbone": BASE, "label": method, "method": method}
+    values: dict[str, Any] = {
+        "leaderboard": "sts",
+        "backbone": BASE,
+        "label": method,
+        "method": method,
+    }
     values |= {"setting": "official", "corpus": "wiki1m", "n": longest}
     values |= {"run_averages": by_task.get("Avg", ())} | more
     values["averages"] = known(values["run_averages"])
@@ -87,7 +95,12 @@ def pair(method: str, differences: Sequence[float], **more: Any) -> PairRow:
     """A method against SimCSE on the average of STS, with one difference a seed, which nobody
     claims."""
     n, mean = len(differences), fmean(differences)
-    values: dict[str, Any] = {"board": "sts", "backbone": BASE, "method": method, "label": method}
+    values: dict[str, Any] = {
+        "leaderboard": "sts",
+        "backbone": BASE,
+        "method": method,
+        "label": method,
+    }
     values |= {"setting": "official", "task": "Avg", "baseline": "simcse@official"}
     values |= {"runs": [f"{method}-{seed}" for seed in range(n)], "n": n}
     values |= {"baseline_name": "SimCSE, official", "kind": "paired", "mean_a": 75.0 + mean}

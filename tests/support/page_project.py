@@ -24,8 +24,8 @@ from bench.utils.files import write_json, write_text
 from tests.support.judged_rows import (
     BASE,
     WITH_BASELINE,
-    board,
     heading,
+    leaderboard,
     measured,
     number,
     row,
@@ -94,7 +94,7 @@ def _systems() -> list[SystemRow]:
                runs=["simcse-own-0"]),
         system("glove", [61.0], backbone="glove.6B.300d", corpus="", runs=["glove-None"]),
         system("simcse", {"CNSD-STS-B": [63.5], "Avg": [63.5]}, tasks=["CNSD-STS-B"],
-               board="chinese", backbone="bert-base-chinese", label="Chinese SimCSE",
+               leaderboard="chinese", backbone="bert-base-chinese", label="Chinese SimCSE",
                runs=["simcse-zh-0"]),
     ]  # fmt: skip
 
@@ -158,7 +158,7 @@ TESTED = {
 def project() -> Judged:
     """The rows of the suite."""
     suite = heading(
-        board(), board("chinese"), suite=f"s {NASTY}", stand_ins=[f"Backbone {NASTY}"],
+        leaderboard(), leaderboard("chinese"), suite=f"s {NASTY}", stand_ins=[f"Backbone {NASTY}"],
         **WITH_BASELINE,
     )  # fmt: skip
     figure = row(

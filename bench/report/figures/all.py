@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from bench.judged.rows import Judged
-from bench.report.figures.compared import board_figure, comparison, figure_stems
+from bench.report.figures.compared import comparison, figure_stems, leaderboard_figure
 from bench.report.figures.papers import draw, table_of
 from bench.report.figures.style import drawing, save
-from bench.report.formats import board_stem
-from bench.report.leaderboard import frame, shown_boards
+from bench.report.formats import leaderboard_stem
+from bench.report.leaderboard import frame, shown_leaderboards
 from bench.report.tables import number_frame
 
 
@@ -16,9 +16,11 @@ def render_figures(judged: Judged, out: Path) -> None:
     `<paper>_<figure>` as PNG and PDF, each with its data as CSV."""
     heading = judged.suite
     with drawing():
-        for board in shown_boards(judged):
-            picture = board_figure(heading, board, judged.board_systems(board.name))
-            save(picture, out, board_stem(board.name), frame(judged, board.name))
+        for leaderboard in shown_leaderboards(judged):
+            picture = leaderboard_figure(
+                heading, leaderboard, judged.leaderboard_systems(leaderboard.name)
+            )
+            save(picture, out, leaderboard_stem(leaderboard.name), frame(judged, leaderboard.name))
         for stem, averages in figure_stems(judged.numbers).items():
             save(comparison(heading, averages), out, stem, number_frame(averages))
         for figure in judged.series:

@@ -8,8 +8,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from bench.judged.rows import (
-    BoardRow,
     Heading,
+    LeaderboardRow,
     NumberRow,
     PairRow,
     ScoreColumns,
@@ -25,7 +25,7 @@ from bench.report.formats import (
     difference_text,
     names_of,
     score_text,
-    word_text,
+    verdict_text,
 )
 from bench.utils.files import stem
 
@@ -183,10 +183,12 @@ def comparison(heading: Heading, numbers: Sequence[NumberRow]) -> Figure:
     return figure_of_rows(strips, title, notes, numbers[0].our_metric.axis)
 
 
-def board_figure(heading: Heading, board: BoardRow, rows: Sequence[SystemRow]) -> Figure:
-    """The systems of a board: a panel per backbone, a mark for the average of each seed, over the
-    planned tasks."""
-    about = board.planned
+def leaderboard_figure(
+    heading: Heading, leaderboard: LeaderboardRow, rows: Sequence[SystemRow]
+) -> Figure:
+    """The systems of a leaderboard: a panel per backbone, a mark for the average of each seed, over
+    the planned tasks."""
+    about = leaderboard.planned
     strips = []
     for row in rows:
         look = style.UNTRAINED_LOOK
@@ -239,12 +241,13 @@ CORRECTED = (
 
 
 def versus_figure(heading: Heading, pairs: Sequence[PairRow]) -> Figure:
-    """The comparisons of one board: a panel per backbone, a mark for the difference at each seed.
+    """The comparisons of one leaderboard: a panel per backbone, a mark for the difference at each
+    seed.
 
     With several methods, untrained ones are left out: their differences are so large that the gains
     of the trained methods would not be visible.
     """
-    board, baseline = pairs[0].board, pairs[0].baseline_name
+    leaderboard, baseline = pairs[0].leaderboard, pairs[0].baseline_name
     methods, names = f"{pairs[0].name},", names_of(pairs)
     if "Method" in names:
         trained = [pair for pair in pairs if pair.kind == "paired"]
@@ -260,12 +263,12 @@ def versus_figure(heading: Heading, pairs: Sequence[PairRow]) -> Figure:
         marks.append((interval, -0.1, DIFFERENCES))
         texts = {"Method": pair.name, "Task": pair.task}
         name = ", ".join(texts[column] for column in names)
-        text = f"{difference_text(pair.difference)} {word_text(pair.verdict)}".rstrip()
+        text = f"{difference_text(pair.difference)} {verdict_text(pair.verdict)}".rstrip()
         strips.append(Strip(pair.backbone, name, text, marks, pair.verdict not in (None, "open")))
     notes = [FAR, heading.remark_on(pair.backbone for pair in pairs), CORRECTED]
     over = "over the test items" if by_items(pairs) else "seed by seed"
     title = f"Suite {heading.suite}: {methods} minus {baseline}, {over}"
-    scale = f"difference in points ({heading.board(board).planned.title})"
+    scale = f"difference in points ({heading.leaderboard(leaderboard).planned.title})"
     figure = _cut(figure_of_rows(strips, title, notes, scale))
     for panel in figure.axes:
         panel.axvline(0, color=style.GREY, lw=1, zorder=1)

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bench.judged.rows import NO_BACKBONE, FigureRow, Heading
-from bench.judged.words import LOG, OURS, PRINT
+from bench.judged.verdicts import LOG, OURS, PRINT
 from bench.report.figures.style import (
     GREY,
     INK,

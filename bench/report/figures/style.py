@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.style import context
 
 from bench.judged.rows import NO_BACKBONE
-from bench.judged.words import RANKS
+from bench.judged.verdicts import RANKS
 from bench.report.formats import TEMPLATES, csv
 from bench.utils.files import atomic_file, inside, write_text
 

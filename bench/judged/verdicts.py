@@ -10,19 +10,19 @@ ITEMS_LEVEL = 0.05  # of a test over test items, which is made once
 
 # --- The claim of a gain over a baseline ---
 
-Answer = Literal[
+ClaimVerdict = Literal[
     "better", "better, gain below the margin", "worse", "gain below the margin", "open"
 ]
 
 # Better and worse hold at other seeds. Of two systems without seeds, higher and lower hold on other
 # test items, and say nothing of another training.
-Word = Literal[Answer, "higher", "lower"]
+PairVerdict = Literal[ClaimVerdict, "higher", "lower"]
 
-ANSWER_SYMBOLS: dict[Any, str] = {
+CLAIM_SYMBOLS: dict[Any, str] = {
     "better": "⇑", "better, gain below the margin": "⇑<", "worse": "⇓",
     "gain below the margin": "<", "open": "?",
 }  # fmt: skip
-COMPARISON_SYMBOLS: dict[Word, str] = {**ANSWER_SYMBOLS, "higher": "△", "lower": "▽"}
+COMPARISON_SYMBOLS: dict[PairVerdict, str] = {**CLAIM_SYMBOLS, "higher": "△", "lower": "▽"}
 
 # What decides: seeds of both; seeds of one and the other's only score; seeds of one and classifier
 # seeds of the other; test items; or, without stored items, nothing.
@@ -31,30 +31,30 @@ Pairing = Literal["paired", "one-sample", "Welch", "items", "deterministic"]
 # --- The verdict on a printed number ---
 
 # A printed difference of averages that the suite claims has the answers of its claim.
-Kind = Literal[
+PrintedVerdict = Literal[
     "reproduced",
     "consistent",
     "lower",
     "higher",
-    Answer,
+    ClaimVerdict,
     "diverged",
     "not comparable",
     "not run",
 ]
 
-VERDICT_SYMBOLS: dict[Kind, str] = {
+VERDICT_SYMBOLS: dict[PrintedVerdict, str] = {
     "reproduced": "=",
     "consistent": "≈",
     "lower": "↓",
     "higher": "↑",
-    **ANSWER_SYMBOLS,
+    **CLAIM_SYMBOLS,
     "diverged": "×",
     "not comparable": "≠",
     "not run": "–",
 }
 
 # Shown on the page beside the symbols.
-VERDICT_MEANINGS: dict[Kind, str] = {
+VERDICT_MEANINGS: dict[PrintedVerdict, str] = {
     "reproduced": "our mean is within the tolerance of the printed number",
     "consistent": "our mean is outside the tolerance, but a single run of ours could have "
     "scored the printed number (≈ 1/12: one in 12 reaches it)",
@@ -73,7 +73,7 @@ VERDICT_MEANINGS: dict[Kind, str] = {
 }
 
 # The words for a score of the toy data beside the score of the reference machine.
-WORLD_WORDS: dict[Kind, str] = {
+TOY_VERDICTS: dict[PrintedVerdict, str] = {
     "reproduced": "as on the reference machine",
     "consistent": "as with another seed",
     "lower": "lower",
