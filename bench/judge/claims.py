@@ -1,4 +1,4 @@
-"""The verdicts on claims of a gain (docs/statistics.md#answers), and the sentence that explains a
+"""The verdicts on claims of a gain (docs/statistics.md#verdicts), and the sentence that explains a
 verdict of any kind."""
 
 from collections.abc import Sequence

@@ -1,2 +1,2 @@
 """The rows that judging makes of a suite and everything that is rendered reads: their models
-(`rows.py`) and their words (`words.py`)."""
+(`rows.py`) and their verdicts (`verdicts.py`)."""

@@ -1,4 +1,4 @@
-"""The words of verdicts and comparisons, their symbols, and the constants of the rule
+"""The verdicts on printed values and on comparisons, their symbols, and the constants of the rule
 (docs/statistics.md)."""
 
 from typing import Any, Literal

@@ -63,9 +63,9 @@ def score_text(mean: float | None, sd: float | None = None, digits: int = 2, sig
 difference_text = partial(score_text, sign="+")
 
 
-def verdict_text(word: PairVerdict | None, progress: str = "") -> str:
-    """The word of a comparison after its symbol, and before its progress; empty without one."""
-    text = f"{COMPARISON_SYMBOLS[word]} {word}" if word else ""
+def verdict_text(verdict: PairVerdict | None, progress: str = "") -> str:
+    """The verdict of a comparison after its symbol, and before its progress; empty without one."""
+    text = f"{COMPARISON_SYMBOLS[verdict]} {verdict}" if verdict else ""
     return f"{text}, {progress}" if progress else text
 
 
@@ -290,10 +290,10 @@ def templates() -> jinja2.Environment:
     return environment
 
 
-def verdict_legend(words: Iterable[PairVerdict | None]) -> str:
-    """The symbols of comparisons with their words, in a fixed order."""
-    present = {*words}
-    text = "; ".join(verdict_text(word) for word in COMPARISON_SYMBOLS if word in present)
+def verdict_legend(verdicts: Iterable[PairVerdict | None]) -> str:
+    """The symbols of comparisons with their verdicts, in a fixed order."""
+    present = {*verdicts}
+    text = "; ".join(verdict_text(verdict) for verdict in COMPARISON_SYMBOLS if verdict in present)
     if {"higher", "lower"} & present:
         text += " (△ and ▽: on other test items, at 5 %; nothing is said of other trainings)"
     return text

@@ -210,7 +210,7 @@ def test_the_figure_of_a_comparison_shows_its_numbers():
         assert lines[INK] == [pytest.approx([mean - 1.5, mean, mean + 1.5])] * 8
         assert lines[ORANGE] == [[1.25, 1.5]] * 8
         assert texts(panel.texts) == [f"{mean:+.2f} ? open", *[f"{mean:+.2f}"] * 7]
-    assert "words hold after Holm's correction" in notes_of(figure)
+    assert "verdicts hold after Holm's correction" in notes_of(figure)
 
 
 UNTRAINED = pair("untrained", [-20.0, -21.0], kind="one-sample")

@@ -46,8 +46,8 @@ def test_the_first_line_counts_systems_seeds_trainings_and_minutes():
 @pytest.mark.parametrize(
     ("more", "how", "line"),
     [
-        ({}, "paired by seed; words answer claims, at 2 % a look:", "not claimed: SSCL"),
-        ({"verdict": "worse"}, "paired by seed; words", "worse: SSCL"),
+        ({}, "paired by seed; verdicts answer claims, at 2 % a look:", "not claimed: SSCL"),
+        ({"verdict": "worse"}, "paired by seed; verdicts", "worse: SSCL"),
         ({"outside": True, "kind": "items", "verdict": "lower"}, "over the test items:",
          "lower: SSCL (outside encoder)"),
     ],

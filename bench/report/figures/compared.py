@@ -235,7 +235,7 @@ DIFFERENCES = MEAN | {
     "ms": 7, "mew": 1.4, "lw": 1.2, "ls": "-", "label": "mean difference with its interval"
 }  # fmt: skip
 CORRECTED = (
-    "Intervals (98 %, over test items 95 %) are of single differences; words hold after Holm's "
+    "Intervals (98 %, over test items 95 %) are of single differences; verdicts hold after Holm's "
     "correction, so a claim may be open although its interval excludes 0."
 )
 
