@@ -51,6 +51,11 @@ def test_token_ids_are_those_of_the_file(copy, change_file):
     refused(lambda: load_encoder(copy, pooler="avg"), "other token ids", str(copy))
 
 
+def test_a_vocabulary_of_another_script_is_no_fault():
+    """toy-chinese has no Latin letter and no digit."""
+    assert load_encoder("toy-chinese", pooler="cls_before_pooler").encode(["a", "b"]).std() > 0
+
+
 @pytest.fixture(scope="module")
 def decoder(tmp_path_factory):
     """A tiny Llama with a tokenizer that adds <s> alone, as e5-mistral's file does."""
