@@ -42,8 +42,8 @@ ARITHMETICS := plain oldest torch-avx2 mkl-compatible two-threads
 .PHONY: help smoke all-methods test test-lowest test-pythons test-slow test-nightly reported check bench world-inputs world-numbers portable portable-quick rehearsal test-gpu kill-test slurm wiki-mini extras lock image world-data toy-backbones documents clean
 
 help:
-	@echo "make smoke        the whole workflow on the embedded world, in three minutes, without network or GPU"
-	@echo "make all-methods  every system and variant on the embedded world"
+	@echo "make smoke        the whole workflow on the toy data, in three minutes, without network or GPU"
+	@echo "make all-methods  every system and variant on the toy data"
 	@echo "make test         fast tests, with the versions of requirements.lock"
 	@echo "make test-lowest  the same with the lowest versions that pyproject.toml allows"
 	@echo "make test-pythons the same with each installed Python of PYTHONS ($(PYTHONS)), each in its own environment"
@@ -52,7 +52,7 @@ help:
 	@echo "make reported     one test per printed cell, against results/paper (or SENTBENCH_RESULTS)"
 	@echo "make check        ruff, snakefmt, mypy, who may import what, and the size of each package"
 	@echo "make bench        benchmarks"
-	@echo "make world-numbers  measure the numbers of the embedded world that are missing or changed (ALL=1: all)"
+	@echo "make world-numbers  measure the numbers of the toy data that are missing or changed (ALL=1: all)"
 	@echo "make portable     the fast tests and all methods under several arithmetics and Pythons"
 	@echo "make portable-quick  a part of both, under the oldest arithmetic"
 	@echo "make rehearsal    the paper suite on random models, to every table and figure; no network, no GPU"
@@ -60,7 +60,7 @@ help:
 	@echo "make test-gpu     the tests that need a GPU; they print times"
 	@echo "make kill-test    a hundred kills of real trainings, which must resume to the same bits"
 	@echo "make slurm        the workflow through a real SLURM on this machine (root; Debian's slurm-wlm and munge)"
-	@echo "make world-data   generate the files of the embedded world again (tools/world)"
+	@echo "make world-data   generate the files of the toy data again (tools/world)"
 	@echo "make toy-backbones  pre-train the toy backbones again (an hour); their numbers change with the processor"
 	@echo "make documents    write the generated tables of documents again"
 	@echo "make extras       install all extras and groups of pyproject.toml (requirements-extras.lock)"
@@ -162,7 +162,7 @@ kill-test: $(READY)
 slurm: $(EXTRAS)
 	SENTBENCH_SLURM=1 $(BIN)/python -m pytest -m slow tests/integration/test_slurm.py -q
 
-# The files of the embedded world, of the sizes in its manifest: only after a change of its language, and before toy-backbones.
+# The files of the toy data, of the sizes in its manifest: only after a change of its language, and before toy-backbones.
 world-data: $(READY)
 	find bench/world/data -type f -not -name manifest.json -delete
 	$(BIN)/python -m tools.world data bench/world/data

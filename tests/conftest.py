@@ -144,7 +144,7 @@ def document_corpus(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def world():
-    """The data folder of the embedded world, to be read only."""
+    """The data folder of the toy data, to be read only."""
     from bench.world import world_data_folder
 
     return world_data_folder()

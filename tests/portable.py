@@ -1,4 +1,4 @@
-"""The fast tests and all methods' scores on the embedded world under several arithmetics.
+"""The fast tests and all methods' scores on the toy data under several arithmetics.
 
     python -m tests.portable [--only NAME ...]          # a table; finished parts stay
     python -m tests.portable --quick                    # what continuous integration runs

@@ -27,7 +27,9 @@ class Tolerance:
     average: float  # of an average, in points
     task: float  # of a single task, in points
     reason: str  # where the numbers come from
-    spreads: float = 0.0  # of a task in standard deviations of public seeds, where that is larger
+    deviations: float = (
+        0.0  # of a task in standard deviations of public seeds, where that is larger
+    )
     limit: float = inf  # the largest of a task
     small: float = 0.0  # of TREC and MRPC, where it is larger: 500 and 1,725 items
 

@@ -24,7 +24,11 @@ TOLERANCES = {
         0.3, 0.3, "same vectors, classifier trained by gradient descent", small=1.0
     ),
     "trained": Tolerance(
-        1.0, 1.0, "a point is what papers call a gain; single tasks vary more", spreads=2, limit=2.0
+        1.0,
+        1.0,
+        "a point is what papers call a gain; single tasks vary more",
+        deviations=2,
+        limit=2.0,
     ),
     "trained, transfer": Tolerance(
         0.5, 1.0, "accuracies of trained encoders vary less than correlations", small=2.0
@@ -40,7 +44,7 @@ def tolerance(entry: Tolerance, task: str, public_sd: float | None = None) -> fl
     if task == "Avg":
         return entry.average
     small = entry.small if task in ("TREC", "MRPC") else 0.0
-    return min(max(entry.task, entry.spreads * (public_sd or 0.0), small), entry.limit)
+    return min(max(entry.task, entry.deviations * (public_sd or 0.0), small), entry.limit)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The embedded world: evaluation data and corpora in a small generated language, and toy backbones
+"""The toy data: evaluation data and corpora in a small generated language, and toy backbones
 that were trained on it (docs/world.md).
 
 Both are shipped with their checksums; tools/world makes them.

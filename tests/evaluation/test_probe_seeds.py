@@ -132,7 +132,7 @@ def planned(path, tasks, data="world"):
 
 @pytest.fixture(scope="module")
 def suite(tmp_path_factory):
-    """A suite of the embedded world."""
+    """A suite of the toy data."""
     path = tmp_path_factory.mktemp("world") / "suite"
     plan = planned(path, ["STS-B", "TREC", "MRPC"])
     run_plan(path, plan, plan.runs)

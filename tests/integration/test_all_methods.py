@@ -1,5 +1,5 @@
 """Every system and variant of config/all-methods.yaml trains a few steps, alike twice, and is
-scored; the scores of whole trainings are among the embedded world's numbers."""
+scored; the scores of whole trainings are among the toy data's numbers."""
 
 from math import isfinite
 

@@ -1,4 +1,4 @@
-"""The embedded world's own numbers: what is as on the reference machine, and what `make
+"""The toy data's own numbers: what is as on the reference machine, and what `make
 world-numbers` measures and writes."""
 
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The embedded world's numbers catch mistakes: of code with one, cells turn lower or higher.
+"""The toy data's numbers catch mistakes: of code with one, cells turn lower or higher.
 
 Each mistake spoils one thing of methods, poolers, classifiers, task files; the same runs without it
 pass.

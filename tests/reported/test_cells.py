@@ -8,7 +8,7 @@ failure; with `--fail-consistent` it fails. A printed gain that the suite claims
 `better`; better, and smaller than printed, is an expected failure; `worse`, or smaller than printed
 alone, fails. What is open is skipped with its next look, and what says nothing either way with its
 reason. A number that is quoted from a published checkpoint has a second test: the checkpoint itself
-must score it. A suite of the embedded world has a test for each of the world's own numbers. The
+must score it. A suite of the toy data has a test for each of the world's own numbers. The
 last lines count the verdicts.
 """
 

@@ -79,7 +79,7 @@ def test_every_verdict_ends_as_it_should(suite, tmp_path, strict):
     assert ended.returncode == 1, ended.stdout[-2000:]
     result = []
     for case in ET.parse(report).iter("testcase"):
-        if "reference_machine" in case.get("name"):  # of suites of the embedded world
+        if "reference_machine" in case.get("name"):  # of suites of the toy data
             continue
         ends = [child for child in case if child.tag != "properties"]
         end = ends[0] if ends else None

@@ -170,7 +170,7 @@ def judged(systems: Iterable[SystemRow] = (), suite: Heading | None = None, **mo
 
 
 def of_world(task: str, kind: str, score: float | None, seed: int | None = 1) -> WorldRow:
-    """A score of a run on the embedded world, beside a number of 60 with a tolerance of 0.5."""
+    """A score of a run on the toy data, beside a number of 60 with a tolerance of 0.5."""
     run = {"run": "simcse@official", "backbone": "toy-bert", "seed": seed, "metric": "spearman"}
     verdict = Verdict(kind=kind, reason="x")
     return WorldRow(**run, task=task, number=60.0, score=score, tolerance=0.5, verdict=verdict)

@@ -1,7 +1,7 @@
 """Random stand-ins for everything that the paper suite downloads, under the names of the originals:
 folders for BENCH_MODELS and BENCH_DATA.
 
-The text is the embedded world's. Models have the architectures, layers, heads and tokenizers of the
+The text is the toy data's. Models have the architectures, layers, heads and tokenizers of the
 originals, and are narrow.
 """
 

@@ -1,4 +1,4 @@
-"""The embedded world: its files are those that tools/world makes, and what numbers on them mean."""
+"""The toy data: its files are those that tools/world makes, and what numbers on them mean."""
 
 import random
 import shutil

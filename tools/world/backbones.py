@@ -1,4 +1,4 @@
-"""Toy backbones, pre-trained on the embedded world by masked language modelling, and word vectors.
+"""Toy backbones, pre-trained on the toy data by masked language modelling, and word vectors.
 
 The recipe is a scaled-down BERT (Devlin et al., 2019): 15 % of the tokens are predicted, of which
 80 % are masked, 10 % replaced by a random token and 10 % kept. There is no next-sentence prediction
