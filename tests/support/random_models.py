@@ -17,7 +17,8 @@ from bench.download import CORPORA
 from bench.utils.files import write_json
 from bench.world import WORLD_DATA
 from tools.world.backbones import sentences, train_byte_bpe, train_wordpiece
-from tools.world.data import build, write_lines
+from tools.world.data import build
+from tools.world.samples import write_lines
 
 # Of each model the class of transformers with the weights that its authors published, heads and
 # width. Maps of the paper suite keep up to 256 dimensions of bert-base-uncased, and 384 of

@@ -1,10 +1,9 @@
 """The data folder: corpora, and evaluation sets in SentEval's formats with their irregularities."""
 
 import re
-from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from random import choice, random, randrange, seed, shuffle
+from random import choice, random, randrange, shuffle
 from typing import NamedTuple
 
 from bench.datasets.manifest import manifest
@@ -17,59 +16,16 @@ from tools.world.language import (
     STRUCTURES,
     TOPIC,
     TOPICS,
-    Clause,
     Meaning,
     Register,
     Tree,
     change,
-    sample_clause,
     sample_meaning,
     similarity,
-    spell,
 )
+from tools.world.probing import write_probing
+from tools.world.samples import Draw, Sample, Sizes, collect, evenly, start, write_lines, write_part
 from tools.world.sentences import CLASSES, ask, fact, guess, phrase, review, sample_document
-
-Sample = tuple[str, str]  # label and sentence
-Draw = Callable[[], Sample | None]  # None: the draw has no label
-Sizes = Mapping[str, int]  # of the parts of a task
-
-
-def start(*name: str) -> None:
-    """Start the random stream of one file; files do not share one.
-
-    "1" is the version of the streams, which a new manifest need not change, "0" the seed.
-    """
-    seed("/".join(["world", "1", "0", *name]))
-
-
-def write_lines(path: Path, rows: Sequence[str], end: str = "\n", encoding: str = "utf-8") -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes("".join(row + end for row in rows).encode(encoding))
-
-
-def write_part(out: Path, task: str, part: str, rows: Sequence[str], **form: str) -> None:
-    write_lines(out / TASKS[task].file(part), rows, **form)
-
-
-def evenly(labels: Sequence[str], size: int) -> dict[str, int]:
-    """Divide `size` samples among labels; the remainder goes to the first ones."""
-    share, rest = divmod(size, len(labels))
-    return {label: share + (number < rest) for number, label in enumerate(labels)}
-
-
-def collect(draw: Draw, wanted: Mapping[str, int], seen: set[str]) -> list[Sample]:
-    """Sample until there are `wanted` sentences of each label that are not in `seen`."""
-    missing = dict(wanted)
-    rows: list[Sample] = []
-    while any(missing.values()):
-        sample = draw()
-        if sample and missing.get(sample[0]) and sample[1] not in seen:
-            missing[sample[0]] -= 1
-            seen.add(sample[1])
-            rows.append(sample)
-    shuffle(rows)
-    return rows
-
 
 FIRST = 0x4E00  # first of 20,992 CJK ideographs; there are 27^3 = 19,683 codes
 STOPS = str.maketrans(".,?!:;", "\u3002\uff0c\uff1f\uff01\uff1a\uff1b")
@@ -304,134 +260,6 @@ def _write_mrpc(out: Path, name: str, sizes: Sizes) -> None:
         write_part(out, name, part, lines, encoding="utf-8-sig")
 
 
-_CODES = {"train": "tr", "dev": "va", "test": "te"}
-
-# Lower bounds of SentEval's bins in tokens, and the end of the last one.
-LENGTHS = (5, 9, 13, 17, 21, 26, 29)
-DEPTHS = "456789"
-NUMBERS = ("NN", "NNS")
-_TOPS = (
-    "S_. OPEN_S_. S_CLOSE_. OPEN_S_CLOSE_. PP_S_. TP_S_. OPEN_PP_S_. S_CC_S_. OPEN_S_CC_S_. "
-    "PP_S_CC_S_."
-)
-TOPS = _TOPS.split()
-# Target words: one thing of each of five topics, both synonyms.
-CONTENT = [word for number, topic in enumerate(TOPICS[:5]) for word in topic.things[number].words]
-HOMES = TOPICS[:4]  # topics of OddManOut's sentences; the odd word is of any other topic
-NEAR = REGISTERS[:2]  # fewer function words, so that some hundred training sentences suffice
-
-
-def depth(tree: Tree) -> int:
-    return 1 + max(map(depth, tree.parts()), default=0)
-
-
-def _tree(padding: float = 0.4, nest: float = 0.15, joined: float = 0.25) -> Tree:
-    register = choice(REGISTERS)
-    first = sample_clause(0.5)
-    second = None
-    if random() < joined:
-        second = _following(first)
-    return register.narrate(first, second, padding, nest)
-
-
-def _following(first: Clause) -> Clause:
-    return sample_clause(0.3, TOPIC[first.meaning.agent.family], past=first.past)
-
-
-def _length() -> Sample | None:
-    tree = _tree(random(), random() / 2)
-    bin_ = bisect_right(LENGTHS, len(tree.words())) - 1
-    if 0 <= bin_ < len(LENGTHS) - 1:
-        return str(bin_), tree.text()
-    return None
-
-
-def _word_content() -> Sample | None:
-    tree = _tree()
-    targets = [word for word in tree.words() if word in CONTENT]
-    if len(targets) == 1:
-        return targets[0], tree.text()
-    return None
-
-
-def _depth() -> Sample:
-    tree = _tree(nest=random() / 2)
-    return str(depth(tree)), tree.text()
-
-
-def _top_constituents() -> Sample:
-    tree = _tree(joined=0.4)
-    return "_".join([part.label for part in tree.parts()] + ["."]), tree.text()
-
-
-def _bigram_shift() -> Sample | None:
-    clause = sample_clause(0.0)
-    words = choice(NEAR).narrate(clause, padding=0.0, nest=0.0).words()
-    if random() < 0.5:
-        return "O", spell(words)
-    first = randrange(len(words) - 2)  # the stop mark is not moved
-    if words[first] == words[first + 1]:
-        return None
-    return "I", spell([*words[:first], words[first + 1], words[first], *words[first + 2 :]])
-
-
-def _feature(name: str, *labels: str, detail: float = 0.3, padding: float = 0.1) -> Draw:
-    """A draw of clauses, labelled by a feature that is false or true."""
-
-    def draw() -> Sample:
-        clause = sample_clause(detail)
-        tree = choice(NEAR).narrate(clause, padding=padding, nest=0.1)
-        return labels[getattr(clause, name)], tree.text()
-
-    return draw
-
-
-def _odd_man_out() -> Sample:
-    clause, label = sample_clause(0.6, choice(HOMES)), "O"
-    if random() < 0.5:
-        label, role, home = "C", choice(("agent", "verb", "thing")), clause.meaning.agent.family
-        foreign = choice([topic for topic in TOPICS if topic.name != home])
-        odd = {role: choice(getattr(foreign, f"{role}s"))}
-        clause = clause._replace(meaning=clause.meaning._replace(**odd))
-    return label, choice(REGISTERS).narrate(clause, padding=0.2, nest=0.0).text()
-
-
-def _coordination_inversion() -> Sample:
-    first = sample_clause(0.4)
-    second = _following(first)
-    tree = choice(REGISTERS).narrate(first, second, padding=0.2, front=0.0)
-    if random() < 0.5:
-        return "O", tree.text()
-    left, right = (part for part in tree.parts() if part.label == "S")
-    exchanged = {left: right, right: left}
-    return "I", Tree("", *(exchanged.get(child, child) for child in tree.children)).text()
-
-
-# Labels, and sampling function.
-PROBING: dict[str, tuple[Sequence[str], Draw]] = {
-    "Length": ("012345", _length),
-    "WordContent": (CONTENT, _word_content),
-    "Depth": (DEPTHS, _depth),
-    "TopConstituents": (TOPS, _top_constituents),
-    "BigramShift": ("IO", _bigram_shift),
-    "Tense": (("PAST", "PRES"), _feature("past", "PRES", "PAST")),
-    "SubjNumber": (NUMBERS, _feature("plural_agent", *NUMBERS, detail=0.15, padding=0.05)),
-    "ObjNumber": (NUMBERS, _feature("plural_thing", *NUMBERS)),
-    "OddManOut": ("CO", _odd_man_out),
-    "CoordinationInversion": ("IO", _coordination_inversion),
-}
-
-
-def _write_probing(out: Path, name: str, sizes: Sizes) -> None:
-    """Write a probing set, of balanced labels."""
-    start(name)
-    (labels, draw), seen, lines = PROBING[name], set[str](), list[str]()
-    for part, size in sizes.items():
-        rows = collect(draw, evenly(labels, size), seen)
-        lines += [f"{_CODES[part]}\t{label}\t{text}" for label, text in rows]
-    write_part(out, name, "", lines)
-
-
 LINES = 20_000  # smallest number of sentences of the corpus
 
 # Decimals of gold scores by year, and unscored rows per scored row (2015 and 2016, as published).
@@ -543,6 +371,6 @@ def build(out: Path) -> None:
     _write_corpus(out)
     _write_triples(out / "world-nli.csv")
     for name, sizes in (listed.sts | listed.transfer | listed.probing).items():
-        _WRITERS.get(name, _write_probing)(out, name, sizes)
+        _WRITERS.get(name, write_probing)(out, name, sizes)
     names = sorted(path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file())
     write_lines(out / "SHA256SUMS", [f"{sha256_file(out / name)}  {name}" for name in names])
