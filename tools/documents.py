@@ -117,9 +117,9 @@ def scores_table() -> pd.DataFrame:
 
 def front_table() -> pd.DataFrame:
     """The systems of `FRONT`, in cells that do not break at their ±."""
-    table, space = scores_table(), "\N{NO-BREAK SPACE}"
+    table = scores_table()
     table = table[table["Method"].isin(FRONT)].replace({"Method": FRONT})
-    return table.replace(" ± ", f"{space}±{space}", regex=True)
+    return table.replace(" ± ", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}", regex=True)
 
 
 def verdicts_line() -> str:
