@@ -9,7 +9,7 @@ from scipy import stats
 from bench.judge.claims import Claimed, decide
 from bench.judge.sample import Sample
 from bench.judge.verdict import VerdictInput, verdicts_of
-from tests.oracles import rule
+from tests.oracles import rates, rule
 
 # --- The rule is its restatement ---
 
@@ -121,7 +121,7 @@ def keeps_the_bound(rates):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", rule.MEASURED)
+@pytest.mark.parametrize("kind", rates.MEASURED)
 @pytest.mark.parametrize(("claims", "planned"), [(1, 5), (3, 3), (14, 3), (10, 8)])
 def test_three_looks_give_false_words_in_at_most_six_percent(kind, claims, planned):
     assert keeps_the_bound(rule.rates(kind, claims, planned, DRAWS))
@@ -152,5 +152,5 @@ def test_print_is_judged_falsely_in_at_most_six_percent(backbone):
 def test_the_document_has_these_rates():
     if not os.environ.get("BENCH_MODELS"):
         pytest.skip("BENCH_MODELS is not set")
-    text = rule.DOCUMENT.read_text(encoding="utf-8")
-    assert text == rule.replace_blocks(text, rule.blocks(rule.DRAWS))
+    text = rates.DOCUMENT.read_text(encoding="utf-8")
+    assert text == rates.replace_blocks(text, rates.blocks(rates.DRAWS))
