@@ -41,6 +41,7 @@ REFUSED = [
       for name in ("template", "template_2")
       for template in ("a <mask>", "<sentence> is", "<mask> is <sentence>",
                        "<sentence><sentence><mask>")),
+    ("published[model=a/b,prompt=query]", "a pooler uses only the transformer of 'a/b'"),
     ("simcse+focal-infonce", "'focal-infonce' adds nothing to another method"),
     ("untrained+projection[source=target]", "one map for all tasks"),
     ("cot-bert[split=2]+is-cse@paper", "with split=2 contrasts within parts of a batch"),
