@@ -12,9 +12,6 @@ from bench.results.suite_results import SuiteResults
 from bench.results.system import RunResults, System
 from bench.utils.errors import UserError
 
-# The fields that a row has from its run and from the outcome of its training.
-_OF_RUN = ("id", "text", "backbone", "setting", "seed", "trained")
-_OF_TRAINING = ("steps", "best_step", "best_dev", "seconds")
 _CURVE = ("step", "dev", "loss", "alignment", "uniformity")
 
 
@@ -73,8 +70,16 @@ def _run_row(result: RunResults) -> RunRow:
         elif name == "alignment":  # figures show the others
             analyses.append(Analysis(name=name, result=values))
     return RunRow(
-        **{name: getattr(run, name) for name in _OF_RUN},
-        **{name: getattr(outcome, name) for name in _OF_TRAINING},
+        id=run.id,
+        text=run.text,
+        backbone=run.backbone,
+        setting=run.setting,
+        seed=run.seed,
+        trained=run.trained,
+        steps=outcome.steps,
+        best_step=outcome.best_step,
+        best_dev=outcome.best_dev,
+        seconds=outcome.seconds,
         title=title,
         status=result.status,
         reason=result.reason,

@@ -34,10 +34,6 @@ def _name(run: PlannedRun) -> str:
     return run.label if run.outside else run.text
 
 
-# The fields that a row has from the runs of its method.
-_OF_RUN = ("method", "setting", "label", "outside", "labelled")
-
-
 @dataclass(eq=False)
 class _Comparison:
     """A method (A) against the baseline (B) on one task of a leaderboard, or its `Avg`."""
@@ -81,7 +77,7 @@ class _Comparison:
         return "paired" if self.a.has_seeds and self.b.has_seeds else "one-sample"
 
     def row(self, is_beside_print: bool) -> PairRow:
-        a, b = self._side(self.scores_a), self._side(self.scores_b)
+        run, a, b = self.a.first, self._side(self.scores_a), self._side(self.scores_b)
         sample, items, claim = self.sample, self.items, self.claim
         estimate, differences = sample.estimate, sample.differences
         width = p = nan
@@ -91,7 +87,7 @@ class _Comparison:
             width, p = estimate.half_width(), estimate.p_value()
         printed = []
         if is_beside_print:
-            methods = self.a.first.method, self.b.first.method
+            methods = run.method, self.b.first.method
             printed = printed_gains(
                 methods, self.leaderboard.whole, self.task, self.backbone, estimate
             )
@@ -102,7 +98,11 @@ class _Comparison:
         return PairRow(
             leaderboard=self.leaderboard.name,
             backbone=self.backbone,
-            **{name: getattr(self.a.first, name) for name in _OF_RUN},
+            method=run.method,
+            setting=run.setting,
+            label=run.label,
+            outside=run.outside,
+            labelled=run.labelled,
             task=self.task,
             name=shown_name(self.a.runs),
             runs=tuple(result.run.id for result in self.a.runs),

@@ -149,10 +149,6 @@ class _Place:
     remarks: list[str]
 
 
-# The fields that a row has from its figure.
-_OF_FIGURE = ("stem", "heading", "drawn", "x", "y", "columns", "note")
-
-
 def figures(suite: SuiteResults) -> list[FigureRow]:
     """The figures of figures.yaml that the suite has data for."""
     rows = (_figure(suite, figure) for figure in load_figures())
@@ -178,7 +174,13 @@ def _figure(suite: SuiteResults, figure: PaperFigure) -> FigureRow | None:
     if names:
         remarks.append(f"Not in this suite: {', '.join(names)}.")
     return FigureRow(
-        **{name: getattr(figure, name) for name in _OF_FIGURE},
+        stem=figure.stem,
+        heading=figure.heading,
+        drawn=figure.drawn,
+        x=figure.x,
+        y=figure.y,
+        columns=figure.columns,
+        note=figure.note,
         remarks=tuple(remarks),
         points={name: [point.get(name) for point in points] for name in COLUMNS},
     )

@@ -78,9 +78,8 @@ def system_rows(
     return sorted(rows, key=order)
 
 
-# The fields that a row has from its comparison with the baseline, and from the runs of its system.
+# The fields that a row has from its comparison with the baseline.
 _OF_PAIR = ("difference", "half_width", "margin", "verdict", "progress", "reason")
-_OF_RUN = ("backbone", "label", "method", "setting", "corpus", "labelled", "outside")
 
 
 def _system_row(
@@ -104,7 +103,13 @@ def _system_row(
     draws = [tuple(result.draws(planned.cells("Avg")).values()) for result in results]
     return SystemRow(
         leaderboard=leaderboard.name,
-        **{name: getattr(first_run, name) for name in _OF_RUN},
+        backbone=first_run.backbone,
+        label=first_run.label,
+        method=first_run.method,
+        setting=first_run.setting,
+        corpus=first_run.corpus,
+        labelled=first_run.labelled,
+        outside=first_run.outside,
         name=shown_name(results),
         own=is_own(first_run),
         n=len(results) - unfinished.total() + sum(len(points) - 1 for points in draws if points),
