@@ -72,6 +72,8 @@ $(READY): requirements.lock
 	$(PYTHON) -m venv $(VENV)
 	-$(call PIP_FIRST,$(VENV))
 	$(call INSTALL,requirements.lock)
+	@# The command sentbench. setuptools is in the lock, so nothing is downloaded.
+	$(BIN)/python $(PIP) --no-build-isolation --no-deps --editable .
 	@touch $@
 
 # All extras and groups of pyproject.toml: for tests of mteb and SLURM, and for the benchmarks of trainings.

@@ -59,7 +59,7 @@ onerror:
             rendered("status.txt", **vars(status(Path(RESULTS)))), file=sys.stderr
         )
     print(
-        f"tables and page of what is there: python -m bench render {shlex.quote(RESULTS)}"
+        f"tables and page of what is there: sentbench render {shlex.quote(RESULTS)}"
         f" --out {shlex.quote(RESULTS)}/partial",
         file=sys.stderr,
     )

@@ -19,7 +19,7 @@ def score(
     out: Path | None = None,
     **options: Any,
 ) -> list[dict[str, Any]]:
-    """Score an encoder as `python -m bench evaluate` does, on a free GPU where there is one.
+    """Score an encoder as `sentbench evaluate` does, on a free GPU where there is one.
 
     >>> import sentbench
     >>> records = sentbench.score(model.encode, tasks=["STS-B"])  # doctest: +SKIP

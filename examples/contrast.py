@@ -1,6 +1,6 @@
 """Contrastive prompting of a decoder (arXiv 2505.12831), as a function that `evaluate` scores:
 
-    python -m bench evaluate examples.contrast:encode --tasks sts
+    sentbench evaluate examples.contrast:encode --tasks sts
 
 In layer LAYER, counted from 0, the output projection of the attention receives at the last token
 STRENGTH times the difference of a sentence in TEXT and in AUXILIARY. The layers behind run on

@@ -1,4 +1,4 @@
-"""The command line: `python -m bench COMMAND` or `sentbench COMMAND`."""
+"""The command line: `sentbench COMMAND`, which rules call as `python -m bench COMMAND`."""
 
 import io
 import os

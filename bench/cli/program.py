@@ -3,7 +3,6 @@
 import sys
 from contextlib import redirect_stdout
 from functools import cache
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,7 +15,7 @@ from bench.utils.errors import UserError
 # They declare the commands, in the order of --help.
 from bench.cli import runs, evaluate, report  # noqa: F401 # isort: skip
 
-CONSOLE_COMMAND = "sentbench"  # [project.scripts] in pyproject.toml
+NAME = "sentbench"  # [project.scripts] in pyproject.toml
 
 
 @app.callback()
@@ -40,15 +39,14 @@ def run(words: list[str]) -> int:
     Raises:
         UserError: the command line is wrong, or what the command works on.
     """
-    is_console = Path(sys.argv[0]).name == CONSOLE_COMMAND
-    group, name = commands(), CONSOLE_COMMAND if is_console else "python -m bench"
+    group = commands()
     if not words:  # a mistake, so the help goes to the stream of errors
         with redirect_stdout(sys.stderr):
             run(["--help"])
         return 2
     try:
         # Not `group.main`, which ends the process where a reader of the output has ended.
-        with group.make_context(name, words) as context:
+        with group.make_context(NAME, words) as context:
             return group.invoke(context) or 0
     except typer.Exit as ended:
         return ended.exit_code
@@ -56,5 +54,5 @@ def run(words: list[str]) -> int:
         # In the form of the other messages.
         message = error.format_message().rstrip(".")
         failed = getattr(error, "ctx", None)
-        where = failed.command_path if failed else name
+        where = failed.command_path if failed else NAME
         raise UserError(f"{message[0].lower()}{message[1:]}; see {where} --help") from None

@@ -111,7 +111,7 @@ def reproduce(
     content = row_config(rows, seeds, parse_tasks(tasks or []))
     suite = Path("results", content.suite)
     file = suite / "config.yaml"
-    show_again = f"python -m bench show {shlex.join([source, name])} --suite {suite}"
+    show_again = f"sentbench show {shlex.join([source, name])} --suite {suite}"
     hours = rough(work_of(configurations.planned(content)))
     text = rendered(
         "reproduce.txt", title=f"{source}, {name}: {row}", file=file, cores=cores, hours=hours,
@@ -119,7 +119,7 @@ def reproduce(
         content=configurations.dump(content),
     )  # fmt: skip
     if dry_run:  # the output is the file itself, with comments on how to write it
-        again = f"python -m bench reproduce {shlex.join(context.obj)}"
+        again = f"sentbench reproduce {shlex.join(context.obj)}"
         print(f"# Write this file with:\n#   mkdir -p {suite} && {again} > {file}")
         print(text, end="")
         return 0

@@ -194,7 +194,7 @@ def train(
             print(score_tables({method: records}, data=data, mode=mode))
         print(f"\nScores: {file}")
         if is_shown:
-            print(f"Show them again: python -m bench show --suite {shlex.quote(str(suite))}")
+            print(f"Show them again: sentbench show --suite {shlex.quote(str(suite))}")
 
 
 @command()

@@ -411,7 +411,7 @@ class Heading(StrictModel):
 
     suite: str  # its name
     mode: str  # of the classifiers
-    config: str  # what `python -m bench run` takes for it
+    config: str  # what `sentbench run` takes for it
     baseline: str  # empty if nothing is compared with it
     baseline_name: str
     baseline_has_seeds: bool

@@ -1,4 +1,4 @@
-"""`python -m bench compare`: comparisons with a baseline as tables and figures."""
+"""`sentbench compare`: comparisons with a baseline as tables and figures."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path

@@ -307,5 +307,5 @@ def printed_table(
         text = "\n\n".join([text, *reasons(numbers=numbers)])
     elif any(number.run for number in numbers):
         words = shlex.join([source, name])
-        text += f"\n\nRun a row yourself: python -m bench reproduce {words} --row ROW"
+        text += f"\n\nRun a row yourself: sentbench reproduce {words} --row ROW"
     return text

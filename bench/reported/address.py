@@ -96,4 +96,4 @@ def reproduce_command(number: Any) -> str:
     """The shell command that runs a printed number's row."""
     words = [number.source, number.table, "--row", row_name(number.method, number.variant)]
     words += ["--backbone", number.backbone]
-    return f"python -m bench reproduce {shlex.join(words)}"
+    return f"sentbench reproduce {shlex.join(words)}"

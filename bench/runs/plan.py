@@ -358,10 +358,10 @@ def read_as(kind: type[AnyPlan], path: Path) -> AnyPlan:
     for suite in (Path("results", folder.name), folder.parent):
         if (suite / path.name).exists():
             hint = f"; did you mean '{suite}'?"
-    hint = hint or "; name another folder, or run the suite with: python -m bench run FILE.yaml"
+    hint = hint or "; name another folder, or run the suite with: sentbench run FILE.yaml"
     raise UserError(f"{path} does not exist{hint}")
 
 
 def plan_command(path: Path) -> str:
     """The shell command that writes a plan."""
-    return f"python -m bench plan --config FILE.yaml --out {shlex.quote(str(path))}"
+    return f"sentbench plan --config FILE.yaml --out {shlex.quote(str(path))}"

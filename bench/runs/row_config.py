@@ -28,7 +28,7 @@ def row_config(
         number = numbers[0]
         raise UserError(
             f"{number.source}, {number.table}, {number.method} cannot be run: {number.reason}; "
-            "list all such with: python -m bench coverage"
+            "list all such with: sentbench coverage"
         )
     # A run without a backbone is planned on the printed one, which selects its suite below.
     backbones: dict[tuple[str, str], str] = {}

@@ -71,7 +71,7 @@ def train_run(run: Run, suite: Path, device: str) -> dict[str, Any]:
                 error_class = TransientError if is_transient(error) else UserError
                 raise error_class(
                     f"training {run.method} failed ({describe_error(error)}); "
-                    f"find the error with: python -m bench check-method {shlex.quote(origin.place)}"
+                    f"find the error with: sentbench check-method {shlex.quote(origin.place)}"
                 ) from error
         raise
 

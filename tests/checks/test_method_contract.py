@@ -301,7 +301,7 @@ def test_a_method_that_fails_in_training_is_a_sentence(
 ):
     path = add(changed((LOSS, "raise SystemExit(0)")))
     told = rf"^training queue failed \(SystemExit in {path}, line \d+: 0\); find the error with: "
-    with pytest.raises(UserError, match=f"{told}python -m bench check-method {path}$"):
+    with pytest.raises(UserError, match=f"{told}sentbench check-method {path}$"):
         train_run(tiny_run("queue", tiny_bert, tiny_data, tiny_corpus), tmp_path / "suite", "cpu")
 
 

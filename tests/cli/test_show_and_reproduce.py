@@ -48,7 +48,7 @@ def test_a_dry_run_prints_a_configuration(tmp_path, capsys):
     assert main([*ROW, "--seeds", "2", "--tasks", "STS-B", "--dry-run"]) == 0
     out = capsys.readouterr().out
     (tmp_path / "one.yaml").write_text(out)
-    assert f"#   python -m bench run results/{NAME}/config.yaml --cores" in out
+    assert f"#   sentbench run results/{NAME}/config.yaml --cores" in out
     assert re.search(r"^#   .* --profile \S+/profiles/slurm$", out, re.MULTILINE)
     assert "# Hours: some 0.1 h on a GPU or 200 h on a thread of a processor, not measured\n" in out
     content = config.load(tmp_path / "one.yaml")

@@ -46,8 +46,8 @@ CONFIGURATIONS = [
 ]
 
 COMMANDS = [
-    (["evalute"], "no such command 'evalute'", "'evaluate'?", "see python -m bench --help"),
-    (["job"], "missing option '--suite'; see python -m bench job --help"),
+    (["evalute"], "no such command 'evalute'", "'evaluate'?", "see sentbench --help"),
+    (["job"], "missing option '--suite'; see sentbench job --help"),
     (TRAIN, "'simcse' is trained, so it needs", "--seed 42"),
     ([*TRAIN, "--recipe", "batch_size"], "'batch_size'", "write key=value"),
     ([*TRAIN, "--tasks"], "--tasks needs a value"),

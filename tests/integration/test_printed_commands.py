@@ -35,7 +35,7 @@ DOCUMENTS = [
 DOCUMENTS += sorted((ROOT / "docs").glob("*.md"))
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 CODE = sorted(path for top in ("bench", "methods") for path in (ROOT / top).rglob("*.py"))
-PROGRAMS = "python -m bench|sentbench|snakemake|make|pip install|pytest"
+PROGRAMS = "sentbench|snakemake|make|pip install|pytest"
 PROGRAM = rf"(?:[A-Z_]+=\S+ )*(?:\.venv/bin/)?(?:{PROGRAMS}) "
 BLOCK = r"^```(\w*)\n(.*?)^```$"
 INDENTED = r"(?<=\n\n)(?: {4}.*\n(?:\n(?= {4}))?)+"
@@ -96,7 +96,7 @@ def texts(path):
 
 
 # A command ends its line, but for a target of make in brackets.
-IN_TEXT = r"(?:python -m bench|pip install|snakemake --\S+) .*|(?:run|with:|\(or) make [\w./-]+"
+IN_TEXT = r"(?:sentbench [a-z-]+|pip install|snakemake --\S+) .*|(?:run|with:|\(or) make [\w./-]+"
 
 
 def in_code(path):
@@ -129,9 +129,9 @@ ALONE = {"audit", "coverage"}  # of others, one word names the command and is no
 RUN = [
     words
     for words in PRINTED
-    if words[:3] == ("python", "-m", "bench")
-    and words[3] not in PARSED
-    and (words[3] in ALONE or len(words) > 4)
+    if words[0] == "sentbench"
+    and words[1] not in PARSED
+    and (words[1] in ALONE or len(words) > 2)
     and ("--suite" not in words or {"results/paper", "paper"} & {*words})
 ]
 SUITES = {path.stem for path in configurations.SUITES.glob("*.yaml")}
@@ -175,8 +175,6 @@ def check_make(words):
 def check(words):
     words = [PLACES.get(word, word) for word in words]
     program, *words = words
-    if program == "python" and words[:2] == ["-m", "bench"]:
-        program, words = "sentbench", words[2:]
     if program == "sentbench":
         assert words[0] in commands().commands
         if len(words) > 1:  # one word names the command
@@ -206,8 +204,8 @@ def test_a_printed_command_is_one(words, monkeypatch):
 def test_a_command_in_a_message_is_one(words, monkeypatch):
     """Where a part is filled in, its options are asked for alone; the tests below fill some in."""
     monkeypatch.chdir(ROOT)
-    if words[:3] == ("python", "-m", "bench") and "X" in words:
-        known = {name for option in commands().commands[words[3]].params for name in option.opts}
+    if words[0] == "sentbench" and "X" in words:
+        known = {name for option in commands().commands[words[1]].params for name in option.opts}
         assert {word for word in words if word.startswith("--")} <= known | OF_OTHERS
     else:
         check(words)
@@ -218,7 +216,7 @@ def test_a_command_in_a_message_is_one(words, monkeypatch):
 def test_a_command_on_a_suite_does_its_work(words, suite, monkeypatch):
     """In a folder with results/paper, whose scores are made up."""
     monkeypatch.chdir(suite.parents[1])
-    assert main([PLACES.get(word, word) for word in words[3:]]) == 0
+    assert main([PLACES.get(word, word) for word in words[1:]]) == 0
 
 
 @pytest.fixture
@@ -233,7 +231,7 @@ def suite(tmp_path):
 
 def test_a_path_in_a_message_is_quoted():
     path = Path("a suite's folder [1]") / "plan.json"
-    assert parsed(shlex.split(plan_command(path))[3:])["out"] == path
+    assert parsed(shlex.split(plan_command(path))[1:])["out"] == path
 
 
 # --- Block by block, in a copy of the project ---
@@ -275,8 +273,11 @@ def project(tiny_bert, tiny_data, tiny_corpus, tmp_path):
     places["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     alone = {"PYTHONPATH": "", "CUDA_VISIBLE_DEVICES": ""}  # the copy's own code, on the processor
 
+    # The installed command would run the installed code.
+    command = 'sentbench() { python -m bench "$@"; }\n'
+
     def shell(script):
-        words = ["bash", "-e", "-o", "pipefail", "-c", script]
+        words = ["bash", "-e", "-o", "pipefail", "-c", command + script]
         return ended(*words, cwd=folder, **places, **alone).stdout
 
     return shell
@@ -304,4 +305,4 @@ def test_the_blocks_of_the_readme_and_of_a_dry_run_work_in_order(project):
     for line in (run, cluster[1]):
         assert "Nothing to be done" in project(f"{line} -n 2>&1")
     assert project(show_again) == table
-    project("cp examples/suite.yaml mine && python -m bench run mine --cores 2 -n")
+    project("cp examples/suite.yaml mine && sentbench run mine --cores 2 -n")

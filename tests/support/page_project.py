@@ -39,7 +39,7 @@ NASTY += "'{{ 7 * 7 }}"
 ROWS = (75.0, 75.5, 76.0, 76.5, 77.25)
 PAPER = (70.12345678, 71.0)
 PRINT = (68.4, 82.41, 74.38, 80.91, 78.56, 76.85, 72.23, 76.25)
-COMMAND = "python -m bench reproduce sscl 'Table 2' --row SimCSE --backbone bert-base-uncased"
+COMMAND = "sentbench reproduce sscl 'Table 2' --row SimCSE --backbone bert-base-uncased"
 
 
 def png(width: int, height: int) -> bytes:
