@@ -92,6 +92,7 @@ def _read_table() -> dict[str, Task]:
     for family in tomllib.loads(text)["families"]:
         for name, values in family.pop("tasks").items():
             fields = {"majority": "0", **family, **values}
+            # A fraction, since the audit compares it exactly with a printed decimal.
             fields["majority"] = 100 * Fraction(fields["majority"])
             tasks[name] = Task(name, **fields)
     return tasks
@@ -101,7 +102,9 @@ TASKS = _read_table()
 GROUPS: dict[str, tuple[str, ...]] = {}
 for _task in TASKS.values():
     GROUPS[_task.group] = (*GROUPS.get(_task.group, ()), _task.name)
+# The groups are in the order in which tasks.toml has their families.
 STS_TASKS, TRANSFER_TASKS, PROBING_TASKS, XPROBE_TASKS, CHINESE_TASKS = GROUPS.values()
+# SentEval's tasks alone.
 GROUPS["all"] = (*STS_TASKS, *TRANSFER_TASKS, *PROBING_TASKS)
 WITH_SUBSETS = tuple(task.name for task in TASKS.values() if task.has_subsets)
 # Tasks of the "Avg" that papers report, by metric.
@@ -235,7 +238,8 @@ def scored_cells(tasks: Iterable[str]) -> set[Cell]:
         means = AGGREGATIONS if task.has_subsets else ()
         for name, metric in metrics_of(task.protocol, task.name).items():
             cells |= {Cell(task.name, "test", name, mean) for mean in ("all", *means)}
-            # SentEval gives F1 on the test split only.
+            # Pairs have a dev score where the set has a dev split. Of classifiers, accuracies have
+            # one; SentEval gives F1, which has a formula, on the test split only.
             is_pairs = task.protocol == PAIRS
             if "dev" in (task.sizes or SPLITS) if is_pairs else not metric.formula:
                 cells.add(Cell(task.name, "dev", name))
@@ -248,10 +252,13 @@ def averages(scores: Mapping[Cell, float]) -> dict[Cell, float]:
     for cell, parts in AVERAGES.items():
         values = [scores[part] for part in parts if part in scores]
         if len(values) == len(parts):
+            # Dev averages select checkpoints and are not rounded (docs/protocol.md#selection).
             means[cell] = fmean(values) if cell.split == "dev" else average(values)
     return means
 
 
 def average(values: Sequence[float]) -> float:
     """The papers' "Avg.": the mean of values of two decimals (docs/methods.md#test-score)."""
+    # As princeton-nlp/SimCSE@49fa580:evaluation.py:187-188, which averages the figures that it
+    # prints.
     return sum(round(value, 2) for value in values) / len(values)
