@@ -66,6 +66,7 @@ class SuiteResults:
                 if (candidate.first.text, candidate.first.backbone) == (text, name)
             ]
             if systems:
+                # `min` takes the first of several that differ equally, in the order of the plan.
                 return min(systems, key=lambda system: bool(deviations([system.first])))
         return System(())
 
@@ -126,6 +127,7 @@ def _fault(scores: ScoreDocument, run: PlannedRun, mode: str) -> str:
     for name in ("identity", "method", "setting", "backbone", "seed"):
         if getattr(scored_run, name) != getattr(run, name):
             return f"the {name} of its run is another"
+    # STS is the same in both modes, so its scores fit either plan.
     if scored_mode != mode and any(
         METRICS[record.metric].kind == SHARE for record in scores.records
     ):

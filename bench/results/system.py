@@ -99,6 +99,8 @@ class RunResults:
             counts = self.provenance.contamination.get(task)
             if counts is None:
                 return None
+            # No such record is written where no item was read before: the score over all items is
+            # the score over the others.
             if not (counts.seen or (aggregation == REST and counts.in_dev)):
                 aggregation = "all"
         return self.scores.get(Cell(task, "test", leaderboard.metric, aggregation))
@@ -158,6 +160,7 @@ def _addition(
     """The number of the addition with which all cells are planned, from the `additions` of single
     tasks; None if a cell is not planned, or its addition is lost."""
     numbers = {task: number for task, number in additions.items() if number is not None}
+    # The first addition that completes the cells is the one with which the draw was planned.
     for latest in sorted({0, *numbers.values()}):
         tasks = tuple(task for task, number in numbers.items() if number <= latest)
         if planned_scores(run, tasks) >= {*cells}:
@@ -219,6 +222,8 @@ class System:
             number = _addition(run, of_tasks, cells)
             if number is not None:
                 for draw in draws_of(run, cells):
+                    # Dropped runs are last: a draw that is planned again keeps the number of the
+                    # planned run.
                     additions.setdefault(draw, number)
         gone = {result.run.draw for result in self.runs if result.status == "diverged"}
         return Scores(values, additions, gone, self.has_seeds)
