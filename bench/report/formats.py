@@ -167,6 +167,7 @@ def _grid(
 ) -> str:
     rows = [[*map(written, row)] for row in table.texts]
     headings = [*map(written, table.columns)]
+    # tabulate would read texts as numbers, and print 70.10 as 70.1.
     return tabulate(rows, headings, form, disable_numparse=True, stralign=align, **more)
 
 

@@ -208,6 +208,7 @@ def in_format(
         return plain(table, text)
     notes = " ".join(f"{row.name}: {row.remark}." for row in rows if row.remark)
     label = stem(f"{suite.suite}-{leaderboard.name}")
+    # Tasks need the width of the page, so remarks stand below the table.
     return latex(table.without(IN_DEV, "Remark"), text, label, notes, reasons(systems=rows))
 
 
@@ -226,6 +227,8 @@ def show_leaderboards(judged: Judged, form: str, rows: Iterable[SystemRow]) -> s
     if frames:
         import pandas as pd
 
+        # Leaderboards have different columns. The gaps that `concat` leaves make counts floats,
+        # such as 5.0, which `convert_dtypes` undoes.
         table = (
             pd.concat(frames, names=["leaderboard"])
             .reset_index(level="leaderboard")

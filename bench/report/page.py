@@ -229,6 +229,7 @@ def _run_data(run: RunRow, origins: list[Facts], scores: str) -> Json:
 def thinned(curve: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
     """The columns of a training curve, thinned evenly to `CURVE_POINTS` with both ends."""
     end = len(curve["step"]) - 1
+    # A set, since a short curve has fewer points than there are places.
     places = sorted({round(index * end / (CURVE_POINTS - 1)) for index in range(CURVE_POINTS)})
     names = [name for name in ("step", *_CURVE) if name in curve]
     return {name: _rounded(curve[name][place] for place in places) for name in names}

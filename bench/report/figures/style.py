@@ -55,6 +55,7 @@ SERIES: dict[str, Look] = {
     "DCLR": {"color": SKY, "ls": "-.", "marker": "v"},
     "delete one word": {"color": WINE, "ls": ":", "marker": "p"},
 }
+# SimCSE's own dropout is 0.1, so both labels are one series.
 SERIES["dropout 0.1"] = SERIES["SimCSE"]
 SERIES |= dict(zip(RANKS, SERIES.values(), strict=False))
 
