@@ -18,7 +18,7 @@ from bench.utils.errors import UserError, warn
 from bench.utils.files import read_lines
 
 NLI_HEADER = "sent0,sent1,hard_neg"  # of nli_for_simcse.csv: premise, entailment, contradiction
-# Ends of names of other formats. Any other name is that of a text, such as wiki.en.
+# How names of files in other formats end. A file with any other name, such as wiki.en, is a text.
 OTHER_FORMATS = (
     r"(?i)\.(jsonl?|ndjson|tsv|tab|xml|html?|ya?ml|conllu?|tmx|rtf|pdf|docx?|odt|epub|xlsx?|ods|"
     r"parquet|arrow|feather|avro|pkl|np[yz]|h5|db|sqlite|zip|bz2|xz|zst|lz4|7z|rar|tar|tgz)(\.gz)?$"

@@ -16,9 +16,9 @@ from bench.datasets.metrics import AGGREGATIONS, METRICS, Cell, metrics_of
 from bench.utils.errors import UserError, suggestion
 from bench.utils.validation import FileName
 
-# Protocols: cosines of pairs, or a classifier. Its weight decay is selected by nested k-fold
-# cross-validation over all samples, by k-fold cross-validation over "train", or on a fixed "dev".
-# Probing is the last of these with a second classifier, a network.
+# Protocols: cosines of pairs, or a classifier. The weight decay of a classifier is selected by
+# nested k-fold cross-validation over all samples, by k-fold cross-validation over "train", or on a
+# fixed "dev". Probing selects on a fixed "dev", and has a second classifier, a network.
 PAIRS, NESTED, KFOLD, SPLIT, PROBING = "pairs", "nested", "kfold", "split", "probing"
 
 SPLITS = ("train", "dev", "test")  # of an STS set

@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components
 
 from bench.judged.verdicts import ITEMS_LEVEL
 
-# The standard error of a bootstrap standard error is about 1 / sqrt(2 * 1000) = 2 % of it.
+# With 1,000 resamples a bootstrap standard error is itself uncertain by 1 / sqrt(2 * 1000) = 2 %.
 REPLICATES = 1000
 RESAMPLING_SEED = 0  # all encoders have the same resamples
 

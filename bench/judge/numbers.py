@@ -241,8 +241,8 @@ def judge_numbers(
 def _take_verdicts_of_claims(
     all_ours: Iterable[Side], leaderboards: Iterable[LeaderboardRow], pairs: Iterable[PairRow]
 ) -> None:
-    """Give printed differences that are margins of claims the verdicts of these claims: one
-    question must not have two verdicts."""
+    """Give a printed difference the verdict of the claim whose margin it is: one question must not
+    have two verdicts."""
     metrics = {row.name: row.whole.metric for row in leaderboards}
     claims = {}
     for pair in pairs:

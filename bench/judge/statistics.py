@@ -46,8 +46,8 @@ class Estimate:
 
     @property
     def further(self) -> "Estimate":
-        """The prediction of one further score: its variance is that of the mean plus that of one
-        score, (1 / n + 1) sd² = (n + 1) error²."""
+        """The prediction of one further score. Its variance is the variance of the mean plus the
+        variance of one score, (1 / n + 1) sd² = (n + 1) error²."""
         return Estimate(self.mean, self.error * sqrt(self.n + 1), self.df, self.n)
 
 

@@ -271,7 +271,7 @@ def latex(
 
 @cache
 def templates() -> jinja2.Environment:
-    """The environment of the templates of tables and page; those of HTML escape every text."""
+    """The environment of the templates of tables and page. Templates of HTML escape every text."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=jinja2.select_autoescape(),

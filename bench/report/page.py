@@ -55,6 +55,8 @@ def render_page(judged: Judged, figures: Path, out: Path, scores: str = "../scor
         content["statistics"] = RULE.name
         for file in (RULE, RULE.with_suffix(".png")):
             _copy(file, out)
+    # A name with a dot in front is a file that is still being written, or was when its process was
+    # killed.
     for file in figures.glob("[!.]*"):
         _copy(file, out / "figures")
     for name in ("page.css", "page.js"):

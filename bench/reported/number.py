@@ -140,7 +140,7 @@ def numbers() -> tuple[Number, ...]:
     """
     # The files of printed tables have names that start with their paper.
     paths = [path for path in sorted(FOLDER.glob("*.csv")) if path.stem.split("_")[0] in SOURCES]
-    # As texts, since `Number.text` has the decimals that are printed, such as those of 46.70.
+    # As texts, since `Number.text` has the decimals that are printed: 46.70, and not 46.7.
     tables = [pd.read_csv(path, dtype=str, keep_default_na=False) for path in paths]
     entries, rows = load_mapping().entries, []
     for row in pd.concat(tables)[COLUMNS].to_dict("records"):

@@ -183,8 +183,8 @@ class Scores:
 
 @dataclass(frozen=True, eq=False)
 class System:
-    """A method in a setting on a backbone, with one corpus and recipe. Verdicts, comparisons and
-    tables have one score of it per draw."""
+    """A method in a setting on a backbone, with one corpus and recipe. In verdicts, comparisons and
+    tables a system has one score per draw."""
 
     runs: Sequence[RunResults]  # in the order of the plan; without runs, it is not planned
     dropped: Sequence[PlannedRun] = ()  # planned when it had a score, and not any more
@@ -194,7 +194,7 @@ class System:
 
     @property
     def first(self) -> PlannedRun:
-        """A run of it, for what they have in common."""
+        """The first run, for what all runs of a system have in common."""
         return self.runs[0].run
 
     @property

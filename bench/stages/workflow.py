@@ -82,6 +82,7 @@ class Jobs:
             return {stage: ["{run}"]}
         rules = {}
         for number, start in enumerate(range(0, len(self.runs), size)):
+            # Cut before the runs without the stage leave: job N of every stage has the same runs.
             ids = self.with_stage(stage, [*self.runs][start : start + size])
             if ids:
                 rules[f"{stage}_{number}"] = ids
