@@ -30,8 +30,9 @@ class Tolerance:
     deviations: float = (
         0.0  # of a task in standard deviations of public seeds, where that is larger
     )
-    limit: float = inf  # the largest of a task
-    small: float = 0.0  # of TREC and MRPC, where it is larger: 500 and 1,725 items
+    limit: float = inf  # the largest tolerance of a task
+    # Of TREC and MRPC, where it is larger: their test sets have 500 and 1,725 items.
+    small: float = 0.0
 
 
 @dataclass(frozen=True)

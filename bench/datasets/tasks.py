@@ -52,7 +52,7 @@ class Task:
     even: bool = False  # whether all rows have equally many fields
     quoted: bool = False  # whether fields may stand in double quotes
     range: tuple[float, float] = (0, 5)  # of gold scores
-    labels: Sequence[str] = ()  # in the order of their numbers; none: sorted, as training has them
+    labels: Sequence[str] = ()  # in the order of their numbers; empty: the sorted labels of train
     aliases: Sequence[str] = ()  # names in papers
     # Accuracy in points of the most frequent class in test, as the sole prediction; 0: unknown.
     majority: Fraction = Fraction(0)
@@ -91,6 +91,7 @@ def _read_table() -> dict[str, Task]:
     tasks = {}
     for family in tomllib.loads(text)["families"]:
         for name, values in family.pop("tasks").items():
+            # The values of a task come last, since they replace the values of its family.
             fields = {"majority": "0", **family, **values}
             # A fraction, since the audit compares it exactly with a printed decimal.
             fields["majority"] = 100 * Fraction(fields["majority"])

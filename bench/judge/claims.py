@@ -25,8 +25,8 @@ class Decision:
     Holm's method, and NaN without a test."""
 
     verdict: PairVerdict | None = None
-    p: float = nan  # that the gain is 0
-    p_below: float = nan  # that it is the margin or more
+    p: float = nan  # of the hypothesis that the gain is 0
+    p_below: float = nan  # of the hypothesis that the gain is the margin or more
 
 
 def decide(family: Sequence[Claimed], size: int) -> list[Decision]:

@@ -64,7 +64,7 @@ class Side:
     run: str  # text of the runs, such as simcse@official
     backbone: str  # as printed
     operands: list[System]  # the system, and of a printed difference the subtracted one
-    verdict: Verdict = field(init=False)
+    verdict: Verdict = field(init=False)  # `judge_numbers` sets it: it depends on the family
 
     @property
     def results(self) -> list[RunResults]:

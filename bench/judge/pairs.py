@@ -156,6 +156,7 @@ def _comparisons(
     for leaderboard, backbone in product(leaderboards, names):
         # A method without a backbone has the same scores on all.
         b = suite.system(baseline, backbone, NO_BACKBONE)
+        # A leaderboard of one task is summed up by this task, which must not have two rows.
         tasks = dict.fromkeys((*leaderboard.whole.tasks, leaderboard.whole.overall))
         scores_b = {task: b.scores(leaderboard.whole.cells(task)) for task in tasks}
         for text in texts:

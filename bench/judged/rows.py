@@ -294,7 +294,7 @@ class PairRow(StrictModel):
     baseline_name: str  # label and setting
     kind: Pairing
     n: int  # pairs, or seeds of A beside classifier seeds of B
-    items: int | None  # of the test sets, where they decide
+    items: int | None  # number of test items, where they decide
     mean_a: float | None
     sd_a: float | None
     mean_b: float | None
@@ -302,14 +302,14 @@ class PairRow(StrictModel):
     differences: tuple[float, ...]  # one per pair
     difference: Known
     half_width: Known  # of the interval: 98 %, over items 95 %
-    p: Known  # two-sided, that the difference is 0
+    p: Known  # two-sided, of the hypothesis that the difference is 0
     family: int | None = None  # of the claim; None without one
     margin: float | None = None
     planned: int | None = None  # N
     next_look: int | None = None  # the seeds of the next look
     progress: str = ""  # whether its claim is late; of an open claim, how many seeds have results
     p_adjusted: Known = None  # `p` by Holm's method
-    p_below: Known = None  # by Holm's method, that the gain is the margin or more
+    p_below: Known = None  # by Holm's method, of a gain of the margin or more
     verdict: PairVerdict | None = None
     reason: str = ""  # the basis of the verdict as a sentence
     printed: tuple[PrintedGain, ...]

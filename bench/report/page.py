@@ -175,6 +175,7 @@ def _leaderboard(judged: Judged, leaderboard: LeaderboardRow) -> LeaderboardSect
     lines = []
     for place, (row, texts) in enumerate(zip(rows, table.rows, strict=True)):
         scores = {name: texts[name] for name in scored}
+        # Two systems may have one name, so the key has the place.
         lines.append(LeaderboardLine(f"{leaderboard.name} {place}", row, scores))
     columns = {"Method": False, "n": True} | scored
     if "Remark" in table.columns:

@@ -20,6 +20,7 @@ from bench.utils.validation import Document, FileName, read_document
 
 
 class _Written(Document):
+    # A text in place of a number is damage, and is not converted.
     model_config = ConfigDict(strict=True)
 
     def as_written(self) -> dict[str, Any]:
@@ -129,7 +130,7 @@ class Provenance(_Written):
     tasks: dict[str, dict[str, str]] = {}  # sums by task and split
     corpora: list[Corpus] = []
     files: dict[str, str] = {}  # sums of files whose name may get other content
-    encoder: str | None = None  # its identity
+    encoder: str | None = None  # identity of the encoder
     contamination: dict[str, Counts] = {}  # by task
     seconds: float | None = None
     runs_per_gpu: int = 1  # how many runs shared the GPU

@@ -91,12 +91,14 @@ class RunResults:
         `aggregation` is "all" for all test items, or `UNSEEN` or `REST` for items that were not
         read before."""
         if task == "Avg":
-            # Averages of different tasks are not comparable. Not rounded: rounding could decide.
+            # Averages of different tasks are not comparable, so there is none without all tasks.
+            # Tasks are not rounded here: rounding could decide which of two systems is better.
             values = [self.points(leaderboard, name, aggregation) for name in leaderboard.tasks]
             scores = [value for value in values if value is not None]
             return fmean(scores) if len(scores) == len(values) else None
         if aggregation in (UNSEEN, REST):
             counts = self.provenance.contamination.get(task)
+            # Nobody knows which items are unseen where they were not counted.
             if counts is None:
                 return None
             # No such record is written where no item was read before: the score over all items is
@@ -187,7 +189,8 @@ class System:
     tables a system has one score per draw."""
 
     runs: Sequence[RunResults]  # in the order of the plan; without runs, it is not planned
-    dropped: Sequence[PlannedRun] = ()  # planned when it had a score, and not any more
+    # Runs that were planned when the system had a score, and are not any more.
+    dropped: Sequence[PlannedRun] = ()
 
     def __bool__(self) -> bool:
         return bool(self.runs)

@@ -39,7 +39,7 @@ class Failure:
 
     stage: str
     error: str
-    attempts: int = 1  # at the stage that failed in a row; a killed one does not count
+    attempts: int = 1  # in a row, at the stage that failed; killed attempts do not count
     final: bool = False
     traceback: str = ""  # of an error that is not the user's
 

@@ -136,6 +136,7 @@ def measured_seconds(
     least, most = times["step"]
     # Runs that share a card overlap at best until it is always busy, and at worst not at all.
     fewest = max(least / runs_per_gpu(), times.get("busy", least))
+    # A training selects once at least, after its last step (docs/protocol.md#selection).
     selection = max(1, steps(run) // recipe.select_every) * times["selection"]
     return steps(run) * fewest + selection, steps(run) * most + selection
 

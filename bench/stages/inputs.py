@@ -103,8 +103,8 @@ def compare(
 
     Returns:
         The files of sets that have changed since runs were scored or analysed. For each result
-        that is older than its inputs, as in a copied suite, whether its sums are those of the
-        inputs.
+        that is older than its inputs, as in a copied suite, whether its sums equal the sums of
+        the inputs.
 
     Raises:
         UserError: an input of a training has changed.

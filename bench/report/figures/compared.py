@@ -67,6 +67,7 @@ def figure_of_rows(strips: Sequence[Strip], title: str, notes: Sequence[str], sc
     height = len(strips) * (ROW + NAME * lines) + len(parts) * PANEL + AXIS
     figure = Figure((style.WIDTH, height), layout="constrained")
     if parts:  # matplotlib refuses a figure without panels; a suite without scores has none
+        # Panels are as high as they have rows, so that all rows are equally high.
         figure.subplots(len(parts), sharex=True, height_ratios=[*map(len, parts)])
     for panel, part in zip(figure.axes, parts, strict=True):
         panel.set_title(backbone_text(part[0].panel))
@@ -141,8 +142,8 @@ def _look(side: SideRow) -> style.Look:
 def _strip(number: NumberRow, panel: str) -> Strip:
     """The printed value as a stroke, our seeds as marks beside it, and the verdict at the right.
 
-    The intervals are those that the verdict uses: of our mean, and where the mean is outside the
-    tolerance, of one run.
+    The verdict uses the same intervals: the interval of our mean, and where the mean is outside
+    the tolerance, the interval of one run.
     """
     side, verdict = number.ours, number.ours.verdict
     shift = 0.18 if number.other else 0.0
