@@ -168,7 +168,8 @@ class Side:
         # For differences and other metrics their standard deviation would be wrong.
         if metric == "spearman" and len(self.operands) == 1:
             sd = public_sd(self.backbone, task, split)
-        # The printed form comes first: a bound has no tolerance, although its metric may have one.
+        # The printed form comes first: a bound on uniformity has no tolerance, although the metric
+        # has one.
         entry = number.form.tolerance or number.our_metric.tolerance or self._tolerance()
         return VerdictInput(
             number.value,

@@ -23,8 +23,9 @@ class Sample:
     planned: Sequence[Draw]  # in the order in which they were planned
     first_size: int  # N, how many were planned before the first score
     # Draws whose training diverged. They leave the pairs: `left_out` diverged in the baseline,
-    # `diverged` in the method, whose remaining differences may be the lucky ones. Counted as the
-    # lowest difference, they gave up to 28 % of simulated families a false verdict.
+    # `diverged` in the method, whose remaining differences may be the lucky ones. To count
+    # a diverged seed of the method as its lowest difference gave up to 28 % of simulated families a
+    # false verdict, with a tenth of the seeds diverging.
     left_out: Collection[Draw] = ()
     diverged: Collection[Draw] = ()
     beside: Sequence[float] = ()  # classifier seeds of the other side, which are not paired

@@ -60,7 +60,7 @@ def estimate(values: Sequence[float]) -> Estimate:
 def welch(a: Sequence[float], b: Sequence[float]) -> Estimate:
     """The difference of two means whose scores are not paired (Welch 1947)."""
     of_a, of_b = estimate(a), estimate(b)
-    # Welch's degrees of freedom, after Satterthwaite.
+    # The two variances may differ, so the degrees of freedom are no whole number.
     parts = of_a.error**2, of_b.error**2
     shares = parts[0] ** 2 / of_a.df + parts[1] ** 2 / of_b.df
     df = sum(parts) ** 2 / shares if shares else of_a.df  # equal scores on both sides have no df
