@@ -20,12 +20,14 @@ from bench.datasets.sts import StsTask
 def _letter(char: str) -> str:
     """What a character counts as: a letter, mark or number, nothing, or a space."""
     kind = unicodedata.category(char)
-    if kind == "Cf" or char == "\u0640":  # joins, or stretches
+    if kind == "Cf" or char == "\u0640":  # invisible joiners; the Arabic tatweel
         return ""
-    # Letters, marks, numbers and the underscore; the latter letter is an apostrophe.
+    # Categories sort as texts: letters (L.), marks (M.), numbers (N.) and the underscore (Pc) lie
+    # between "L" and "Pd". U+02BC is a letter to Unicode, and an apostrophe in Ukrainian words.
     if not "L" < kind < "Pd" or char == "\u02bc":
         return " "
-    # Ligatures and other forms, such as wide ones, are their letters.
+    # Ligatures and other forms, such as wide ones, are their letters. NFKC is for this range alone:
+    # of other characters it would make 10² equal to 102.
     return unicodedata.normalize("NFKC", char) if "\ufb00" <= char < "\uffdf" else char
 
 

@@ -18,7 +18,7 @@ from bench.utils.errors import UserError, warn
 from bench.utils.files import read_lines
 
 NLI_HEADER = "sent0,sent1,hard_neg"  # of nli_for_simcse.csv: premise, entailment, contradiction
-# Ends of names of other formats. Any other name is that of a text, such as wiki.en.
+# How names of files in other formats end. A file with any other name, such as wiki.en, is a text.
 OTHER_FORMATS = (
     r"(?i)\.(jsonl?|ndjson|tsv|tab|xml|html?|ya?ml|conllu?|tmx|rtf|pdf|docx?|odt|epub|xlsx?|ods|"
     r"parquet|arrow|feather|avro|pkl|np[yz]|h5|db|sqlite|zip|bz2|xz|zst|lz4|7z|rar|tar|tgz)(\.gz)?$"
@@ -47,6 +47,7 @@ def read_sentences(path: Path, limit: int | None = None, distinct: int | None = 
     sentences = list(islice(_rows(path), limit))
     if distinct:
         sentences = [text for text in dict.fromkeys(sentences) if len(text.split()) >= distinct]
+    # `all` is true of an empty list, too.
     if all(map(str.isspace, sentences)):
         raise UserError(f"{path} contains no sentence; expected one sentence per line")
     return sentences
@@ -74,6 +75,7 @@ def _is_table(path: Path) -> bool:
 
 def _table_rows(path: Path) -> Iterator[list[str]]:
     """Yield the rows of a table: three sentences, or empty texts."""
+    # Without `strict` a quote that is never closed would swallow all rows behind it, silently.
     reader = csv.reader(read_lines(path), strict=True)
     try:
         if ",".join(next(reader, [])) != NLI_HEADER:
@@ -96,6 +98,8 @@ def read_triples(path: Path, sentences: Sequence[str]) -> list[tuple[int, ...]]:
     triples = [
         tuple(map(places.__getitem__, row))
         for row in _table_rows(path)
+        # SimCSE trains on rows with an empty sentence, too, as a space
+        # (princeton-nlp/SimCSE@49fa580:train.py:385-426).
         if places.keys() >= set(row)
     ]
     if not triples:
@@ -113,7 +117,8 @@ def sts_sentences(data: Path) -> list[str]:
         task = listed_task(name, data)
         for split in task.sizes:  # or a subset, of a task that has some
             if task.has_subsets:
-                # `sts.read` leaves out pairs without a gold score.
+                # ConSERT trains on pairs without a gold score, too, which `sts.read` leaves out
+                # (yym6472/ConSERT@03c9e8f:data_utils.py:57-68, 147-201).
                 for _, row in rows(data / task.file(split), 2):
                     sentences += map(clean, row[:2])
             else:
@@ -124,6 +129,8 @@ def sts_sentences(data: Path) -> list[str]:
 def cnsd_sentences(data: Path) -> list[str]:
     """Return both sentences of each training pair of Chinese STS-B: the corpus "cnsd"
     (docs/methods.md#word-noise)."""
+    # The base code has the same 10,462 lines but for one that is cut at a bar
+    # (shuxinyin/SimCSE-Pytorch@c5bc95a:data/STS-B/cnsd-sts-train_unsup.txt).
     return [*chain.from_iterable(sts.read("CNSD-STS-B", data, "train").items())]
 
 
@@ -140,7 +147,8 @@ def check_name(name: str) -> None:
     if path:
         head = list(islice(_rows(path), 1000))
         # Measured: at most 5 % of any thousand lines of wiki1m_fallback look so, and 16 % or more
-        # of subtitles.
+        # of subtitles. An eighth lies between both. Five lines are always allowed, so that a few
+        # lines do not condemn a short file.
         if len([*filter(OTHER_LINES.fullmatch, head)]) > 5 + len(head) / 8:
             raise UserError(
                 f"{path} has lines that are no sentences, as of tables, subtitles, markup or "
@@ -150,7 +158,7 @@ def check_name(name: str) -> None:
         if len([*distinct]) < 2:
             lines = read_sentences(path)  # refuses a file without a sentence
             warn(f"warning: {path} has one sentence alone, on {len(lines)} of its lines")
-        deque(_rows(path), 0)  # any line may be damaged
+        deque(_rows(path), 0)  # reads all lines, since the last may be damaged, too
     elif is_fetched(name) and name not in CORPORA and not pin(name, "corpora"):
         fetch_corpus(name)
 
@@ -181,6 +189,7 @@ def corpus_identity(path: Path) -> dict[str, Any]:
     """Return `{"name", "sha256", "rows"}` of a corpus. The digest is of the file as it is,
     compressed or not."""
     name, length, digest = corpus_name(path), sum(1 for _ in _rows(path)), file_sum(path)
+    # A corpus without pinned rows and sums is compared with itself, and passes.
     published = pin(name, "corpora") or {"rows": [length]}
     sums = published.get("sha256") or [pinned(DATASET)[1].get(path.name, digest)]
     if length not in published["rows"] or digest not in sums:

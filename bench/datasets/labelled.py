@@ -74,7 +74,9 @@ class LabelledTask:
         features = arrays[0]
         if len(arrays) == 2:
             u, v = arrays
+            # facebookresearch/SentEval@5d6dc11:senteval/mrpc.py:83
             features = np.concatenate([np.abs(u - v), u * v], axis=1)
+            # A product of two vectors may be beyond float32 although both vectors are not.
             with errors_of(self.name):
                 check_vectors(columns[0], features)
         if len(features) > 1 and not np.ptp(features, axis=0).any():
@@ -85,6 +87,9 @@ class LabelledTask:
 def ordered(rows: Iterable[tuple[Sequence[str], int]]) -> Samples:
     """Return samples in SentEval's order: by number of tokens, then label, then line of the
     file."""
+    # As facebookresearch/SentEval@5d6dc11:senteval/binary.py:40-43 and mrpc.py:61-64. Folds are
+    # drawn by position, so another order of equal samples would be another score. `sorted` is
+    # stable.
     rows = sorted(rows, key=lambda row: (*(len(text.split()) for text in row[0]), row[1]))
     columns = tuple(zip(*(texts for texts, _ in rows), strict=True))
     return Samples(columns, np.array([label for _, label in rows], dtype=np.int64))
@@ -95,9 +100,11 @@ def read(name: str, data: Path) -> LabelledTask:
     task = listed_task(name, data)
     by_split = read_parts(task, data, task_of(name).sizes or SPLITS)
     if task.reader == "classes":
-        # First the sentences of label 1, then those of label 0, as SentEval reads them.
+        # First the sentences of label 1, then the sentences of label 0, as SentEval reads them.
         by_split = {"all": [*chain.from_iterable(by_split.values())]}
-    # SentEval numbers the sorted labels of the training split, which comes first.
+    # SentEval numbers the sorted labels of the training split, which comes first here
+    # (facebookresearch/SentEval@5d6dc11:senteval/probing.py:49-50). They are texts: "10" is before
+    # "5".
     labels = task.labels or sorted({line.answer for line in next(iter(by_split.values()))})
     numbers = {label: number for number, label in enumerate(labels)}
     splits = {}
@@ -124,6 +131,8 @@ def read_scored(name: str, data: Path) -> list[StsTask | LabelledTask]:
         tasks = [sts.read(name, data, split) for split in ("test", "dev") if split in splits]
         for task in tasks:
             repeated = len(task.items()) - len({*task.items()})
+            # Published sets repeat pairs as well, and stay as they are
+            # (docs/protocol.md#differences-from-mteb).
             if repeated and name.startswith(OWN_STS):
                 warn(f"warning: {repeated} pairs of {name} repeat another of their split")
         return tasks
@@ -137,6 +146,8 @@ def task_sums(tasks: Iterable[StsTask | LabelledTask]) -> dict[str, dict[str, st
         digests: dict[str, hashlib._Hash] = defaultdict(hashlib.sha256)
         for split, name, columns, numbers in task.parts():
             for column in columns:
+                # The name stands between columns. Without it, letters that move from the end of a
+                # column to the start of the next would not change the sum.
                 digests[split].update("\n".join((name, *column)).encode())
             digests[split].update(numbers.tobytes())
         for split, digest in digests.items():

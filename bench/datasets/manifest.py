@@ -102,7 +102,8 @@ def listed_task(name: str, data: Path) -> Task:
     for part in tasks[name]:
         path = data / task.file(part)
         if path.is_file():
-            next(read_lines(path, "latin-1"), None)  # whether it is a text
+            # Every byte is a letter in latin-1, so this refuses a file only if it is no text.
+            next(read_lines(path, "latin-1"), None)
     return replace(task, sizes=tasks[name])
 
 
@@ -120,7 +121,9 @@ def rows(
     quoted: bool = False,
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield number, from 1, and the `least` or more fields of each line of a table in UTF-8."""
-    width = 0  # of the first line, and of an even table: a separator in a sentence shifts fields
+    # The fields of the first line. All lines of an even table have as many: a separator within a
+    # sentence would shift the fields behind it, and another text would be read as the score.
+    width = 0
     for number, fields in islice(_fields(path, separator, quoted), header, None):
         width = width or len(fields)
         if len(fields) < least or (even and len(fields) != width):
@@ -138,6 +141,8 @@ def _fields(path: Path, separator: str, quoted: bool) -> Iterator[tuple[int, lis
     if not quoted or len(separator) > 1:  # the csv module has separators of one character
         yield from ((number, line.split(separator)) for number, line in enumerate(lines, start=1))
         return
+    # A quoted field may span lines, so the line ends that `read_lines` drops are put back. Without
+    # `strict` a quote that is never closed would swallow the lines behind it, silently.
     table = csv.reader((f"{line}\n" for line in lines), delimiter=separator, strict=True)
     try:
         for fields in table:
@@ -172,6 +177,7 @@ def read_parts(task: Task, data: Path, parts: Iterable[str]) -> dict[str, list[L
             line = Line(tuple(map(clean, texts)), answer.strip(), file, number)
             if not line.answer:
                 raise bad(file, number, "no gold score or label")
+            # A blank line of MR, CR, SUBJ or MPQA is a sample, as in SentEval.
             if task.reader != "classes" and not all(line.texts):
                 raise bad(file, number, "no sentence")
             lines.append(line)
@@ -213,7 +219,8 @@ def _lines(
                 "fix them or fetch both again"
             )
         for (number, row), score in zip(pairs, scores, strict=True):
-            # Only some pairs of 2015 and 2016 were annotated; the others have a blank line.
+            # Only some pairs of 2015 and 2016 were annotated. The others have a blank line, and
+            # SentEval leaves them out (facebookresearch/SentEval@5d6dc11:senteval/sts.py:35-43).
             if score.strip():
                 yield row[:2], score, golds, number
     else:
@@ -226,6 +233,7 @@ def _lines(
 
 def clean(sentence: str) -> str:
     """Words joined by single spaces, as in SentEval (docs/protocol.md#data-files)."""
+    # facebookresearch/SentEval@5d6dc11:senteval/sts.py:42-43
     return " ".join(sentence.split())
 
 
@@ -257,6 +265,7 @@ def check_vectors(texts: Sequence[str], answer: Any, width: int = 0) -> np.ndarr
         )
     vectors = vectors.astype(np.float32, copy=False)
     # Norms and the optimisers of classifiers square numbers: float32 reaches from 1e-38 to 3e38.
+    # NaN fails both comparisons.
     largest = np.maximum(vectors.max(axis=1), -vectors.min(axis=1))
     has_squares = (largest == 0) | (largest > 1e-19) & (largest < 1e19)
     if not has_squares.all():

@@ -30,8 +30,9 @@ class Tolerance:
     deviations: float = (
         0.0  # of a task in standard deviations of public seeds, where that is larger
     )
-    limit: float = inf  # the largest of a task
-    small: float = 0.0  # of TREC and MRPC, where it is larger: 500 and 1,725 items
+    limit: float = inf  # the largest tolerance of a task
+    # Of TREC and MRPC, where it is larger: their test sets have 500 and 1,725 items.
+    small: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -65,32 +66,37 @@ class Metric:
     digits: int = 2
     is_main: bool = False  # the score by which methods are ranked, first of its tasks
 
-    # Of scores: the protocols of tasks (`bench.datasets.tasks.Task`), or the tasks, that have it;
-    # the group of tasks of the "Avg" that papers report; the smallest change that the reference of
-    # the smoke suite shows: the second decimal, or two of the 150 samples of the smallest test set.
+    # --- Fields of scores ---
+
+    # The protocols (`bench.datasets.tasks.Task`) or the tasks that have the metric.
     tasks: tuple[str, ...] = ()
-    average: str = ""
+    average: str = ""  # the group of tasks behind the "Avg" that papers report
+    # The least tolerance of a number of the toy data (docs/portability.md): the second decimal, or
+    # two of the 150 samples of the smallest test set.
     least: float = 0.0
     # Gold scores or labels, and similarities or predictions -> the metric as a fraction; None for
     # the accuracies, which the classifiers' protocols give.
     formula: Callable[[np.ndarray, np.ndarray], float] | None = None
 
-    # Of other quantities: the cell of a run, as (task, split); the analysis that measures it, or
-    # empty for the outcome of the training; its value in that, or None; its tolerance.
-    cell: tuple[str, str] = ("", "")
-    analysis: str = ""
+    # --- Fields of other quantities ---
+
+    cell: tuple[str, str] = ("", "")  # task and split of the cell of a run
+    analysis: str = ""  # the analysis that measures it; empty: the outcome of the training
+    # Result of the analysis, or outcome -> the quantity; None where it was not measured.
     value: Callable[[Any], float | None] | None = None
     tolerance: Tolerance | None = None
 
 
 def spearman(gold: np.ndarray, predicted: np.ndarray) -> float:
     """Spearman's correlation of two arrays (n,) whose values are not all equal."""
+    # Loaded here, because scipy.stats takes half a second, and help only reads names of metrics.
     from scipy.stats import spearmanr
 
     return float(spearmanr(predicted, gold).statistic)
 
 
 def _f1(gold: np.ndarray, predicted: np.ndarray) -> float:
+    # Of label 1, as in facebookresearch/SentEval@5d6dc11:senteval/mrpc.py:100.
     from sklearn.metrics import f1_score
 
     return float(f1_score(gold, predicted))
@@ -113,6 +119,8 @@ def _of_all(name: str, alignment: Mapping[str, Any]) -> float | None:
 
 def _cosine_variance(cosines: Mapping[str, Any]) -> float | None:
     """Mean of the variances within the groups of gold scores."""
+    # IS-CSE prints no number for its figure 4. The mean of variances within ranges is a reading
+    # (docs/analyses.md#statements-in-words).
     groups = defaultdict(list)
     for gold, cosine in zip(cosines.get("gold", ()), cosines.get("cosine", ()), strict=True):
         groups[bisect_left(BOUNDS, gold)].append(cosine)
@@ -121,7 +129,10 @@ def _cosine_variance(cosines: Mapping[str, Any]) -> float | None:
 
 def _setsim(layers: Mapping[str, Any], top: int = 0) -> float | None:
     """Mean over the `top` pairs of neighbouring layers, or all; a bag of words has none."""
+    # SSCL does not name its pooling: the first token is a reading
+    # (docs/analyses.md#layers-and-tokens).
     similarities = layers.get("setsim", {}).get("cls")
+    # A `top` of 0 takes all, since -0 is 0.
     return fmean(similarities[-top:]) if similarities else None
 
 
@@ -129,6 +140,7 @@ def _toksim(layers: Mapping[str, Any], top: int = 1) -> float | None:
     """Mean over the `top` layers, in percent."""
     if not layers.get("setsim", {}).get("cls"):
         return None
+    # SSCL does not say whether special tokens count: without them is a reading.
     return 100 * fmean(layers["toksim"]["without_special"][-top:])
 
 
@@ -274,10 +286,12 @@ AGGREGATIONS = {
 # of the item stands in a training corpus. REST: the item stands in no dev set either.
 UNSEEN, REST = "unseen", "rest"
 
-CLASSIFIER_SEED = 1111  # SentEval's, for weights, permutations, dropout and folds
+# SentEval's seed, for weights, permutations, dropout and folds
+# (facebookresearch/SentEval@5d6dc11:senteval/tools/classifier.py:28-30, validation.py:63-65).
+CLASSIFIER_SEED = 1111
 # Further seeds for an encoder that a suite does not train (docs/protocol.md#further-seeds).
 FURTHER_SEEDS = (1112, 1113, 1114, 1115)
-# Begins the aggregation of scores with classifiers of a further seed
+# How the aggregation of scores with classifiers of a further seed begins
 # (docs/protocol.md#further-seeds).
 PROBE_SEED = "probe seed"
 

@@ -100,7 +100,7 @@ def _subset(name: str, lines: Sequence[Line], least: float, most: float) -> Subs
             gold = float(line.answer)
         except ValueError:
             gold = np.nan
-        if not least <= gold <= most:  # NaN is not, either
+        if not least <= gold <= most:  # NaN fails both comparisons
             problem = f"gold score {line.answer!r} is not a number from {least:g} to {most:g}"
             if name.startswith(OWN_STS):
                 problem += ", the 'range' of the set in manifest.json"
@@ -126,6 +126,8 @@ def cosine(firsts: np.ndarray, seconds: np.ndarray) -> np.ndarray:
     firsts, seconds = firsts.astype(np.float64), seconds.astype(np.float64)
     dot = np.einsum("nd,nd->n", firsts, seconds)
     norms = np.linalg.norm(firsts, axis=1) * np.linalg.norm(seconds, axis=1)
+    # SentEval has 0 for a zero vector, too
+    # (facebookresearch/SentEval@5d6dc11:senteval/utils.py:38-39).
     return np.round(np.divide(dot, norms, out=np.zeros_like(dot), where=norms > 0), 12)
 
 
@@ -145,6 +147,8 @@ def score_pairs(task: StsTask, predicted: Sequence[np.ndarray]) -> list[dict[str
     records = []
     for name, metric in metrics_of(PAIRS, task.name).items():
         pooled = _correlation(metric, task.name, np.concatenate(predicted), np.concatenate(golds))
+        # Papers print "all", which SimCSE added to SentEval's two means
+        # (princeton-nlp/SimCSE@49fa580:SentEval/senteval/sts.py:61-62, 78-79, 97-98).
         values = {"all": pooled}
         if len(golds) > 1:
             by_subset = [

@@ -16,9 +16,9 @@ from bench.datasets.metrics import AGGREGATIONS, METRICS, Cell, metrics_of
 from bench.utils.errors import UserError, suggestion
 from bench.utils.validation import FileName
 
-# Protocols: cosines of pairs, or a classifier. Its weight decay is selected by nested k-fold
-# cross-validation over all samples, by k-fold cross-validation over "train", or on a fixed "dev".
-# Probing is the last of these with a second classifier, a network.
+# Protocols: cosines of pairs, or a classifier. The weight decay of a classifier is selected by
+# nested k-fold cross-validation over all samples, by k-fold cross-validation over "train", or on a
+# fixed "dev". Probing selects on a fixed "dev", and has a second classifier, a network.
 PAIRS, NESTED, KFOLD, SPLIT, PROBING = "pairs", "nested", "kfold", "split", "probing"
 
 SPLITS = ("train", "dev", "test")  # of an STS set
@@ -52,7 +52,7 @@ class Task:
     even: bool = False  # whether all rows have equally many fields
     quoted: bool = False  # whether fields may stand in double quotes
     range: tuple[float, float] = (0, 5)  # of gold scores
-    labels: Sequence[str] = ()  # in the order of their numbers; none: sorted, as training has them
+    labels: Sequence[str] = ()  # in the order of their numbers; empty: the sorted labels of train
     aliases: Sequence[str] = ()  # names in papers
     # Accuracy in points of the most frequent class in test, as the sole prediction; 0: unknown.
     majority: Fraction = Fraction(0)
@@ -91,7 +91,9 @@ def _read_table() -> dict[str, Task]:
     tasks = {}
     for family in tomllib.loads(text)["families"]:
         for name, values in family.pop("tasks").items():
+            # The values of a task come last, since they replace the values of its family.
             fields = {"majority": "0", **family, **values}
+            # A fraction, since the audit compares it exactly with a printed decimal.
             fields["majority"] = 100 * Fraction(fields["majority"])
             tasks[name] = Task(name, **fields)
     return tasks
@@ -101,7 +103,9 @@ TASKS = _read_table()
 GROUPS: dict[str, tuple[str, ...]] = {}
 for _task in TASKS.values():
     GROUPS[_task.group] = (*GROUPS.get(_task.group, ()), _task.name)
+# The groups are in the order in which tasks.toml has their families.
 STS_TASKS, TRANSFER_TASKS, PROBING_TASKS, XPROBE_TASKS, CHINESE_TASKS = GROUPS.values()
+# SentEval's tasks alone.
 GROUPS["all"] = (*STS_TASKS, *TRANSFER_TASKS, *PROBING_TASKS)
 WITH_SUBSETS = tuple(task.name for task in TASKS.values() if task.has_subsets)
 # Tasks of the "Avg" that papers report, by metric.
@@ -235,7 +239,8 @@ def scored_cells(tasks: Iterable[str]) -> set[Cell]:
         means = AGGREGATIONS if task.has_subsets else ()
         for name, metric in metrics_of(task.protocol, task.name).items():
             cells |= {Cell(task.name, "test", name, mean) for mean in ("all", *means)}
-            # SentEval gives F1 on the test split only.
+            # Pairs have a dev score where the set has a dev split. Of classifiers, accuracies have
+            # one; SentEval gives F1, which has a formula, on the test split only.
             is_pairs = task.protocol == PAIRS
             if "dev" in (task.sizes or SPLITS) if is_pairs else not metric.formula:
                 cells.add(Cell(task.name, "dev", name))
@@ -248,10 +253,13 @@ def averages(scores: Mapping[Cell, float]) -> dict[Cell, float]:
     for cell, parts in AVERAGES.items():
         values = [scores[part] for part in parts if part in scores]
         if len(values) == len(parts):
+            # Dev averages select checkpoints and are not rounded (docs/protocol.md#selection).
             means[cell] = fmean(values) if cell.split == "dev" else average(values)
     return means
 
 
 def average(values: Sequence[float]) -> float:
     """The papers' "Avg.": the mean of values of two decimals (docs/methods.md#test-score)."""
+    # As princeton-nlp/SimCSE@49fa580:evaluation.py:187-188, which averages the figures that it
+    # prints.
     return sum(round(value, 2) for value in values) / len(values)

@@ -58,6 +58,8 @@ def _fields(line: str) -> list[str]:
 def read_vectors(path: Path) -> WordVectors:
     """Read a table. The first vector of a repeated word is kept. The table fits in memory once."""
     columns = width(path)
+    # The file is read twice: with the number of its lines the array is made once, and no list of
+    # rows stands beside it in memory.
     lines = sum(1 for _ in read_lines(path))
     rows: dict[str, int] = {}
     vectors = np.empty((lines, columns), dtype=np.float32)
@@ -73,5 +75,5 @@ def read_vectors(path: Path) -> WordVectors:
             vectors[len(rows)] = values
         except ValueError as error:
             raise UserError(f"{path}, line {number}: {error}; fix it") from None
-        rows.setdefault(word, len(rows))  # a repeated word's row is overwritten by the next
+        rows.setdefault(word, len(rows))  # the next word overwrites the row of a repeated one
     return WordVectors(list(rows), vectors[: len(rows)])

@@ -25,8 +25,8 @@ class Decision:
     Holm's method, and NaN without a test."""
 
     verdict: PairVerdict | None = None
-    p: float = nan  # that the gain is 0
-    p_below: float = nan  # that it is the margin or more
+    p: float = nan  # of the hypothesis that the gain is 0
+    p_below: float = nan  # of the hypothesis that the gain is the margin or more
 
 
 def decide(family: Sequence[Claimed], size: int) -> list[Decision]:
@@ -42,6 +42,7 @@ def decide(family: Sequence[Claimed], size: int) -> list[Decision]:
         if estimate:
             differs[place] = estimate.p_value()
             below[place] = estimate.p_below(claimed.margin)
+    # The corrections return `size` values. The last ones belong to claims without a score.
     p_values = zip(family, holm(differs), holm(below), strict=False)
     return [_decision(claimed.sample, p, p_below) for claimed, p, p_below in p_values]
 
@@ -54,6 +55,7 @@ def _decision(sample: Sample, p: float, p_below: float) -> Decision:
     # A diverged training of the method leaves the pairs. The mean of the remaining ones may be
     # lucky, so that they can show a loss and not a gain.
     is_better = p < LEVEL and estimate.mean > 0 and not sample.missing
+    # A loss is below every margin, since margins are positive. So `worse` is said alone.
     if p < LEVEL and estimate.mean < 0:
         verdict = "worse"
     elif p_below < LEVEL:

@@ -15,6 +15,7 @@ def differs(suite: SuiteResults) -> list[str]:
     """How data, corpora and recipes differ from those of papers, as clauses."""
     if suite.plan.data == "senteval":
         return deviations([result.run for result in suite.runs])
+    # On other data no score can be compared with papers, whatever the recipe.
     data = suite.plan.data
     return [f"scored on {'the toy data' if data == 'world' else f'the data set {data}'}"]
 
@@ -40,6 +41,7 @@ def heading(
     """The heading of a suite, given its leaderboards, its baseline on each backbone, and why there
     are no pairs."""
     plan = suite.plan
+    # A plan does not keep the path of a user's configuration, so commands show a placeholder.
     is_of_project = (SUITES / f"{plan.suite}.yaml").is_file()
     return Heading(
         suite=plan.suite,

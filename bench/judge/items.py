@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components
 
 from bench.judged.verdicts import ITEMS_LEVEL
 
-# The standard error of a bootstrap standard error is about 1 / sqrt(2 * 1000) = 2 % of it.
+# With 1,000 resamples a bootstrap standard error is itself uncertain by 1 / sqrt(2 * 1000) = 2 %.
 REPLICATES = 1000
 RESAMPLING_SEED = 0  # all encoders have the same resamples
 
@@ -48,8 +48,10 @@ def compare_items(
     if not all(task in a and task in b for task in tasks):
         return None
     error = 100 * bootstrap_error([(a[task], b[task]) for task in tasks])
+    # An error of 0 means that no resample moves the difference: it is certain.
     p_value = 2 * NormalDist().cdf(-abs(difference / error)) if error else float(difference == 0)
     items_a, items_b = a[tasks[0]], b[tasks[0]]
+    # McNemar's test is of the samples of one task. A mean over tasks has the normal p alone.
     if len(tasks) == 1 and _are_samples(items_a):
         from scipy.stats import binomtest  # takes half a second, which other suites need not wait
 
@@ -73,6 +75,8 @@ def bootstrap_error(tasks: Sequence[tuple[np.ndarray, np.ndarray]]) -> float:
     statistics = [_difference(*items) for items in tasks]
     differences = np.empty(REPLICATES)
     for replicate in range(REPLICATES):
+        # As many components as there are. They differ in size, so resamples differ in their number
+        # of items.
         counts = np.bincount(rng.integers(size, size=size), minlength=size)
         drawn = zip(statistics, of_tasks, strict=True)
         differences[replicate] = np.mean([statistic(counts[rows]) for statistic, rows in drawn])
@@ -84,6 +88,7 @@ def _components(keys: np.ndarray, other_keys: np.ndarray) -> tuple[int, np.ndarr
     of its two texts."""
     texts, places = np.unique([keys, other_keys], return_inverse=True)
     starts, ends = places.reshape(2, -1)
+    # An item joins its two texts. An item of one sentence joins that sentence with itself.
     edges = coo_array((np.ones(len(starts)), (starts, ends)), shape=(len(texts), len(texts)))
     size, of_text = connected_components(edges, directed=False)
     return size, of_text[starts]
@@ -116,5 +121,6 @@ def _ranks(ties: np.ndarray, counts: np.ndarray) -> np.ndarray:
     outside: scipy's `spearmanr` on each of the 1,000 resamples would sort again each time.
     """
     sizes = np.bincount(ties, counts)
+    # The mean rank of a group of ties, minus the mean of all ranks, (n + 1) / 2.
     ranks = sizes.cumsum() - (sizes + sizes.sum()) / 2
     return (ranks / sqrt(sizes @ ranks**2))[ties]

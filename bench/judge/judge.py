@@ -24,14 +24,18 @@ def judge(suite: SuiteResults) -> Judged:
     if suite.baseline:
         for backbone in dict.fromkeys(result.run.backbone for result in suite.runs):
             system = suite.system(suite.baseline, backbone, NO_BACKBONE)
+            # A baseline without a backbone is one system, which every backbone finds again.
             if system and system not in baseline:
                 baseline.append(system)
+        # While the baseline has no scores the suite is judged all the same: tables and page say why
+        # nothing is compared.
         try:
             pairs = against(suite, leaderboards, suite.baseline)
         except UserError as error:
             uncompared = str(error)
     systems: list[SystemRow] = []
     for leaderboard in leaderboards:
+        # Without pairs no row is called the baseline: the columns of differences are empty then.
         systems += system_rows(suite, leaderboard, pairs, baseline if pairs else ())
     world = judge_world(suite)
     if all(row.verdict.kind == "not comparable" for row in world):
@@ -61,6 +65,7 @@ def _run_row(result: RunResults) -> RunRow:
     curve = {}
     for name in _CURVE:
         values = [getattr(point, name) for point in outcome.curve or []]
+        # The page draws a chart for each column, so a column without a value is left out.
         if set(values) - {None}:
             curve[name] = values
     analyses = []

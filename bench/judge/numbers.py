@@ -46,8 +46,10 @@ def deviations_from_print(result: RunResults, backbone: str, metric: str = "") -
     if result.run.backbone != backbone:
         clauses.append(f"{result.run.backbone} stands in for {backbone}, with its own settings")
     data = result.provenance.data.name
+    # A run without scores has no data in its provenance. That is no difference from print.
     if data not in ("senteval", ""):
         clauses.append(f"scored on {data}")
+    # Papers print accuracies of the mode `test` (docs/protocol.md#classifier).
     if metric and METRICS[metric].kind == SHARE and result.provenance.mode != "test":
         clauses.append(f"classifiers of mode {result.provenance.mode}")
     return clauses + deviations([result.run])
@@ -62,7 +64,7 @@ class Side:
     run: str  # text of the runs, such as simcse@official
     backbone: str  # as printed
     operands: list[System]  # the system, and of a printed difference the subtracted one
-    verdict: Verdict = field(init=False)
+    verdict: Verdict = field(init=False)  # `judge_numbers` sets it: it depends on the family
 
     @property
     def results(self) -> list[RunResults]:
@@ -84,6 +86,8 @@ class Side:
         """The scores over seeds; for a difference, over the seeds that both sides have."""
         scores = [system.scores([self.number.cell]) for system in self.operands]
         sample = differences_of(*scores) if self.number.minus else sample_of(*scores)
+        # Papers state some quantities with the other sign, such as a gain of uniformity for a fall
+        # of its loss.
         return sample.times(self.number.form.sign)
 
     @property
@@ -118,6 +122,7 @@ class Side:
         number, cell = self.number, self.number.cell
         for system in self.operands:
             runs = system.runs
+            # A run that diverged has no score either, but a verdict of its own below.
             if not diverged(runs) and all(cell not in result.scores for result in runs):
                 default = "this score is not in the suite" if runs else NOT_SCORED
                 reasons = (result.reason for result in runs if result.reason)
@@ -141,6 +146,7 @@ class Side:
         if not self.verdict_without_test:
             return False
         draws = {draw for result in self.results for draw in draws_of(result.run, [number.cell])}
+        # A run whose only draw is None is deterministic, and no test was planned for it.
         if number.reason or self.deviations or draws <= {None}:
             return False
         return all(system.is_planned(number.cell) for system in self.operands)
@@ -162,6 +168,8 @@ class Side:
         # For differences and other metrics their standard deviation would be wrong.
         if metric == "spearman" and len(self.operands) == 1:
             sd = public_sd(self.backbone, task, split)
+        # The printed form comes first: a bound on uniformity has no tolerance, although the metric
+        # has one.
         entry = number.form.tolerance or number.our_metric.tolerance or self._tolerance()
         return VerdictInput(
             number.value,
@@ -176,15 +184,18 @@ class Side:
     def _tolerance(self) -> Tolerance:
         """The tolerance of a score, which depends on how the run was made."""
         name = "untrained"
-        parts = self.results[0].run.parts  # none in plans of before
+        parts = self.results[0].run.parts  # plans of earlier versions have none
         if self.number.our_metric.kind == SHARE:
             name = "transfer" if self.deterministic else "trained, transfer"
         elif not self.deterministic:
             name = "trained" if len(self.operands) == 1 else "difference"
         elif parts:
+            # The last step decides: the encoder before a whitening or a flow is untrained here.
             step, _, hyper = parts[-1]
             if step in ("whitening", "flow"):
                 name = step
+            # Papers fitted on all of SNLI and MNLI, of which our NLI text is a part
+            # (docs/methods.md#bert-whitening).
             if step == "whitening" and hyper.get("source") != "target":
                 name = "whitening, other text"
         return TOLERANCES[name]
@@ -223,6 +234,7 @@ def judge_numbers(
         for side in sides.values():
             first_side = first_sides[side.question]
             side.verdict = first_side.verdict_without_test or first_side.verdict
+    # Last, since the verdict of a claim replaces the verdict that the loops above have given.
     _take_verdicts_of_claims([sides["ours"] for sides in all_sides], leaderboards, pairs)
     return all_sides
 
@@ -230,8 +242,8 @@ def judge_numbers(
 def _take_verdicts_of_claims(
     all_ours: Iterable[Side], leaderboards: Iterable[LeaderboardRow], pairs: Iterable[PairRow]
 ) -> None:
-    """Give printed differences that are margins of claims the verdicts of these claims: one
-    question must not have two verdicts."""
+    """Give a printed difference the verdict of the claim whose margin it is: one question must not
+    have two verdicts."""
     metrics = {row.name: row.whole.metric for row in leaderboards}
     claims = {}
     for pair in pairs:
@@ -240,7 +252,9 @@ def _take_verdicts_of_claims(
             claims[pair.text, pair.baseline, pair.backbone, cell, pair.margin] = pair
     for side in all_ours:
         number = side.number
+        # The margin has to be the printed value: a claim with another margin asks another question.
         claim = claims.get((number.run, number.minus, side.backbone, number.cell, number.value))
+        # A claim that was decided on another corpus or backbone says nothing of the printed gain.
         if claim and side.verdict.is_comparable:
             side.verdict = Verdict(
                 kind=claim.verdict or "open", reason=claim.reason, next_look=claim.next_look
@@ -331,6 +345,8 @@ def quoted_rows(suite: SuiteResults, leaderboards: Iterable[LeaderboardRow]) -> 
     """A row for each quoted row of the leaderboards; ours, if they can be compared."""
     for leaderboard in leaderboards:
         for _, entry in quoted(leaderboard.name).iterrows():
+            # These rows have no verdict that could call a run not comparable, so such runs are left
+            # out.
             runs = [
                 run
                 for run in select(suite, entry.run, entry.backbone).runs
@@ -353,6 +369,7 @@ def quoted_rows(suite: SuiteResults, leaderboards: Iterable[LeaderboardRow]) -> 
 def _run_scores(sides: Iterable[Side]) -> list[RunScores]:
     """The runs behind a printed number: the compared runs, the subtracted runs, both in the other
     setting, and the published checkpoint."""
+    # By name, since a run without a second setting is subtracted on two sides.
     by_name: dict[str, RunScores] = {}
     for side in sides:
         for system in filter(None, side.operands):

@@ -70,6 +70,8 @@ class _Comparison:
 
     @property
     def kind(self) -> Pairing:
+        # Where neither side has seeds there is one difference, whose draw is None
+        # (`differences_of`).
         if None in self.sample.values:
             return "items" if self.items else "deterministic"
         if self.sample.beside:
@@ -131,6 +133,8 @@ class _Comparison:
     def _side(self, scores: Scores) -> ScoreColumns:
         """The scores of one side behind the differences."""
         values = scores.values
+        # Mean and standard deviation are over the pairs of the look. Classifier seeds are in no
+        # pair, so all of them count.
         if scores.has_seeds:
             values = {draw: values[draw] for draw in self.sample.draws if draw in values}
         return ScoreColumns(scores=tuple(values.values()))
@@ -147,10 +151,12 @@ def _comparisons(
     texts = dict.fromkeys(result.run.text for result in suite.runs)
     del texts[baseline]
     names = dict.fromkeys(result.run.backbone for result in suite.runs)
+    # A dropped claim has no verdict. It still counts in its family (`_decide_claims`).
     current = {(claim.method, claim.backbone): claim for claim in claims if not claim.dropped}
     for leaderboard, backbone in product(leaderboards, names):
         # A method without a backbone has the same scores on all.
         b = suite.system(baseline, backbone, NO_BACKBONE)
+        # A leaderboard of one task is summed up by this task, which must not have two rows.
         tasks = dict.fromkeys((*leaderboard.whole.tasks, leaderboard.whole.overall))
         scores_b = {task: b.scores(leaderboard.whole.cells(task)) for task in tasks}
         for text in texts:
@@ -207,6 +213,8 @@ def _decide_claims(comparisons: Iterable[_Comparison], claims: Sequence[Claim]) 
     families: dict[tuple[str, int], list[tuple[_Comparison, Claim]]] = defaultdict(list)
     for comparison in comparisons:
         if comparison.claim:
+            # Claims that were added after a score are a family of their own, because scores may
+            # have suggested them (docs/statistics.md#claims).
             place = comparison.leaderboard.name, comparison.claim.family
             families[place].append((comparison, comparison.claim))
     for (leaderboard, number), members in families.items():

@@ -24,6 +24,8 @@ def printed_gains(
         return []
     sides = []
     for method in methods:
+        # A method without a backbone, such as GloVe, is printed once and stands beside every
+        # backbone.
         printed = _printed(method, backbone, task, leaderboard.metric)
         sides.append(printed or _printed(method, NO_BACKBONE, task, leaderboard.metric))
     numbers_a, numbers_b = sides
@@ -54,6 +56,7 @@ def _part(estimate: Estimate | None, gain: float) -> dict[str, float]:
     if not (estimate and gain):
         return {}
     mean, width = estimate.mean, estimate.half_width()
+    # A negative gain exchanges the ends of the interval.
     ends = (mean - width) / gain, (mean + width) / gain
     return {"part": mean / gain, "part_low": min(ends), "part_high": max(ends)}
 
@@ -65,6 +68,7 @@ def _printed(method: str, backbone: str, task: str, metric: str) -> list[Number]
         number
         for number in numbers()
         if (number.our_backbone, number.task, number.metric) == (backbone, task, metric)
+        # Sweeps print scores on dev, beside which our test scores must not stand.
         and number.split == "test"
         and number.run.partition("@")[0] == method
     ]
@@ -81,6 +85,8 @@ def _share_settings(a: Number, b: Number) -> bool:
     """Whether two printed numbers agree in every setting that both state, as in `bs=64, cls`."""
     stated: dict[str, str] = {}
     for piece in f"{a.variant}, {b.variant}".split(", "):
+        # A word without a value, such as `cls`, is no setting that two rows could state
+        # differently.
         name, is_setting, value = piece.partition("=")
         if is_setting and stated.setdefault(name, value) != value:
             return False

@@ -49,12 +49,14 @@ def _alignment(figure: PaperFigure, run: RunResults) -> Iterator[Point]:
     place = {"x": measures["uniformity"], "value": measures["alignment"]}
     if None not in place.values():  # without a positive pair there is no alignment
         score = run.scores.get(Cell("Avg", "test", METRIC))
+        # Each seed is a line of one point, which is kept. The common `at` joins seeds to one mean.
         yield place | {"at": 0, "kept": True, "score": score}
 
 
 def _cosines(figure: PaperFigure, run: RunResults) -> Iterator[Point]:
     """The share of the pairs at each cosine, by range of gold scores."""
     pairs = run.analyses["cosines"]
+    # A gold score on a bound belongs to the range below it, as in `bench.datasets.metrics`.
     ranges, cosines = np.searchsorted(BOUNDS, pairs["gold"]), np.clip(pairs["cosine"], 0, 1)
     # Five ranges of gold scores, and 20 bins of cosines. The few negative cosines are in the first.
     counts, *_ = np.histogram2d(ranges, cosines, (5, 20), ((0, 5), (0, 1)))
@@ -169,6 +171,7 @@ def _figure(suite: SuiteResults, figure: PaperFigure) -> FigureRow | None:
             if has_runs:  # without a run, the printed points are no series of a redrawn figure
                 points += place.measured + place.printed
     is_sweep = any(series.runs for series in figure.series)
+    # Without a value of x nothing was measured, and a figure without data is not drawn.
     if len(xs) <= is_sweep:
         return None  # a single value is no sweep
     if names:

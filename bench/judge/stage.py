@@ -53,6 +53,7 @@ def judge_encoders(
     results = []
     for label, records in by_label.items():
         scores = {RecordedScore(**record).cell: record["value"] for record in records}
+        # The tables take systems, so each encoder becomes a run of a suite that nobody planned.
         run = PlannedRun(
             id="encoder", method=label, label=label, setting="paper", outside=True, trained=False,
             backbone=NO_BACKBONE, seed=None,

@@ -1,7 +1,7 @@
 """The t interval behind every verdict, and corrections of p values.
 
-The t distribution is of scipy.special: every command that judges needs it, and scipy.stats takes
-half a second to load.
+The t distribution comes from scipy.special: every command that judges needs it, and scipy.stats
+takes half a second to load.
 """
 
 from collections.abc import Sequence
@@ -46,8 +46,8 @@ class Estimate:
 
     @property
     def further(self) -> "Estimate":
-        """The prediction of one further score: its variance is that of the mean plus that of one
-        score, (1 / n + 1) sd² = (n + 1) error²."""
+        """The prediction of one further score. Its variance is the variance of the mean plus the
+        variance of one score, (1 / n + 1) sd² = (n + 1) error²."""
         return Estimate(self.mean, self.error * sqrt(self.n + 1), self.df, self.n)
 
 
@@ -60,14 +60,18 @@ def estimate(values: Sequence[float]) -> Estimate:
 def welch(a: Sequence[float], b: Sequence[float]) -> Estimate:
     """The difference of two means whose scores are not paired (Welch 1947)."""
     of_a, of_b = estimate(a), estimate(b)
+    # The two variances may differ, so the degrees of freedom are no whole number.
     parts = of_a.error**2, of_b.error**2
     shares = parts[0] ** 2 / of_a.df + parts[1] ** 2 / of_b.df
     df = sum(parts) ** 2 / shares if shares else of_a.df  # equal scores on both sides have no df
+    # n counts the seeds of a training, which are in `a`. The classifier seeds in `b` are not
+    # trainings.
     return Estimate(of_a.mean - of_b.mean, sqrt(sum(parts)), df, of_a.n)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
     """P values adjusted by Holm (1979), in the order given."""
+    # scipy.stats corrects by Benjamini and Hochberg or by Yekutieli, not by Holm.
     p = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(p, kind="stable")
     adjusted = np.empty_like(p)

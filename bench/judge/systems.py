@@ -25,6 +25,7 @@ def leaderboard_rows(suite: SuiteResults) -> list[LeaderboardRow]:
     for leaderboard in leaderboards_of(planned).values():
         tasks = tuple(task for task in leaderboard.tasks if task in planned)
         planned_leaderboard = leaderboard
+        # The usual subject, such as "seven STS tasks", would be wrong of a part of them.
         if tasks and tasks != leaderboard.tasks:
             planned_leaderboard = replace(leaderboard, tasks=tasks, subject=listed(tasks))
         rows.append(LeaderboardRow(whole=leaderboard, planned=planned_leaderboard))
@@ -97,6 +98,7 @@ def _system_row(
         (pair,) = of_system
         comparison = {name: getattr(pair, name) for name in _OF_PAIR}
     unfinished = Counter(result.fate for result in results if result.status != "finished")
+    # Runs of a system read the same corpora and dev sets, so the counts of one stand for all.
     scored = first_scored(results)
     planned = leaderboard.planned
     # A run without a seed has a draw for each seed of its classifiers, and counts as often in n.

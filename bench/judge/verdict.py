@@ -95,6 +95,7 @@ def _judge(basis: VerdictInput, p_adjusted: float, family: str) -> Verdict:
     verdict = partial(Verdict, tolerance=basis.tolerance)
     sample = basis.sample
     bounds = f"tolerance {basis.tolerance:.2f}"
+    # Nothing was drawn, so there is nothing to test: the distance alone decides.
     if basis.deterministic:
         mean = sample.values[None]
         is_near = basis.distance(mean) <= basis.tolerance + ROUNDING
@@ -112,6 +113,8 @@ def _judge(basis: VerdictInput, p_adjusted: float, family: str) -> Verdict:
         kind = "reproduced"
     elif within is False and p_adjusted < LEVEL:
         kind = _direction(basis, estimate.mean)
+    # p counts both sides of our mean, and the printed value is on one: one in 2 / p runs reaches
+    # it. The p of a bound has one side already.
     elif within is False:
         kind, one_in = "consistent", round((1 if basis.above else 2) / p)
     return verdict(

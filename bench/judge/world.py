@@ -33,7 +33,7 @@ from bench.utils.files import sha256_text
 SCORES, RUNS = FOLDER / "world.csv", FOLDER / "world_runs.csv"
 BACKBONE_RUN = ["run", "backbone"]  # the columns that name a run, whatever its seed
 SEEDS = [f"seed {seed}" for seed in range(1, 9)]
-MODE = "dev"  # of the classifiers
+MODE = "dev"  # of the classifiers behind the accuracies of world.csv
 
 # The constants of the rule of docs/portability.md.
 SAME_SEED = 5.0  # tolerance of a run with a seed, in tolerances of a run without one
@@ -65,6 +65,7 @@ def judge_world(suite: SuiteResults) -> list[WorldRow]:
         of_run = (numbers.run == run.run.text) & (numbers.backbone == run.run.backbone)
         for _, entry in numbers[of_run].iterrows():
             cell = Cell(entry.task, "test", entry.metric)
+            # world.csv has the score of a run without a seed in the column of seed 1.
             number = entry.get(f"seed {run.run.seed or 1}", nan)
             if cell not in planned or pd.isna(number):
                 continue
@@ -84,6 +85,8 @@ def judge_world(suite: SuiteResults) -> list[WorldRow]:
                 )
             )
             if verdict.kind in ("lower", "higher"):
+                # Runs are counted, not scores: one selection that tips over moves all scores of its
+                # run.
                 outside.add(run.run.id)
                 if _is_within_seeds(score, entry):
                     places.append(len(rows) - 1)
@@ -113,6 +116,7 @@ def _verdict(
         reason = "the method or its settings changed since; measure again with: make world-numbers"
     if reason:
         return Verdict(kind="not comparable", reason=reason)
+    # Judged like a deterministic score: each seed has a number of its own, so nothing is averaged.
     basis = VerdictInput(number, Sample({None: score}, [], 0), entry.tolerance)
     return verdicts_of([basis])[0]
 
@@ -121,6 +125,7 @@ def _is_within_seeds(score: float, entry: Any) -> bool:
     """Whether a score is within the prediction interval that the seeds of its run give, widened by
     what the tolerance allows a run without a seed."""
     scores = entry[SEEDS].dropna().tolist()
+    # A run without a seed has one score, from which no interval follows.
     if len(scores) == 1:
         return False
     further = estimate(scores).further

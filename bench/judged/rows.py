@@ -25,6 +25,7 @@ Known = Annotated[float | None, BeforeValidator(lambda value: value if value == 
 
 def grouped(rows: Iterable[AnyRow], key: Callable[[AnyRow], Any]) -> list[list[AnyRow]]:
     """Rows with equal keys together, in the order in which keys come first."""
+    # itertools.groupby joins neighbours alone, and rows with one key may stand apart.
     groups: dict[Any, list[AnyRow]] = {}
     for row in rows:
         groups.setdefault(key(row), []).append(row)
@@ -193,7 +194,7 @@ class QuotedRow(StrictModel):
     name: str
     quoted_from: str
     printed: dict[str, str]  # by task
-    setting: str = ""  # of ours, which are comparable; empty without
+    setting: str = ""  # of our runs that are comparable; empty without any
     n: int = 0
     ours: tuple[Score, ...] = ()
 
@@ -232,20 +233,20 @@ class SystemRow(StrictModel):
     over_templates: bool  # whether it is a mean over templates
     diverged: bool  # whether a seed diverged
     remark: str  # why runs have no scores, and what share of test items has sentences in the corpus
-    seen: Known  # that share in percent, of all tasks
-    on_unseen: Known  # mean of the averages on the other items
+    seen: Known  # percent of the test items of all tasks with a sentence in the corpus
+    on_unseen: Known  # mean of the averages on items without a sentence in the corpus
     in_dev: Known  # percent of the test items of all tasks in the dev set
-    on_rest: Known  # mean of the averages on items neither there nor in the corpus
+    on_rest: Known  # mean of the averages on items in neither the dev set nor the corpus
     runs: tuple[str, ...]  # ids
-    run_averages: tuple[float | None, ...]  # of each, over the planned tasks; None without them
+    run_averages: tuple[float | None, ...]  # of each run, over the planned tasks
     averages: tuple[float, ...]  # over the planned tasks, by draw
     scores: tuple[Score, ...]  # of each task of the leaderboard, and their average
     is_baseline: bool = False
     difference: float | None = None
-    half_width: float | None = None  # of its interval
-    margin: float | None = None  # of its claim
+    half_width: float | None = None  # of the interval of the difference
+    margin: float | None = None  # of the claim
     verdict: PairVerdict | None = None
-    progress: str = ""  # whether it is a late claim; of an open one, how many seeds are there
+    progress: str = ""  # whether its claim is late; of an open claim, how many seeds have results
     reason: str = ""  # the basis of the verdict as a sentence
 
     @property
@@ -293,7 +294,7 @@ class PairRow(StrictModel):
     baseline_name: str  # label and setting
     kind: Pairing
     n: int  # pairs, or seeds of A beside classifier seeds of B
-    items: int | None  # of the test sets, where they decide
+    items: int | None  # number of test items, where they decide
     mean_a: float | None
     sd_a: float | None
     mean_b: float | None
@@ -301,14 +302,14 @@ class PairRow(StrictModel):
     differences: tuple[float, ...]  # one per pair
     difference: Known
     half_width: Known  # of the interval: 98 %, over items 95 %
-    p: Known  # two-sided, that the difference is 0
+    p: Known  # two-sided, of the hypothesis that the difference is 0
     family: int | None = None  # of the claim; None without one
     margin: float | None = None
     planned: int | None = None  # N
     next_look: int | None = None  # the seeds of the next look
-    progress: str = ""  # whether it is a late claim; of an open one, how many of them are there
+    progress: str = ""  # whether its claim is late; of an open claim, how many seeds have results
     p_adjusted: Known = None  # `p` by Holm's method
-    p_below: Known = None  # by Holm's method, that the gain is the margin or more
+    p_below: Known = None  # by Holm's method, of a gain of the margin or more
     verdict: PairVerdict | None = None
     reason: str = ""  # the basis of the verdict as a sentence
     printed: tuple[PrintedGain, ...]
@@ -395,8 +396,8 @@ class LeaderboardRow(StrictModel):
 
     @property
     def columns(self) -> list[str]:
-        """The planned tasks, and their average if all tasks that it is of are planned and there are
-        several."""
+        """The planned tasks, and the average if the leaderboard has several tasks and all are
+        planned."""
         tasks = self.planned.tasks
         return [*tasks, "Avg"] if tasks == self.whole.tasks and len(tasks) > 1 else [*tasks]
 
@@ -422,7 +423,7 @@ class Heading(StrictModel):
     differs: tuple[str, ...]
     partial: str  # how many runs have been made; empty if all
     claims: str  # how many, with how many seeds
-    families: int  # of claims
+    families: int  # number of families of claims
 
     @property
     def is_compared(self) -> bool:

@@ -46,7 +46,7 @@ def printed_frame(pairs: Sequence[PairRow]) -> Frame:
 
 
 def greatest_first(pairs: Iterable[PairRow]) -> list[PairRow]:
-    """Comparisons by their difference; those without one are last."""
+    """Comparisons by their difference. Comparisons without a difference are last."""
     return sorted(pairs, key=lambda pair: (pair.difference is None, -(pair.difference or 0)))
 
 

@@ -64,6 +64,7 @@ def report(judged: Judged, out: Path | None = None) -> str:
     if out:
         texts = text_table(table.to_dict("records"), table.columns[2:])
         listed = rendered("coverage.txt", **below, bullet="* ")
+        # Only the names behind the bullets are foreign text. The bullets have to stay Markdown.
         listed = re.sub(r"(?<=\* ).+", lambda line: markdown_text(line[0]), listed)
         write_text(out, f"{markdown(texts, caption)}\n{listed}")
     lines = table.to_string(index=False)

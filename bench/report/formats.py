@@ -167,6 +167,7 @@ def _grid(
 ) -> str:
     rows = [[*map(written, row)] for row in table.texts]
     headings = [*map(written, table.columns)]
+    # tabulate would read texts as numbers, and print 70.10 as 70.1.
     return tabulate(rows, headings, form, disable_numparse=True, stralign=align, **more)
 
 
@@ -270,7 +271,7 @@ def latex(
 
 @cache
 def templates() -> jinja2.Environment:
-    """The environment of the templates of tables and page; those of HTML escape every text."""
+    """The environment of the templates of tables and page. Templates of HTML escape every text."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=jinja2.select_autoescape(),

@@ -142,8 +142,8 @@ def about(
 
 
 def frame(judged: Judged, name: str = "sts", rows: Sequence[SystemRow] | None = None) -> Frame:
-    """A leaderboard as numbers: a row a system, the best average of a backbone first; then those
-    without a backbone, then those trained with labels.
+    """A leaderboard as numbers: a row a system, the best average of a backbone first; then systems
+    without a backbone, then systems trained with labels.
 
     Args:
         judged: the suite.
@@ -154,7 +154,7 @@ def frame(judged: Judged, name: str = "sts", rows: Sequence[SystemRow] | None = 
         A DataFrame with `backbone`, `label`, `method`, `setting`, `corpus`, `name` (label and
         setting), `labelled` (whether it is trained with labels), `n` (finished seeds or templates;
         without either, seeds of the classifiers), `remark` (why others have no scores, and how many
-        test items have a sentence in the corpus), `seen` (that share in percent, of all tasks),
+        test items have a sentence in the corpus), `seen` (their percentage, over all tasks),
         `on_unseen` (the mean of `averages`, on the other items), `in_dev` (the percentage of test
         items that stand in the dev set), `on_rest` (the mean of `averages`, on the items neither
         there nor in the corpus), `averages` (tuple, n of them: over the planned tasks); for each
@@ -208,6 +208,7 @@ def in_format(
         return plain(table, text)
     notes = " ".join(f"{row.name}: {row.remark}." for row in rows if row.remark)
     label = stem(f"{suite.suite}-{leaderboard.name}")
+    # Tasks need the width of the page, so remarks stand below the table.
     return latex(table.without(IN_DEV, "Remark"), text, label, notes, reasons(systems=rows))
 
 
@@ -226,6 +227,8 @@ def show_leaderboards(judged: Judged, form: str, rows: Iterable[SystemRow]) -> s
     if frames:
         import pandas as pd
 
+        # Leaderboards have different columns. The gaps that `concat` leaves make counts floats,
+        # such as 5.0, which `convert_dtypes` undoes.
         table = (
             pd.concat(frames, names=["leaderboard"])
             .reset_index(level="leaderboard")

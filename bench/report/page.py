@@ -55,6 +55,8 @@ def render_page(judged: Judged, figures: Path, out: Path, scores: str = "../scor
         content["statistics"] = RULE.name
         for file in (RULE, RULE.with_suffix(".png")):
             _copy(file, out)
+    # A name with a dot in front is a file that is still being written, or was when its process was
+    # killed.
     for file in figures.glob("[!.]*"):
         _copy(file, out / "figures")
     for name in ("page.css", "page.js"):
@@ -173,6 +175,7 @@ def _leaderboard(judged: Judged, leaderboard: LeaderboardRow) -> LeaderboardSect
     lines = []
     for place, (row, texts) in enumerate(zip(rows, table.rows, strict=True)):
         scores = {name: texts[name] for name in scored}
+        # Two systems may have one name, so the key has the place.
         lines.append(LeaderboardLine(f"{leaderboard.name} {place}", row, scores))
     columns = {"Method": False, "n": True} | scored
     if "Remark" in table.columns:
@@ -229,6 +232,7 @@ def _run_data(run: RunRow, origins: list[Facts], scores: str) -> Json:
 def thinned(curve: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
     """The columns of a training curve, thinned evenly to `CURVE_POINTS` with both ends."""
     end = len(curve["step"]) - 1
+    # A set, since a short curve has fewer points than there are places.
     places = sorted({round(index * end / (CURVE_POINTS - 1)) for index in range(CURVE_POINTS)})
     names = [name for name in ("step", *_CURVE) if name in curve]
     return {name: _rounded(curve[name][place] for place in places) for name in names}

@@ -138,6 +138,7 @@ def _cells(numbers: Sequence[NumberRow]) -> dict[int, ShownCell]:
         number for number in scores if number.ours.n and number.ours.verdict.kind != "diverged"
     ]
     best_printed = _best(scores, attrgetter("value"))
+    # Rounded as the table shows them, so that of two equal texts both are bold.
     best_ours = _best(measured, lambda number: round(fmean(number.ours.scores), 2))
     cells = {}
     for number in numbers:
@@ -163,6 +164,7 @@ def in_lines(table: ShownTable, *, print_alone: bool = False) -> TextTable:
     for row in table.rows:
         printed = {"Backbone": row.backbone, "Method": row.name, "Task": row.task, "": row.origin}
         printed |= {column: cell.printed for column, cell in row.cells.items()}
+        # It stands before our lines, which may still write a verdict into it.
         lines.append(printed)
         if not print_alone:
             printed[""] = ", ".join(filter(None, ["printed", row.origin]))

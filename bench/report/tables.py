@@ -88,6 +88,7 @@ def _row(number: NumberRow) -> dict[str, Any]:
     for column, place in _PLACES.items():
         row[column] = number
         for name in place.split("."):
+            # A row without another setting or a checkpoint has None there, which has no such field.
             row[column] = getattr(row[column], name, _WITHOUT.get(column, ""))
     return row
 

@@ -36,6 +36,8 @@ def printed_names() -> dict[tuple[str, ...], str]:
     for source, tables in read_yaml(FOLDER / "names.yaml").items():
         for table, rows in tables.items():
             of_table = [label for label in labels if label[:2] == (source, table)]
+            # names.yaml has a name for each row, in the order of print. `strict` refuses a table
+            # with a name too few, which would shift all names behind it.
             names |= zip(of_table, rows, strict=True)
     return names
 

@@ -44,6 +44,8 @@ def _averages(rows: PrintedRows) -> Iterator[Finding]:
     """`average`, `rounding`: averages that are not the mean of their row."""
     leaderboards = [{*leaderboard.tasks} for leaderboard in LEADERBOARDS.values()]
     for row in rows:
+        # Rounding and truncation explain a gap of up to 3/2 units, and the rounding of the average
+        # alone up to 1/2 (docs/audit.md#the-rules).
         if {*row.tasks} in leaderboards and abs(row.gap) > row.unit / 2:
             kind = "average" if abs(row.gap) > row.unit * 3 / 2 else "rounding"
             yield finding(kind, [row])
@@ -52,6 +54,8 @@ def _averages(rows: PrintedRows) -> Iterator[Finding]:
 def attainable(value: Fraction, unit: Fraction, items: int, runs: int = 1) -> bool:
     """Whether the mean accuracy of some runs, each perhaps rounded before, can be `value`, rounded
     or truncated to `unit`."""
+    # Rounding each run before the mean changes nothing where the accuracies of one run have no more
+    # decimals than the unit, such as TREC's steps of 0.2.
     slack = unit / 2 if runs > 1 and Fraction(100, items) % unit else 0
     step = Fraction(100, runs * items)
     # Rounded from [value - unit/2, value + unit/2], or truncated from [value, value + unit).
@@ -115,6 +119,8 @@ def _copies(rows: PrintedRows) -> Iterator[Finding]:
                 models.add((row.method, row.backbone))
         if len(models) > 1:
             yield finding("copy", equal)
+    # A finding is filed under its first row: as in `_leading`, numbers that few rows have come
+    # first.
     groups.sort(key=lambda equal: (len(equal), _is_quoted(equal[0])))
     for lefts, rights in combinations(groups, 2):
         keys = [(rows[0].metric, rows[0].split, rows[0].tasks) for rows in (lefts, rights)]
@@ -177,6 +183,7 @@ def _rivals(leader: PrintedRow, averages: Collection[Fraction], tables: PrintedR
         for row in tables
         if (row.scale, row.quoted_from) == (leader.scale, "")
         and leader.words <= row.words
+        # A row without an average counts as `low`, which is not between.
         and low < row.cells.get("Avg", low) < high
     ]
 
@@ -299,6 +306,8 @@ def findings(
 ) -> list[Finding]:
     """The findings about printed numbers (by default `numbers()`) and the papers' claims."""
     rows = read(pd.DataFrame(numbers()) if printed is None else printed)
+    # All other numbers stand in an abstract or a section, as texts that are compared with the
+    # tables.
     tables = [row for row in rows if re.fullmatch(r"(Table|Figure) \w+", row.table)]
     results = [*_averages(rows), *_scales(rows), *_copies(rows), *_labels(tables)]
     results += _statements(tables, claims)

@@ -38,8 +38,8 @@ class Entry(StrictModel):
     """An entry of mapping.yaml: the run that printed rows are compared with, or why there is
     none."""
 
-    # A row belongs to the entry if it agrees with one value of each of these fields. An empty field
-    # agrees with all rows.
+    # A row belongs to the entry if it has one of the values of each of these fields. An empty field
+    # takes any value.
     source: Texts = []
     table: Texts = []
     method: Texts = []
@@ -140,6 +140,7 @@ def numbers() -> tuple[Number, ...]:
     """
     # The files of printed tables have names that start with their paper.
     paths = [path for path in sorted(FOLDER.glob("*.csv")) if path.stem.split("_")[0] in SOURCES]
+    # As texts, since `Number.text` has the decimals that are printed: 46.70, and not 46.7.
     tables = [pd.read_csv(path, dtype=str, keep_default_na=False) for path in paths]
     entries, rows = load_mapping().entries, []
     for row in pd.concat(tables)[COLUMNS].to_dict("records"):
@@ -154,6 +155,7 @@ def numbers() -> tuple[Number, ...]:
         row["our_backbone"] = entry.suite_backbone or row["backbone"]
         row["our_split"] = entry.suite_split or row["split"]
         row["checkpoint"] = entry.checkpoint.get(row["backbone"], "")
+        # STS-B and SICK-R have no subsets, so their one correlation stands for every aggregation.
         if row["task"] not in (*WITH_SUBSETS, "Avg"):
             row["aggregation"] = ""
         rows.append(Number(**row | {"text": row["value"], "value": float(row["value"])}))

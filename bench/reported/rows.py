@@ -67,6 +67,7 @@ class PrintedRow:
     @cached_property
     def words(self) -> frozenset[str]:
         """The parts of the variant, such as `bs=64` and `cls`."""
+        # The pieces between commas, without the spaces around them.
         return frozenset(re.findall(r"[^,\s](?:[^,]*[^,\s])?", self.variant.strip("()")))
 
     @property
@@ -128,6 +129,7 @@ def read(printed: pd.DataFrame) -> PrintedRows:
     scores = printed[printed["metric"].str.removesuffix(DIFFERENCE).isin(main)]
     rows = []
     labels = [*ROW_COLUMNS, "split", "metric", "quoted_from"]
+    # In the order of print, which `groupby` would sort.
     for texts, group in scores.groupby(labels, sort=False):
         # The decimal number that is printed, rather than the nearest binary fraction.
         values = group.set_index("task")["value"].map(str).map(Fraction)
@@ -161,6 +163,7 @@ def described(rows: PrintedRows) -> str:
 
 def share_average(rows: PrintedRows) -> bool:
     """Whether all rows have an average, and the same."""
+    # A row without an average has its name instead, which equals no number.
     return len({row.cells.get("Avg", row.name) for row in rows}) == 1
 
 

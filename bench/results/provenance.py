@@ -38,7 +38,8 @@ def _arithmetic(device: str) -> dict[str, Any]:
     """Settings of torch that affect the last bits of results, besides versions and device."""
     settings: dict[str, Any] = {
         "deterministic": torch.are_deterministic_algorithms_enabled(),
-        "matmul_precision": "highest",  # see `float32_products`
+        # Of a processor, which always multiplies in float32 (`bench.models.float32`).
+        "matmul_precision": "highest",
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
     }
     if device.startswith("cuda"):
@@ -84,6 +85,7 @@ def runs_per_gpu() -> int:
 def timing(seconds: float, device: str) -> dict[str, Any]:
     """Wall seconds on a device, and by how many runs it was shared if not by one alone."""
     timed: dict[str, Any] = {"seconds": seconds}
+    # Runs that share a GPU take longer, so predicted hours divide their seconds by this number.
     if device != "cpu" and runs_per_gpu() > 1:
         timed["runs_per_gpu"] = runs_per_gpu()
     return timed

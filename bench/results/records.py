@@ -20,10 +20,12 @@ from bench.utils.validation import Document, FileName, read_document
 
 
 class _Written(Document):
+    # A text in place of a number is damage, and is not converted.
     model_config = ConfigDict(strict=True)
 
     def as_written(self) -> dict[str, Any]:
         """The fields that the file has, as JSON data."""
+        # A default is no statement: a file of an older version did not record the field.
         return self.model_dump(exclude_unset=True)
 
 
@@ -48,7 +50,7 @@ class Outcome(_Written):
     steps: int | None = None
     best_dev: float | None = None
     seconds: float | None = None
-    runs_per_gpu: int = 1  # that shared its GPU
+    runs_per_gpu: int = 1  # how many runs shared the GPU of the training
 
 
 class DescribedRun(_Written):
@@ -124,14 +126,14 @@ class Provenance(_Written):
     date: str = ""
     data: Data = Data()
     mode: Literal["test", "dev"] = "test"  # of the classifiers of scores
-    probe_seeds: list[int] = []  # their further seeds
+    probe_seeds: list[int] = []  # further seeds of the classifiers
     tasks: dict[str, dict[str, str]] = {}  # sums by task and split
     corpora: list[Corpus] = []
-    files: dict[str, str] = {}  # sums of files that a name does not identify
-    encoder: str | None = None  # its identity
+    files: dict[str, str] = {}  # sums of files whose name may get other content
+    encoder: str | None = None  # identity of the encoder
     contamination: dict[str, Counts] = {}  # by task
     seconds: float | None = None
-    runs_per_gpu: int = 1  # that shared its GPU
+    runs_per_gpu: int = 1  # how many runs shared the GPU
 
     def sums(self, corpus: str) -> Iterator[tuple[str, str]]:
         """The checksums of inputs, by name: splits of tasks, and the corpus of this name. A corpus

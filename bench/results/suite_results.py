@@ -66,6 +66,7 @@ class SuiteResults:
                 if (candidate.first.text, candidate.first.backbone) == (text, name)
             ]
             if systems:
+                # `min` takes the first of several that differ equally, in the order of the plan.
                 return min(systems, key=lambda system: bool(deviations([system.first])))
         return System(())
 
@@ -120,12 +121,14 @@ def read_run(run: PlannedRun, suite_dir: Path, mode: str) -> RunResults:
 def _fault(scores: ScoreDocument, run: PlannedRun, mode: str) -> str:
     """The reason why scores do not belong to a planned run; empty if they do."""
     scored_run, scored_mode = scores.provenance.run, scores.provenance.mode
-    # The id is of another run if the file was copied; the rest differs if the plan was edited.
+    # A file that was copied has the id of another run. If the plan was edited, the id is the same,
+    # and another field differs.
     if scored_run.id != run.id:
         return f"it holds the scores of {scored_run.id or 'a model outside the suite'}"
     for name in ("identity", "method", "setting", "backbone", "seed"):
         if getattr(scored_run, name) != getattr(run, name):
             return f"the {name} of its run is another"
+    # STS is the same in both modes, so its scores fit either plan.
     if scored_mode != mode and any(
         METRICS[record.metric].kind == SHARE for record in scores.records
     ):

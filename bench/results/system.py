@@ -91,14 +91,18 @@ class RunResults:
         `aggregation` is "all" for all test items, or `UNSEEN` or `REST` for items that were not
         read before."""
         if task == "Avg":
-            # Averages of different tasks are not comparable. Not rounded: rounding could decide.
+            # Averages of different tasks are not comparable, so there is none without all tasks.
+            # Tasks are not rounded here: rounding could decide which of two systems is better.
             values = [self.points(leaderboard, name, aggregation) for name in leaderboard.tasks]
             scores = [value for value in values if value is not None]
             return fmean(scores) if len(scores) == len(values) else None
         if aggregation in (UNSEEN, REST):
             counts = self.provenance.contamination.get(task)
+            # Nobody knows which items are unseen where they were not counted.
             if counts is None:
                 return None
+            # No such record is written where no item was read before: the score over all items is
+            # the score over the others.
             if not (counts.seen or (aggregation == REST and counts.in_dev)):
                 aggregation = "all"
         return self.scores.get(Cell(task, "test", leaderboard.metric, aggregation))
@@ -158,6 +162,7 @@ def _addition(
     """The number of the addition with which all cells are planned, from the `additions` of single
     tasks; None if a cell is not planned, or its addition is lost."""
     numbers = {task: number for task, number in additions.items() if number is not None}
+    # The first addition that completes the cells is the one with which the draw was planned.
     for latest in sorted({0, *numbers.values()}):
         tasks = tuple(task for task, number in numbers.items() if number <= latest)
         if planned_scores(run, tasks) >= {*cells}:
@@ -180,18 +185,19 @@ class Scores:
 
 @dataclass(frozen=True, eq=False)
 class System:
-    """A method in a setting on a backbone, with one corpus and recipe. Verdicts, comparisons and
-    tables have one score of it per draw."""
+    """A method in a setting on a backbone, with one corpus and recipe. In verdicts, comparisons and
+    tables a system has one score per draw."""
 
     runs: Sequence[RunResults]  # in the order of the plan; without runs, it is not planned
-    dropped: Sequence[PlannedRun] = ()  # planned when it had a score, and not any more
+    # Runs that were planned when the system had a score, and are not any more.
+    dropped: Sequence[PlannedRun] = ()
 
     def __bool__(self) -> bool:
         return bool(self.runs)
 
     @property
     def first(self) -> PlannedRun:
-        """A run of it, for what they have in common."""
+        """The first run, for what all runs of a system have in common."""
         return self.runs[0].run
 
     @property
@@ -219,6 +225,8 @@ class System:
             number = _addition(run, of_tasks, cells)
             if number is not None:
                 for draw in draws_of(run, cells):
+                    # Dropped runs are last: a draw that is planned again keeps the number of the
+                    # planned run.
                     additions.setdefault(draw, number)
         gone = {result.run.draw for result in self.runs if result.status == "diverged"}
         return Scores(values, additions, gone, self.has_seeds)

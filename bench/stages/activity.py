@@ -39,7 +39,7 @@ class Failure:
 
     stage: str
     error: str
-    attempts: int = 1  # at the stage that failed in a row; a killed one does not count
+    attempts: int = 1  # in a row, at the stage that failed; killed attempts do not count
     final: bool = False
     traceback: str = ""  # of an error that is not the user's
 
@@ -63,6 +63,8 @@ def hold(suite: Path, runs: Iterable[str]) -> None:
     lock = FileLock(Path(".snakemake", f"{suite.name}.lock"), fallback_to_soft=False)
     try:
         lock.acquire(timeout=0)
+        # The registered method also keeps the lock alive: a `FileLock` that is collected is
+        # released.
         atexit.register(lock.release)
     except Timeout:
         raise UserError(f"another workflow is at work on {suite} here; wait for its end") from None
@@ -92,6 +94,7 @@ def working(suite: Path, run_id: str, stage: str) -> Iterator[None]:
     except Timeout:
         raise TransientError(f"another process is at work on {run_id}; wait for it") from None
     with held:
+        # Read before it is deleted, because the next failure counts its attempts.
         before = _recorded(folder)
         try:
             with disk_errors(folder):
@@ -109,6 +112,7 @@ def working(suite: Path, run_id: str, stage: str) -> Iterator[None]:
                 write_json(folder / FAILURE, asdict(failure))
             raise
         finally:
+            # So a lock file that nobody holds was left by a killed process (`last_failure`).
             lock.unlink(missing_ok=True)
     with suppress(OSError):  # it holds a training
         folder.rmdir()
@@ -125,6 +129,7 @@ def stage_at_work(suite: Path, run_id: str) -> str:
     """The stage of a run that a process is at now; empty if none is."""
     try:
         with open(paths.run_folder(suite, run_id) / LOCK, encoding="utf-8") as file:
+            # If the lock can be taken, nobody is at work. Closing the file gives it back.
             return "" if lock_descriptor(file.fileno(), blocking=False) else file.read()
     except OSError:  # no such file, or a file system without locks
         return ""

@@ -84,6 +84,7 @@ class Material:
     def fitted(self) -> EncodeSentences:
         """The encoder with its post-processing fitted on all of STS-B."""
         adapt = adaptation(self.encoder)
+        # `target` has the sentences of all splits, whichever split is asked.
         return adapt(list(self.tasks[0].target()), self.encode) if adapt else self.encode
 
     def vectors(self, sentences: Sequence[str], where: str, task: bool = False) -> np.ndarray:
@@ -139,11 +140,13 @@ def layers(material: Material) -> dict[str, Any]:
     """Return SetSim between neighbouring layers and TokSim of each layer, on both sides of the test
     pairs."""
     transformer = material.transformer
+    # `without_special` leaves out the first and the last token, whatever they are.
     if transformer.tokenizer.num_special_tokens_to_add() != 2:
         raise NotApplicable("the tokenizer does not add two special tokens to a sentence")
     sentences = material.test.first + material.test.second
     tokens = transformer.tokenize(sentences)
     depth = int(transformer.model.config.num_hidden_layers)
+    # SetSim between layers 0 to L, and TokSim of these layers, in two readings each.
     width = 4 * depth + 2
     similarities = transformer.encode_tokens(tokens, pool=geometry.layer_similarities, width=width)
     check_vectors(sentences, similarities)
@@ -152,6 +155,8 @@ def layers(material: Material) -> dict[str, Any]:
     setsim_first, setsim_mean, toksim, toksim_special = np.split(
         similarities.astype(np.float64), [depth, 2 * depth, 3 * depth + 1], axis=1
     )
+    # Layer 0 has the embeddings. SetSim is between transformer layers, so its first value is left
+    # out.
     by_cls, by_mean = setsim_first.mean(0).tolist(), setsim_mean.mean(0).tolist()
     return {
         "setsim": {"cls": by_cls[1:], "mean": by_mean[1:]},
@@ -202,6 +207,7 @@ def in_batch(material: Material) -> dict[str, Any]:
         few = f"{len(pool)} distinct sentences, fewer than a batch of {_SIZES[0]}"
         raise NotApplicable(f"corpus '{corpus}' has {few}")
     encoded = material.vectors(pool, f"corpus '{corpus}'")
+    # Lengths in float64, cosines of batches in float32 (docs/analyses.md).
     vectors = geometry.unit(material.tensor(encoded)).float()
     largest: dict[str, list[list[float]]] = {"mean": [], "noise": []}
     for size in sizes:

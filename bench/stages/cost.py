@@ -40,9 +40,10 @@ CORPUS_TOKENS = 24  # mean of wiki1m_fallback after truncation to 32 tokens
 CORPUS_SENTENCES = {
     **dict.fromkeys(("wiki1m", "wiki1m_for_simcse", "wiki1m_fallback"), 1_000_000),
     **dict.fromkeys(("nli", "nli_for_simcse"), 600_000),  # an assumption
+    # docs/methods.md#consert and docs/methods.md#word-noise
     **{"sts": 89_192, "cnsd": 10_462},
 }
-STEP_BYTES = 80  # about as long is a row in log.jsonl
+STEP_BYTES = 80  # of a row in log.jsonl, about
 Work = Collection[tuple[Run, str]]  # runs and their stages
 ALL = "all"
 
@@ -58,11 +59,13 @@ class Measured:
             return
         name = device
         if device == "cpu":
+            # Results name the model of their processor, and so does the comparison.
             name = provenance("cpu", 1)["device"]["name"]
         for path in sorted(results.glob("*/scores/*.json")):
             with suppress(UserError):
                 origin = read_scores(path).provenance
                 run, outcome = origin.run, origin.outcome
+                # A user writes h200, where torch says NVIDIA H200.
                 if origin.seconds and name.lower() in origin.device.name.lower():
                     work = frozenset(origin.tasks), len(origin.probe_seeds)
                     self.times["score", run.backbone, work].append(
@@ -133,6 +136,7 @@ def measured_seconds(
     least, most = times["step"]
     # Runs that share a card overlap at best until it is always busy, and at worst not at all.
     fewest = max(least / runs_per_gpu(), times.get("busy", least))
+    # A training selects once at least, after its last step (docs/protocol.md#selection).
     selection = max(1, steps(run) // recipe.select_every) * times["selection"]
     return steps(run) * fewest + selection, steps(run) * most + selection
 
@@ -158,6 +162,7 @@ def predict(work: Work, device: str, measured: Measured) -> tuple[dict[str, np.n
         if span is None:
             unmeasured.append((run, stage))
             continue
+        # The count, the least and the most hours.
         row = [1, *(seconds / 3600 for seconds in span)]
         hours[ALL] += row
         hours[f"{run.backbone} {stage}"] += row
@@ -195,6 +200,7 @@ def disk(plan: Plan) -> dict[str, float]:
     """About how many bytes the files of a plan take, by what they are; `UserError` if a corpus is
     not here."""
     trained = [run for run in plan.runs if run.trained and not run.skip]
+    # Weights are float32.
     encoders = [4 * stored_weights(run) for run in trained]
     corpora = {(run.corpus, run.backbone): _rows(run) for run in trained}
     # A checkpoint has the weights, the best weights and the two moments of Adam. A new checkpoint
@@ -202,6 +208,7 @@ def disk(plan: Plan) -> dict[str, float]:
     at_work = 4 * (GENERATIONS + 1) * max(encoders, default=0)
     return {
         f"{len(encoders)} encoders": plan.keep_encoders * sum(encoders),
+        # Token ids are int32.
         "tokens of corpora": 4 * CORPUS_TOKENS * sum(corpora.values()),
         "logs": STEP_BYTES * sum(map(steps, trained)),
         "each training at work, at most": at_work,

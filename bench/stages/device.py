@@ -53,11 +53,13 @@ def lease(batch_size: int = 0) -> Iterator[str]:
     common_folder = os.environ.get("SENTBENCH_LEASES")
     folder = Path(common_folder or f"{gettempdir()}/sentbench-{os.getuid()}")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # Anybody may make a folder of this name in the common temporary folder.
     if not common_folder and folder.lstat().st_uid != os.getuid():
         raise UserError(
             f"{folder} belongs to another user; name a folder of your own by SENTBENCH_LEASES"
         )
     gpus = range(torch.cuda.device_count())
+    # By UUID, since CUDA_VISIBLE_DEVICES changes the numbers of GPUs from process to process.
     uuids = [str(torch.cuda.get_device_properties(gpu).uuid) for gpu in gpus]
     # Every GPU's first slot comes before any second; a large training takes first slots alone.
     names = [*uuids]
@@ -67,6 +69,7 @@ def lease(batch_size: int = 0) -> Iterator[str]:
     locks = [FileLock(folder / name, is_singleton=True, fallback_to_soft=False) for name in names]
     with disk_errors(folder, "its file system cannot lock GPUs ({})"):
         number, held = _acquire(locks)
+    # The names go round the GPUs slot by slot.
     index = number % len(uuids)
     with held, torch.cuda.device(index):
         yield f"cuda:{index}"

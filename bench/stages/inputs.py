@@ -65,6 +65,7 @@ class Inputs(paths.Files):
     def changed_sets(self, origin: Provenance) -> dict[tuple[str, str], str]:
         """The files of the sets that have changed since a result was made, by task and split."""
         changed: dict[tuple[str, str], str] = {}
+        # Equal checksums over all files of the folder save reading the tasks.
         if not self.folder or self.described == origin.data.as_written():
             return changed
         for task, splits in origin.tasks.items():
@@ -102,8 +103,8 @@ def compare(
 
     Returns:
         The files of sets that have changed since runs were scored or analysed. For each result
-        that is older than its inputs, as in a copied suite, whether its sums are those of the
-        inputs.
+        that is older than its inputs, as in a copied suite, whether its sums equal the sums of
+        the inputs.
 
     Raises:
         UserError: an input of a training has changed.
@@ -137,6 +138,8 @@ def compare(
                 os.utime(file, (1, 1))
             if file.stat().st_mtime < max(before, default=0):
                 has_sets = bool(inputs.folder and origin.tasks)
+                # Sums of sets say whether they changed. Results without sums are trusted if the
+                # folder is as described.
                 is_same = has_sets or data == {"kind": "data", **origin.data.as_written()}
                 is_stale = sets or is_lacking or outcome not in (None, origin.outcome)
                 older[str(file)] = is_same and not is_stale

@@ -308,6 +308,7 @@ def run_plan(
                 check_retry(suite, run.id, stages)
             candidates.append(run)
     progress = Progress(len(candidates), "runs")
+    # The runs share one slot, so the largest batch decides whether the GPU is shared.
     batch_size = max((run.recipe.batch_size for run in candidates if "train" in stages), default=0)
     with lease(batch_size) as device:
         for run in candidates:
@@ -375,6 +376,8 @@ def _drop_encoders(suite: Path, plan: Plan, run: Run) -> None:
             if not _is_needed(suite, plan, needed, encoder.stat().st_mtime):
                 paths.result_file(suite, needed.id, "train").unlink(missing_ok=True)
                 with staging_folder(encoder) as staging:
+                    # Moved as a whole: a process that is killed while it deletes files would leave
+                    # a part.
                     encoder.replace(staging / "old")
 
 
@@ -460,6 +463,8 @@ def evaluate(
         # The date says nothing about scores. Threads and the name of a device change roundings
         # alone; the device's kind shows in the arithmetic.
         ignored = {"date": written.get("date"), "device": written["device"]}
+        # Whether the file has all fields of `origin`. It may have further ones, such as the
+        # seconds.
         if written == written | origin | ignored:
             return list(content["records"])
     pooler = getattr(encoder, "pooler", encoder.kind)

@@ -26,7 +26,7 @@ class OpenRun:
 
     id: str
     state: str  # "running", "failed" or "left"
-    stage: str  # the one that it is at, that failed, or that comes next
+    stage: str  # the stage at work, the failed stage, or the next one
     step: int | None = None  # optimiser steps of its training so far
     failure: Failure | None = None  # of the last attempt, if it failed
     log: str = ""  # messages of its job; empty without a workflow
@@ -43,9 +43,10 @@ class SuiteStatus:
     # Errors of other steps of the workflow (inputs, tables) by their logs.
     steps: dict[str, str] = field(default_factory=dict)
     device: str = ""  # on which the suite was scored; empty before that
-    hours: float = 0.0  # on it, of the open trainings and scorings that are like measured ones
-    unknown: int = 0  # number of trainings and scorings that are not
-    estimate: str = ""  # the order of magnitude of the hours of these
+    # Hours on the device of the open trainings and scorings that are like measured ones.
+    hours: float = 0.0
+    unknown: int = 0  # number of open trainings and scorings that are like no measured one
+    estimate: str = ""  # the order of magnitude of the hours of the unknown ones
 
 
 def status(suite: Path) -> SuiteStatus:
@@ -65,6 +66,8 @@ def status(suite: Path) -> SuiteStatus:
         try:
             results = read_run(run, suite, plan.mode)
         except UserError as damage:
+            # A damaged file of scores is shown like a failure: the other runs have to be listed all
+            # the same.
             failure = Failure("score", str(damage), final=True)
             state.open.append(OpenRun(run.id, "failed", "score", failure=failure))
             continue

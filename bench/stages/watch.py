@@ -13,7 +13,8 @@ from bench.utils.errors import warn
 from bench.utils.progress import interval
 
 WORDS = {"train": "training", "score": "scoring", "analyse": "analysing"}
-WEIGHTS = {"train": 4, "score": 1, "analyse": 1}  # trainings take the longest
+# Shares of the work that is done. Trainings take the longest.
+WEIGHTS = {"train": 4, "score": 1, "analyse": 1}
 _LONGEST = 120  # characters of a line
 
 

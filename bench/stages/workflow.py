@@ -53,7 +53,7 @@ class Jobs:
 
     Args:
         folder: results of the suite, as the workflow names it.
-        older: of results that are older than their inputs, whether they are of these inputs; the
+        older: for each result that is older than its inputs, whether it was made from them; the
             second result of `bench.stages.inputs.compare`.
     """
 
@@ -72,7 +72,7 @@ class Jobs:
         return [run.id for run in self.plan.chosen()]
 
     def with_stage(self, stage: str, ids: Iterable[str]) -> list[str]:
-        """Those of some runs that have a stage."""
+        """The runs with a stage, out of the runs with these ids."""
         return [run for run in ids if stage in self.runs[run].stages]
 
     def rules(self, stage: str) -> dict[str, list[str]]:
@@ -82,6 +82,7 @@ class Jobs:
             return {stage: ["{run}"]}
         rules = {}
         for number, start in enumerate(range(0, len(self.runs), size)):
+            # Cut before the runs without the stage leave: job N of every stage has the same runs.
             ids = self.with_stage(stage, [*self.runs][start : start + size])
             if ids:
                 rules[f"{stage}_{number}"] = ids

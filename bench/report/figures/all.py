@@ -24,5 +24,6 @@ def render_figures(judged: Judged, out: Path) -> None:
         for stem, averages in figure_stems(judged.numbers).items():
             save(comparison(heading, averages), out, stem, number_frame(averages))
         for figure in judged.series:
+            # A figure has the columns of all kinds of figures, most of them empty.
             data = table_of(figure).dropna(axis="columns", how="all")
             save(draw(heading, figure), out, figure.stem, data)

@@ -67,9 +67,11 @@ def figure_of_rows(strips: Sequence[Strip], title: str, notes: Sequence[str], sc
     height = len(strips) * (ROW + NAME * lines) + len(parts) * PANEL + AXIS
     figure = Figure((style.WIDTH, height), layout="constrained")
     if parts:  # matplotlib refuses a figure without panels; a suite without scores has none
+        # Panels are as high as they have rows, so that all rows are equally high.
         figure.subplots(len(parts), sharex=True, height_ratios=[*map(len, parts)])
     for panel, part in zip(figure.axes, parts, strict=True):
         panel.set_title(backbone_text(part[0].panel))
+        # Rows are read downwards, and matplotlib counts upwards.
         panel.set(xlabel=scale, ylim=(len(part) - 0.5, -0.5))
         panel.label_outer()
         panel.set_yticks(range(len(part)), [names[strip.name] for strip in part], size=7)
@@ -102,6 +104,7 @@ def _cut(figure: Figure) -> Figure:
             xs.extend(line.get_xdata())
     if xs:
         low = np.median(xs) - NEAR
+        # The panels share their axis, so the limit of one holds for all.
         figure.axes[0].set_xlim(left=max(low, figure.axes[0].get_xlim()[0]))
     return figure
 
@@ -139,8 +142,8 @@ def _look(side: SideRow) -> style.Look:
 def _strip(number: NumberRow, panel: str) -> Strip:
     """The printed value as a stroke, our seeds as marks beside it, and the verdict at the right.
 
-    The intervals are those that the verdict uses: of our mean, and where the mean is outside the
-    tolerance, of one run.
+    The verdict uses the same intervals: the interval of our mean, and where the mean is outside
+    the tolerance, the interval of one run.
     """
     side, verdict = number.ours, number.ours.verdict
     shift = 0.18 if number.other else 0.0
@@ -159,7 +162,7 @@ def _strip(number: NumberRow, panel: str) -> Strip:
     return Strip(panel, number.label, f"{verdict.mark} {verdict.kind}", marks, is_outside)
 
 
-# What the numbers of verdicts mean, and why a line may not tell the verdict.
+# What the numbers beside verdicts mean, and why the intervals of a row may not tell its verdict.
 NOTES = {
     "? 10: the next look is at 10 seeds.": {"open"},
     "≈ 1/12: one run of ours in 12 reaches the printed value.": {"consistent"},
@@ -256,6 +259,7 @@ def versus_figure(heading: Heading, pairs: Sequence[PairRow]) -> Figure:
     strips = []
     for pair in sorted(pairs, key=lambda pair: pair.task != "Avg"):
         printed = known(gain.gain for gain in pair.printed)
+        # A single seed has no interval. Its difference is drawn all the same.
         interval = _around(pair.difference, pair.half_width or 0.0)
         marks: list[Mark] = [(known([pair.margin]), 0, MARGIN), (printed, 0, PRINTED)]
         if pair.kind != "items":

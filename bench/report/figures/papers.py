@@ -45,6 +45,7 @@ def looks(table: pd.DataFrame) -> Looks:
     for label, rows in table[table["origin"] == OURS].groupby("series", sort=False):
         counts = rows.groupby(["backbone", "run"])["seed"].nunique()
         ends = sorted({counts.min(), counts.max()})
+        # No seed was counted: the runs of the series are not trained.
         text = label if ends == [0] else f"{label}, n = {' to '.join(map(str, ends))}"
         series[label] = SERIES[label] | {"label": text}
     return series

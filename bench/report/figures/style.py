@@ -55,6 +55,7 @@ SERIES: dict[str, Look] = {
     "DCLR": {"color": SKY, "ls": "-.", "marker": "v"},
     "delete one word": {"color": WINE, "ls": ":", "marker": "p"},
 }
+# SimCSE's own dropout is 0.1, so both labels are one series.
 SERIES["dropout 0.1"] = SERIES["SimCSE"]
 SERIES |= dict(zip(RANKS, SERIES.values(), strict=False))
 
@@ -75,6 +76,7 @@ def add_texts(figure: Figure, title: str, notes: Iterable[str]) -> None:
     for panel in figure.axes:
         for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
+    # The legend names first what is drawn on top.
     handles = sorted(entries.values(), key=Artist.get_zorder, reverse=True)
     text = wrapped(" ".join(filter(None, notes)), NOTE_WIDTH)
     below = figure.supxlabel(text, x=MARGIN / WIDTH, ha="left", size=7, style="italic")
