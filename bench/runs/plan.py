@@ -170,7 +170,7 @@ class PrintedRow(StrictModel):
     metric: Literal["spearman", "accuracy"] = "spearman"
     """`spearman`, the default, or `accuracy`"""
     source: FileName = "printed"
-    """the paper, in a word"""
+    """the paper, in a word; by default `printed`"""
     table: str = "Table 1"
     """its table; by default `Table 1`"""
 

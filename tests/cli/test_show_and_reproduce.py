@@ -90,7 +90,7 @@ def test_the_status_is_that_of_the_workflow(monkeypatch, capsys):
 
 def test_numbers_of_a_suite_are_shown_audited_and_rendered(tmp_path, capsys):
     where = {"method": "simcse", "backbone": "bert-base-uncased", "run": "simcse@official"}
-    values = {**dict.fromkeys(STS_TASKS, "76.00"), "Avg": "76.50"}
+    values = {**dict.fromkeys(STS_TASKS, "76.11"), "Avg": "76.50"}
     printed = [where | {"task": task, "value": value} for task, value in values.items()]
     suite = str(write_suite(tmp_path / "s", seeds("simcse", ROWS), data="world", printed=printed))
     assert main(["show", "--suite", suite]) == 0
