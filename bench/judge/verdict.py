@@ -4,6 +4,7 @@ docs/error-rates.md says how often it errs."""
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import isfinite
 
 from bench.datasets.metrics import Tolerance
 from bench.datasets.tasks import LEADERBOARDS
@@ -198,12 +199,14 @@ def judge(
         number of its family: the numbers of a whole table belong in a suite.
 
     Raises:
-        UserError: the leaderboard or the task is unknown.
+        UserError: the leaderboard or the task is unknown, or a score is not finite.
     """
     board = LEADERBOARDS.get(leaderboard)
     if not board or task not in (*board.tasks, "Avg"):
         hint = did_you_mean(leaderboard, LEADERBOARDS)
         raise UserError(f"no leaderboard '{leaderboard}' has '{task}'{hint}")
+    if not all(map(isfinite, scores)):
+        raise UserError("a score is not finite; after a diverged seed there is no verdict")
     name, sd = "trained, transfer", None
     if board.metric == "spearman":
         name, sd = "trained", public_sd(backbone, task)

@@ -207,6 +207,11 @@ def test_the_tolerance_of_a_number(where, allowed):
     assert result.tolerance == pytest.approx(allowed, abs=0.01)
 
 
+def test_a_diverged_seed_has_no_verdict():
+    with pytest.raises(UserError, match="a score is not finite; after a diverged seed there is no"):
+        judge(printed=75.0, scores=[*OURS[:4], float("nan")], planned=5)
+
+
 def test_what_no_leaderboard_has():
     with pytest.raises(UserError, match="no leaderboard 'stss' has 'Avg'; did you mean 'sts'"):
         judge(printed=75.0, scores=OURS, planned=5, leaderboard="stss")
