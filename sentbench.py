@@ -38,6 +38,7 @@ from bench import __version__, score  # noqa: E402
 # Loaded at first use, because some load torch, which takes seconds.
 _MODULES = {
     "UserError": "bench.utils.errors",
+    "judge": "bench.judge.verdict",
     "load_encoder": "bench.models.load",
     "read_suite": "bench.judge.stage",
 }

@@ -38,7 +38,8 @@ try:
         suites.read(path)
     # Adds the configuration's method_paths to BENCH_METHODS, which every job inherits.
     with errors_of(f"configuration {', '.join(map(str, workflow.configfiles))}"):
-        SUITE = suites.validate(config)
+        # The last file, whose keys replace the others'; as a module the workflow has none.
+        SUITE = suites.validate(config, Path(*workflow.configfiles[-1:]).parent)
         PLAN = suites.plan(SUITE)
     runs_per_gpu()
     # The plan as it will be written: it continues the plan of an earlier start.

@@ -33,6 +33,7 @@ from bench.report.leaderboard import IN_DEV, shown_leaderboard
 from bench.results.records import Counts
 from bench.results.suite_results import read_results
 from bench.runs.naming import planned_text
+from bench.runs.plan import PrintedRow
 from bench.runs.run import Recipe, read_runs
 from bench.runs.suite import ClaimEntry, Compare, EncoderEntry, MethodEntry, Suite
 from methods.base import Contrastive, Method, Transform
@@ -311,6 +312,7 @@ TABLES: dict[str, Callable[[], pd.DataFrame | str]] = {
     "keys of a comparison": partial(keys_table, Compare),
     "keys of a claim": partial(keys_table, ClaimEntry),
     "keys of an encoder": partial(keys_table, EncoderEntry),
+    "columns of printed numbers": partial(keys_table, PrintedRow),
     "recipe": recipe_lines,
     "hyper-parameters": hyper_parameter_lines,
     "spread": printed_gains.spread_table,

@@ -54,6 +54,7 @@ def show(
         print(printed_table(judged, source, name, addresses, print_alone=not suite))
     elif suite and not paper:
         from bench.report.leaderboard import show_leaderboards
+        from bench.report.printed_table import printed_table
         from bench.runs.naming import find_runs
         from bench.runs.plan import read_plan
 
@@ -66,6 +67,10 @@ def show(
             names = {(run.method, run.setting) for run in runs}
             systems += [row for row in judged.systems if (row.method, row.setting) in names]
         print(show_leaderboards(judged, form, systems if rows else judged.systems))
+        if form == "text" and not rows:
+            own = [(number.source, number.table) for number in judged.numbers if number.is_own]
+            for place in dict.fromkeys(own):
+                print(f"\n{printed_table(judged, *place)}")
     else:
         raise UserError(
             "nothing to show: name a suite's folder, as in --suite results/smoke, which --format "
@@ -187,12 +192,19 @@ def coverage(
 
 
 @command()
-def audit() -> None:
-    """Check the printed numbers for contradictions."""
+def audit(suite: OptionalSuite = None) -> None:
+    """Check the printed numbers for contradictions.
+
+    With --suite, the numbers that its configuration adds, if it adds any.
+    """
     from bench.report.formats import rendered
     from bench.reported.audit import FINDING_KINDS, findings
+    from bench.reported.number import own_numbers
+    from bench.runs.plan import read_plan
 
-    print(rendered("audit.txt", findings=findings(), kinds=FINDING_KINDS))
+    own = own_numbers(read_plan(suite / "plan.json").printed) if suite else []
+    results = findings(own, claims=()) if own else findings()
+    print(rendered("audit.txt", findings=results, kinds=FINDING_KINDS))
 
 
 @command()

@@ -99,7 +99,9 @@ def run(
     file = Path(suite) if Path(suite).suffix or Path(suite).is_file() else _shipped(suite)
     # Checked here first: Snakemake would add a traceback to an error. It also prints the warnings.
     with errors_of(f"configuration {file}"), redirect_stderr(StringIO()):
-        suite_plan = configurations.plan(configurations.validate(configurations.read(file)))
+        suite_plan = configurations.plan(
+            configurations.validate(configurations.read(file), file.parent)
+        )
         suite_plan.after(RESULTS / suite_plan.suite / "plan.json")
     return run_workflow(file, options or [])
 

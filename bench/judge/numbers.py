@@ -27,7 +27,7 @@ from bench.judged.rows import (
 )
 from bench.reported import SOURCES, paper_name, public_sd, quoted
 from bench.reported.address import address, printed_names, reproduce_command, row_name
-from bench.reported.number import Number, numbers, sweep_lines
+from bench.reported.number import Number, numbers, own_numbers, sweep_lines
 from bench.results.suite_results import SuiteResults
 from bench.results.system import NOT_SCORED, RunResults, System, diverged, draws_of
 from bench.runs.plan import deviations
@@ -102,13 +102,18 @@ class Side:
         number = self.number
         sign, problem = number.form.sign, number.reason or number.deviation
         ids = [result.run.id for result in self.results]
-        return number.value, number.cell, sign, problem, self.backbone, len(self.operands), *ids
+        # A suite's own numbers must not move the verdicts on the papers.
+        own, count = number.is_own, len(self.operands)
+        return number.value, number.cell, sign, problem, own, self.backbone, count, *ids
 
     @cached_property
     def deviations(self) -> list[str]:
         """How our experiment differs from the printed one, as clauses of the mapping and of the
         first run that differs; empty if they can be compared."""
         number = self.number
+        # A configuration states that its own runs are the printed experiment.
+        if number.is_own:
+            return []
         of_runs = (
             deviations_from_print(result, self.backbone, number.cell.metric)
             for result in self.results
@@ -213,7 +218,9 @@ def judge_numbers(
     """Our sides of each printed number that measures something, in the order of print. A printed
     difference of averages has the verdict of the claim among the `pairs` whose margin it is."""
     system_of = cache(partial(select, suite))
-    all_sides = [_sides(number, system_of) for number in numbers() if number.is_measurement]
+    # The suite's own come first in tables and page.
+    printed = [*own_numbers(suite.plan.printed), *numbers()]
+    all_sides = [_sides(number, system_of) for number in printed if number.is_measurement]
     # The further sides look at the same numbers again, so they have families of their own. A
     # question belongs to the paper in which it comes first.
     families: dict[tuple[str, str], list[Side]] = defaultdict(list)
@@ -304,14 +311,14 @@ def number_rows(all_sides: Iterable[Sides]) -> list[NumberRow]:
         rows.append(
             NumberRow(
                 **{name: getattr(number, name) for name in PrintedNumber.model_fields},
-                place=places[number],
+                place=places.setdefault(number, len(places)),  # own numbers have the last
                 address=address(number),
                 paper=paper_name(number.source),
-                paper_title=SOURCES[number.source],
+                paper_title=SOURCES.get(number.source, number.source),
                 row=printed_names().get(number.label, label),
                 label=label,
                 line=lines.get(number, ""),
-                command=reproduce_command(number) if number.run else "",
+                command=reproduce_command(number) if number.run and not number.is_own else "",
                 planned=all(system.is_planned(number.cell) for system in side.operands),
                 **side_rows,
                 published=number.checkpoint,

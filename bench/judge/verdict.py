@@ -4,14 +4,17 @@ docs/error-rates.md says how often it errs."""
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import isfinite
 
 from bench.datasets.metrics import Tolerance
+from bench.datasets.tasks import LEADERBOARDS
 from bench.judge.claims import explained
 from bench.judge.sample import Sample
 from bench.judge.statistics import ROUNDING, Estimate, benjamini_hochberg, holm
 from bench.judged.rows import Verdict
 from bench.judged.verdicts import LEVEL, PrintedVerdict
-from bench.utils.errors import counted
+from bench.reported import public_sd
+from bench.utils.errors import UserError, counted, did_you_mean
 
 # The tolerances of scores by how the run was made (docs/statistics.md#tolerances). Other metrics
 # have tolerances of their own.
@@ -89,7 +92,7 @@ class VerdictInput:
         return p / 2 if self.distance(estimate.mean) > 0 else 1 - p / 2
 
 
-def _judge(basis: VerdictInput, p_adjusted: float, family: str) -> Verdict:
+def _verdict_on(basis: VerdictInput, p_adjusted: float, family: str) -> Verdict:
     """The verdict on one number. Whether our mean is within the tolerance is asked first; p decides
     only between `consistent` and `lower` or `higher`."""
     verdict = partial(Verdict, tolerance=basis.tolerance)
@@ -160,6 +163,53 @@ def verdicts_of(family: Sequence[VerdictInput], pending: Sequence[bool] = ()) ->
         name, noun = ("Holm", "average") if average else ("Benjamini and Hochberg", "task")
         families[average] = f"{name} over the {counted(len(p_values), noun)} of the paper"
     return [
-        _judge(basis, adjusted.get(place, 1.0), families[basis.average])
+        _verdict_on(basis, adjusted.get(place, 1.0), families[basis.average])
         for place, basis in enumerate(family)
     ]
+
+
+def judge(
+    *,
+    printed: float,
+    scores: Sequence[float],
+    planned: int,
+    backbone: str = "",
+    task: str = "Avg",
+    leaderboard: str = "sts",
+) -> Verdict:
+    """Return the verdict on a printed number of trained encoders, without a suite.
+
+    >>> scores = [76.09, 76.42, 76.31, 75.98, 76.25]
+    >>> verdict = sentbench.judge(printed=77.66, scores=scores, planned=5)
+    >>> verdict.kind, verdict.tolerance, round(verdict.mean_half_width, 2)
+    ('lower', 1.0, 0.29)
+
+    Args:
+        printed: in points.
+        scores: in points, one for each seed, in the order of the seeds.
+        planned: N, how many seeds were planned before the first score; below 3 it counts as 3.
+        backbone: such as "bert-base-uncased", whose public seeds may widen the tolerance of an STS
+            task.
+        task: a task of the leaderboard, or "Avg".
+        leaderboard: such as "sts" and "transfer".
+
+    Returns:
+        `kind` ("open" before N scores), its `reason` as a sentence, `tolerance`, and half of the
+        98 % interval of our mean, `mean_half_width` (points; None before N scores). It is the only
+        number of its family: the numbers of a whole table belong in a suite.
+
+    Raises:
+        UserError: the leaderboard or the task is unknown, or a score is not finite.
+    """
+    board = LEADERBOARDS.get(leaderboard)
+    if not board or task not in (*board.tasks, "Avg"):
+        hint = did_you_mean(leaderboard, LEADERBOARDS)
+        raise UserError(f"no leaderboard '{leaderboard}' has '{task}'{hint}")
+    if not all(map(isfinite, scores)):
+        raise UserError("a score is not finite; after a diverged seed there is no verdict")
+    name, sd = "trained, transfer", None
+    if board.metric == "spearman":
+        name, sd = "trained", public_sd(backbone, task)
+    allowed = tolerance(TOLERANCES[name], task, sd)
+    sample = Sample(dict(enumerate(scores)), range(max(planned, len(scores))), planned)
+    return verdicts_of([VerdictInput(printed, sample, allowed, average=task == "Avg")])[0]

@@ -136,6 +136,7 @@ class PrintedNumber(OfMetric, StrictModel):
     run: str  # that it is compared with
     minus: str  # the run whose scores are subtracted
     our_split: str
+    is_own: bool = False  # whether the suite's configuration has it
 
 
 class NumberRow(PrintedNumber):

@@ -291,7 +291,7 @@ def printed_table(
 
     Args:
         addresses: of the numbers to show, with the reasons of their verdicts; by default all
-            numbers, without reasons.
+            numbers, without reasons unless they are the suite's own.
     """
     numbers = [
         number
@@ -305,7 +305,7 @@ def printed_table(
     below = "" if print_alone else legend(table, has_bold=False)
     caption = captioned(judged.suite, table, print_alone=print_alone)
     text = plain(in_lines(table, print_alone=print_alone), caption, below)
-    if addresses:
+    if addresses or numbers[0].is_own:
         text = "\n\n".join([text, *reasons(numbers=numbers)])
     elif any(number.run for number in numbers):
         words = shlex.join([source, name])

@@ -40,8 +40,8 @@ SOURCES = {
 
 
 def paper_name(source: str) -> str:
-    """A paper's short name, without its arXiv number."""
-    return SOURCES[source].partition(" (")[0]
+    """A paper's short name, without its arXiv number; of a suite's own source the source."""
+    return SOURCES.get(source, source).partition(" (")[0]
 
 
 def read_yaml(path: Path) -> Any:

@@ -13,9 +13,9 @@ from typing import Any
 
 import pandas as pd
 
-from bench.datasets.tasks import LEADERBOARDS, TASKS
+from bench.datasets.tasks import LEADERBOARDS, task_of
 from bench.reported import FOLDER, read_yaml
-from bench.reported.number import numbers
+from bench.reported.number import Number, numbers
 from bench.reported.rows import (
     DIFFERENCE,
     FINDING_KINDS,
@@ -71,7 +71,7 @@ def _scales(rows: PrintedRows) -> Iterator[Finding]:
             yield finding("range", [row], task=name, value=value)
         if row.metric != "accuracy" or name == "Avg":
             continue
-        task = TASKS[name]
+        task = task_of(name)
         if value <= task.majority:
             yield finding("chance", [row], task=name, value=value, majority=task.majority)
         items = task.sizes.get("test")  # cross-validated tasks have no test set
@@ -302,10 +302,11 @@ def _sweeps(claim: dict[str, Any], rows: PrintedRows) -> Iterator[_Comparison]:
 
 
 def findings(
-    printed: pd.DataFrame | None = None, claims: Sequence[dict[str, Any]] = STATEMENTS
+    printed: pd.DataFrame | Sequence[Number] | None = None,
+    claims: Sequence[dict[str, Any]] = STATEMENTS,
 ) -> list[Finding]:
     """The findings about printed numbers (by default `numbers()`) and the papers' claims."""
-    rows = read(pd.DataFrame(numbers()) if printed is None else printed)
+    rows = read(pd.DataFrame(numbers() if printed is None else printed))
     # All other numbers stand in an abstract or a section, as texts that are compared with the
     # tables.
     tables = [row for row in rows if re.fullmatch(r"(Table|Figure) \w+", row.table)]

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -115,6 +115,11 @@ class Number(OfMetric):
     aggregation: str  # empty for tasks without subsets
 
     @property
+    def is_own(self) -> bool:
+        """Whether a suite's configuration has it, and mapping.yaml has not."""
+        return self.source not in SOURCES
+
+    @property
     def is_measurement(self) -> bool:
         """Whether it measures something: others are hyper-parameters."""
         return self.metric in PRINTED
@@ -160,6 +165,18 @@ def numbers() -> tuple[Number, ...]:
             row["aggregation"] = ""
         rows.append(Number(**row | {"text": row["value"], "value": float(row["value"])}))
     return tuple(rows)
+
+
+def own_numbers(planned: Iterable[Any]) -> list[Number]:
+    """The printed numbers of a suite's own, from the `bench.runs.plan.PlannedNumber` of its
+    plan."""
+    empty = dict.fromkeys(Number.__dataclass_fields__, "")
+    numbers = []
+    for number in planned:
+        row = empty | number.model_dump() | {"text": str(number.value)}
+        row |= {"our_backbone": number.backbone, "our_split": number.split}
+        numbers.append(Number(**row | {"value": float(number.value)}))
+    return numbers
 
 
 @cache

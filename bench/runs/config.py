@@ -19,6 +19,7 @@ from bench.runs import SUITES
 from bench.runs.naming import find_run
 from bench.runs.paths import local_data
 from bench.runs.plan import Claim, Plan
+from bench.runs.printed import printed_numbers
 from bench.runs.resolve import resolve
 from bench.runs.run import Run, in_order
 from bench.runs.suite import ClaimEntry, Compare, EncoderEntry, MethodEntry, Suite
@@ -53,7 +54,7 @@ class _Loader(yaml.SafeLoader):
 def load(path: Path) -> Suite:
     """Read and validate a configuration file; `UserError` names the file and the key."""
     with errors_of(f"configuration {path}"):
-        return validate(read(path))
+        return validate(read(path), path.parent)
 
 
 def read(path: Path) -> Any:
@@ -71,15 +72,17 @@ def read(path: Path) -> Any:
         raise UserError(f"it is not YAML ({' '.join(str(error).split())}); {remedy}") from None
 
 
-def validate(values: Any) -> Suite:
-    """Validate the content of a configuration, and that its methods are there. The `UserError`
-    names the invalid key, and the closest valid one if it is misspelt.
+def validate(values: Any, folder: Path = Path()) -> Suite:
+    """Validate the content of a configuration in a folder, and that its methods are there. The
+    `UserError` names the invalid key, and the closest valid one if it is misspelt.
 
     Its `method_paths` are then added to `BENCH_METHODS` of this and of child processes.
     """
     if not isinstance(values, dict):
         raise UserError("the file is empty, or no map from keys to values; see config/README.md")
     suite = validated(Suite, values)
+    if suite.printed:
+        suite = suite.changed(printed=str(folder / suite.printed))
     if suite.stand_ins:
         _check_stand_ins(suite)
     for path in suite.method_paths:
@@ -311,6 +314,7 @@ def plan(suite: Suite) -> Plan[Run]:
         baseline=baseline,
         keep_encoders=suite.keep_encoders,
         claims=claims,
+        printed=printed_numbers(Path(suite.printed), runs) if suite.printed else [],
         runs=runs,
     )
 

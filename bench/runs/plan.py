@@ -10,6 +10,7 @@ import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from decimal import Decimal
 from functools import cached_property
 from itertools import count, product
 from pathlib import Path
@@ -152,6 +153,34 @@ class Claim(StrictModel):
         return not self.corpus or (self.corpus, self.recipe_changes) == training
 
 
+class PrintedRow(StrictModel):
+    """A row of the file `printed` of a configuration: a printed number, and the runs of the suite
+    that it is compared with."""
+
+    method: str
+    """a method of the suite, as in `methods`, or the label of an encoder"""
+    backbone: str = "none"
+    """its backbone, as tables name it; by default `none`, as of an encoder"""
+    task: str
+    """a task of the suite, or `Avg`"""
+    value: Decimal
+    """in points, with the decimals that are printed"""
+    split: Literal["test", "dev"] = "test"
+    """`test`, the default, or `dev`"""
+    metric: Literal["spearman", "accuracy"] = "spearman"
+    """`spearman`, the default, or `accuracy`"""
+    source: FileName = "printed"
+    """the paper, in a word; by default `printed`"""
+    table: str = "Table 1"
+    """its table; by default `Table 1`"""
+
+
+class PlannedNumber(PrintedRow):
+    """A printed number that a configuration adds."""
+
+    run: str  # method and setting that it is compared with
+
+
 class Plan(Document, Generic[AnyRun]):
     """The content of plan.json. Judging reads its runs as data, `Plan[PlannedRun]`; what makes them
     as `Plan[Run]`."""
@@ -169,6 +198,9 @@ class Plan(Document, Generic[AnyRun]):
     baseline: str = ""
     keep_encoders: bool = True
     claims: list[Claim] = []
+    # They may change after a score: others have printed them, so nobody could choose them by our
+    # scores.
+    printed: list[PlannedNumber] = Field(default=[], exclude_if=operator.not_)
     runs: list[SerializeAsAny[AnyRun]]  # in the order in which they are made
     # Runs of an earlier plan whose row had a score. They count as planned seeds.
     dropped: list[SerializeAsAny[AnyRun]] = []

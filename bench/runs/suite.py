@@ -199,6 +199,8 @@ class Suite(StrictModel):
     stand_ins: Annotated[dict[str, Names], AfterValidator(_distinct_in_print)] = {}
     """a map from a backbone of this suite to the printed one, or a list of them, in whose rows it
     is shown"""
+    printed: Text = ""
+    """a CSV file with printed numbers of your own, relative to this file (below)"""
     compare: Compare | None = None
     """`{baseline: METHOD, claims: [...], margin: 1.0}`: every other method is compared with this
     one, and claimed gains are decided"""

@@ -469,3 +469,42 @@ def test_a_row_names_the_runs_behind_it(tmp_path):
     }
     quoted = cell(tmp_path).runs[-1]
     assert (quoted.name, quoted.scores) == ("published@paper", (76.30,))
+
+
+def own(value, task="Avg", **more):
+    common = {"method": "simcse", "backbone": BASE, "run": "simcse@official", "task": task}
+    return common | {"value": str(value)} | more
+
+
+def test_the_numbers_of_a_suite_are_judged_on_its_own_experiment(tmp_path):
+    """On data and recipes of which the papers' numbers are not comparable."""
+    runs = seeds("simcse", [76.2, 76.25, 76.3], corpus="mine", recipe_changes={"epochs": 2})
+    mine = [own("76.30"), own(60, source="smith"), own(99, task="MR")]
+    rows = numbers_of(read_results(write_suite(tmp_path, runs, data="world", printed=mine)))
+    first, second, third = rows[:3]
+    assert [row.is_own for row in rows[:4]] == [True, True, True, False]
+    assert (first.ours.verdict.kind, first.text, first.difference) == (
+        "reproduced", "76.30", pytest.approx(-0.05),
+    )  # fmt: skip
+    assert (first.paper_title, first.table, first.row, first.command) == (
+        "printed", "Table 1", "simcse", "",
+    )  # fmt: skip
+    assert first.address == f"printed/table-1/simcse/{BASE}/avg/test/spearman"
+    assert (second.ours.verdict.kind, second.source) == ("higher", "smith")
+    assert third.ours.verdict.reason == "this score is not in the suite"
+    assert len({row.place for row in rows}) == len(rows)
+    of_print = row_of(rows, **WHERE)
+    assert of_print.ours.verdict.kind == "not comparable"
+
+
+def test_the_numbers_of_a_suite_leave_the_papers_verdicts_as_they_are(tmp_path):
+    """A printed value again is another question, in the family of its source."""
+    before = numbers_of(read_results(write_suite(tmp_path, SIMCSE)))
+    values = [76.25, 70.0, 71.0, 72.0]
+    mine = [own(value, table=f"Table {value}") for value in values]
+    mine += [own(76.25, source="smith")]
+    rows = numbers_of(read_results(write_suite(tmp_path, SIMCSE, printed=mine)))
+    assert rows[5:] == before
+    assert "Holm over the 4 averages of the paper" in rows[1].ours.verdict.reason
+    # The first and the last are one question, which counts in the source in which it comes first.
+    assert rows[4].ours.verdict == rows[0].ours.verdict

@@ -1,10 +1,15 @@
 """Verdicts on printed numbers: cases computed by hand, families and tolerances."""
 
+import doctest
+
 import pytest
 from scipy import stats
 
+import sentbench
+from bench.judge import verdict as module
 from bench.judge.sample import Sample
-from bench.judge.verdict import TOLERANCES, VerdictInput, tolerance, verdicts_of
+from bench.judge.verdict import TOLERANCES, VerdictInput, judge, tolerance, verdicts_of
+from bench.utils.errors import UserError
 
 # n 5, mean 75, sd 0.5, so that the mean has an error of 0.2236 with 4 degrees of freedom:
 # t(0.99) = 3.7469, t(0.98) = 2.9985. Its 98 % interval is 75 ± 0.8378, its 96 % interval
@@ -151,3 +156,64 @@ def test_a_family_has_its_planned_size_from_the_first_score_on():
 )
 def test_tolerances(kind, task, public_sd, points):
     assert tolerance(TOLERANCES[kind], task, public_sd) == pytest.approx(points)
+
+
+# --- In Python ---
+
+
+def test_the_example_of_judge():
+    examples = doctest.testmod(module, extraglobs={"sentbench": sentbench})
+    assert (examples.attempted, examples.failed) == (3, 0)
+
+
+def test_a_number_is_judged_as_in_a_suite():
+    alone = judge(printed=76.9, scores=OURS, planned=5)
+    assert alone == verdict(76.9)
+    assert alone.kind == "consistent"
+    assert "98 % interval 74.16 to 75.84; tolerance 1.00 of 76.90" in alone.reason
+
+
+@pytest.mark.parametrize(
+    ("scores", "planned", "end", "next_look"),
+    [
+        ([], 5, "first look at 5 seeds, 0 made", 5),
+        (OURS[:4], 5, "first look at 5 seeds, 4 made", 5),
+        (OURS, 5, "next look at 10 seeds, 5 made", 10),
+        ([*OURS, 70.0], 5, "next look at 10 seeds, 6 made", 10),  # the sixth waits
+        (OURS * 2, 5, "next look at 20 seeds, 10 made", 20),
+        (OURS[:2], 1, "first look at 3 seeds, 2 made", 3),
+    ],
+)
+def test_a_number_waits_for_its_look(scores, planned, end, next_look):
+    result = judge(printed=75.0, scores=scores, planned=planned)
+    assert result.reason.endswith(end)
+    assert result.next_look in (next_look, None)
+    assert (result.kind == "open") == (len(scores) < 5)
+
+
+@pytest.mark.parametrize(
+    ("where", "allowed"),
+    [
+        ({}, 1.0),
+        ({"task": "STS12"}, 1.0),
+        # Twice the public deviation, 0.8735.
+        ({"task": "STS16", "backbone": "bert-base-uncased"}, 1.747),
+        ({"leaderboard": "transfer"}, 0.5),
+        ({"leaderboard": "transfer", "task": "TREC"}, 2.0),
+    ],
+)
+def test_the_tolerance_of_a_number(where, allowed):
+    result = judge(printed=75.0, scores=OURS, planned=5, **where)
+    assert result.tolerance == pytest.approx(allowed, abs=0.01)
+
+
+def test_a_diverged_seed_has_no_verdict():
+    with pytest.raises(UserError, match="a score is not finite; after a diverged seed there is no"):
+        judge(printed=75.0, scores=[*OURS[:4], float("nan")], planned=5)
+
+
+def test_what_no_leaderboard_has():
+    with pytest.raises(UserError, match="no leaderboard 'stss' has 'Avg'; did you mean 'sts'"):
+        judge(printed=75.0, scores=OURS, planned=5, leaderboard="stss")
+    with pytest.raises(UserError, match="no leaderboard 'sts' has 'TREC'"):
+        judge(printed=75.0, scores=OURS, planned=5, task="TREC")

@@ -19,8 +19,9 @@ def write_suite(
     stand_ins: Mapping[str, str] | None = None,
     baseline: str = "",
     claims: Iterable[Mapping[str, Any]] = (),
+    printed: Iterable[Mapping[str, Any]] = (),
 ) -> Path:
-    """Write plan.json and scores/ under `folder`.
+    """Write plan.json and scores/ under `folder`; `printed`: fields of a `PlannedNumber` each.
 
     Each entry is one run: `method`, `setting`, `backbone`, `seed`, and `scores` (points by task, on
     the test split, or of all STS tasks; the average is added), or `status` and `reason` where it
@@ -69,7 +70,8 @@ def write_suite(
             content = {"provenance": {}, "analyses": entry["analyses"]}
             write_json(folder / "analyses" / f"{run['id']}.json", content)
     content = {"suite": name, "data": data, "stand_ins": dict(stand_ins or {}), "runs": plan}
-    write_json(folder / "plan.json", content | {"baseline": baseline, "claims": [*claims]})
+    content |= {"baseline": baseline, "claims": [*claims], "printed": [*printed]}
+    write_json(folder / "plan.json", content)
     return folder
 
 
