@@ -115,9 +115,7 @@ def _set_dropout(config: Any, rate: float, folder: Path) -> None:
         setattr(config, name, rate)
 
 
-def _pretrained(
-    loader: Any, folder: Path | None, config: Any, **options: Any
-) -> tuple[Any, dict[str, Any]]:
+def _pretrained(loader: Any, folder: Path | None, config: Any, **options: Any) -> tuple[Any, Any]:
     """A model in float32, and the lists of weights that its files lack, have too many, or have in
     another shape."""
     return loader.from_pretrained(

@@ -3,9 +3,9 @@
 A text is `method[key=value,...]+ingredient[key=value,...]@paper|official`. A value may have
 brackets of its own, such as the text of another run, and commas that no `key=` follows. `""` is
 the empty text. Spaces at the ends of a value belong to it only where the hyper-parameter has the
-mark `TEXT`. Keys are hyper-parameters of the part they follow; after the first part they may
-also be recipe fields. All parts but the first are sorted, and keys that change nothing are left
-out, so that a run has exactly one spelling in a suite.
+mark `TEXT`. Keys are hyper-parameters of the part they follow; after the first part they may also
+be recipe fields. All parts but the first are sorted, and keys that change nothing are left out, so
+that a run has exactly one spelling in a suite.
 
 A hyper-parameter with the mark `MODEL` may name the encoder of another run, `run:TEXT` or `run:TEXT
 on BACKBONE`. That run is needed first. It has the corpus, data and seed of the run that needs it,
