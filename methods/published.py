@@ -1,20 +1,21 @@
 """Published checkpoints, as their authors trained them (docs/methods.md#published)."""
 
-import re
 from collections.abc import Mapping
 from typing import Any, Literal, Self
-
-from pydantic import model_validator
 
 from methods.base import (
     LABEL,
     MODEL,
+    PROMPT_NAME,
+    TEXT,
     Context,
     Count,
     Field,
     HyperParameters,
     Method,
     Pooler,
+    field_validator,
+    model_validator,
 )  # fmt: skip
 
 
@@ -31,21 +32,29 @@ class Published(Method):
         """what is scored, of safetensors weights"""
         pooler: Pooler | None = Field("cls_before_pooler", json_schema_extra=LABEL)
         """none: the checkpoint's own"""
-        prompt: str | None = None
+        prompt: str | None = Field(None, json_schema_extra=TEXT)
         """by name or text, `""` for none; none: the default"""
         normalize: bool = False
         """scale vectors to length 1"""
-        template: str | None = None
+        template: str | None = Field(None, json_schema_extra=TEXT)
         """text around `<sentence>`; none: no text"""
         dims: Count | None = None
         """first dimensions of vectors that are kept; none: all"""
         dtype: Literal["float32", "bfloat16"] = "float32"
         """of weights and states"""
 
+        @field_validator("prompt", "template", mode="before")
+        @classmethod
+        def _strip_word(cls, value: Any) -> Any:
+            # Spaces around a word, as in [prompt = query], are no part of it.
+            is_text = isinstance(value, str)
+            if is_text and (not value.strip() or PROMPT_NAME.fullmatch(value.strip())):
+                return value.strip()
+            return value
+
         @model_validator(mode="after")
         def _check_prompt(self) -> Self:
-            # A text, such as "query: ", has a blank or a mark; a name has not.
-            if self.pooler and re.fullmatch(r"[\w.-]+", self.prompt or ""):
+            if self.pooler and PROMPT_NAME.fullmatch(self.prompt or ""):
                 raise ValueError(
                     f"a pooler uses only the transformer of '{self.model}', without prompts by "
                     "name; write pooler=none, or the text of the prompt"
@@ -57,8 +66,10 @@ class Published(Method):
 
     @classmethod
     def version_of(cls, hyper: Mapping[str, Any]) -> int:
-        # In version 1, a mean was taken over the tokens of the sentence, without the template.
-        return 2 if hyper.get("template") else cls.version
+        # In version 1, a mean was taken over the tokens of the sentence, without the template, and
+        # our own forward pass ran in bfloat16.
+        by_library = hyper.get("template") or hyper.get("dtype") == "bfloat16"
+        return 2 if by_library else cls.version
 
     def encoder(self, context: Context) -> Any:
         options = dict(self.hyper)

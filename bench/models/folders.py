@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from bench.registry.backbones import (
 )
 from bench.utils.errors import UserError, did_you_mean, listed
 from bench.utils.files import inside, read_json, read_settings
-from methods.base import POOLERS
+from methods.base import POOLERS, PROMPT_NAME
 
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")  # ends of the names of weights that can run code
 # A folder has one of these files of a tokenizer.
@@ -29,7 +28,7 @@ SETTINGS = "config_sentence_transformers.json"  # prompts, and what kind of mode
 # The kind of a folder of sentence-transformers that names none.
 SENTENCES = "SentenceTransformer"
 # Our poolers that sentence-transformers has, and their names there.
-MODES = {
+POOLING_MODES = {
     "avg": "mean",
     "cls_before_pooler": "cls",
     "last": "lasttoken",
@@ -91,11 +90,11 @@ def read_kind(folder: Path, options: Options) -> str:
     check_folder(folder)
     if options.pooler is None:
         raise UserError(f"{folder} stores no pooler; name one of {', '.join(POOLERS)}")
-    if options.pooler not in MODES and not runs_here(folder, options):
+    if options.pooler not in POOLING_MODES and not runs_here(folder, options):
         raise UserError(
             f"pooler '{options.pooler}' is there for BERT and RoBERTa in float32, without prompt "
             f"and template; {folder} is encoded by sentence-transformers, which has "
-            f"{listed(MODES)}: name one of them, or score a Python function"
+            f"{listed(POOLING_MODES)}: name one of them, or score a Python function"
         )
     return TRANSFORMER
 
@@ -137,17 +136,25 @@ def _check_modules(folder: Path) -> None:
 
 
 def prompt_text(folder: Path, options: Options) -> str:
-    """The text before each sentence. A pooler takes the transformer alone, without its prompts."""
-    settings = {} if options.pooler else read_settings(folder / SETTINGS)
-    prompts, prompt = settings.get("prompts") or {}, options.prompt
+    """The text before each sentence."""
+    settings, prompt = read_settings(folder / SETTINGS), options.prompt
+    prompts = settings.get("prompts") or {}
     if prompt is None:
-        prompt = settings.get("default_prompt_name") or ""
-    if prompt in prompts:
-        return prompts[prompt] or ""
-    # A text, such as "query: ", has a blank or a mark.
-    if re.fullmatch(r"[\w.-]+", prompt):
+        prompt = "" if options.pooler else settings.get("default_prompt_name") or ""
+    # Spaces belong to a text, and not to a name, as in [prompt = query].
+    name = prompt.strip()
+    if not name:
+        return ""
+    if name in prompts and options.pooler:
         raise UserError(
-            f"{folder} has no prompt '{prompt}'{did_you_mean(prompt, prompts)}; write its text, "
+            f"a pooler uses only the transformer of {folder}, without its prompt '{name}'; write "
+            "the text of the prompt, or omit the pooler"
+        )
+    if name in prompts:
+        return prompts[name] or ""
+    if PROMPT_NAME.fullmatch(name):
+        raise UserError(
+            f"{folder} has no prompt '{name}'{did_you_mean(name, prompts)}; write its text, "
             "such as 'query: ', or an empty one for none"
         )
     return prompt

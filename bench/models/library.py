@@ -20,13 +20,15 @@ import transformers
 
 from bench.models.checks import check_model, check_text
 from bench.models.defaults import torch_defaults
-from bench.models.folders import MODES, prompt_text
+from bench.models.folders import POOLING_MODES, prompt_text
 from bench.models.options import Options
 from bench.models.transformer import (
+    LOCAL,
     blank_token,
+    check_loaded,
+    copy_weights,
     load_tokenizer,
     longest_input,
-    refuse_missing,
     set_padding,
 )
 from bench.registry.backbones import MODULES, encoder_sum
@@ -51,30 +53,29 @@ def load_library(folder: Path, kind: str, options: Options, device: str) -> Libr
     logging.getLogger("sentence_transformers").setLevel(logging.ERROR)
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    local = {"local_files_only": True, "trust_remote_code": False}
     # A folder may name code of the hub for its attention, and a shorter type.
     loading = {"dtype": getattr(torch, options.dtype), "use_safetensors": True}
-    loading |= {"attn_implementation": None}
+    # `check_loaded` names weights of another shape.
+    loading |= {"attn_implementation": None, "ignore_mismatched_sizes": True}
     if kind == MODULES:
-        library = SentenceTransformer(
-            str(folder), device="cpu", model_kwargs=loading,
-            local_files_only=True, trust_remote_code=False,
-        )  # fmt: skip
+        library = SentenceTransformer(str(folder), device="cpu", model_kwargs=loading, **LOCAL)
     else:
         module = Transformer(
             str(folder),
-            model_kwargs=loading | local,
-            processor_kwargs=dict(local),
-            config_kwargs=dict(local),
+            model_kwargs=loading | LOCAL,
+            processor_kwargs=dict(LOCAL),
+            config_kwargs=dict(LOCAL),
             **PLAIN_TEXT,
         )
         # Some models count positions from the left, padding included.
         module.tokenizer.padding_side = "right"
-        pooling = Pooling(module.get_embedding_dimension(), MODES[str(options.pooler)])
+        module.register_forward_hook(_in_float32)
+        pooling = Pooling(module.get_embedding_dimension(), POOLING_MODES[str(options.pooler)])
         library = SentenceTransformer(modules=[module, pooling], device="cpu")
     # Normalising changes no cosine, and SentEval's classifiers get vectors that are not normalised.
     while isinstance(library[-1], Normalize):
         library.pop(-1)
+    copy_weights(library)
     model = library[0].model if isinstance(library[0], Transformer) else None
     encoder = LibraryEncoder(folder, library.to(device), model, options)
     if model is None:
@@ -83,23 +84,15 @@ def load_library(folder: Path, kind: str, options: Options, device: str) -> Libr
     if hasattr(model, "encoder") and hasattr(model, "decoder"):  # as BART; of T5 the encoder is run
         raise UserError(f"the states of {folder} would be its decoder's; choose an encoder")
     place = folder / read_json(folder / MODULES)[0]["path"] if kind == MODULES else folder
-    refuse_missing(place, _drawn_weights(model))
+    check_loaded(place, model)
     # The tokenizer of the files, since the library may add a step that makes letters small.
-    check_model(place, load_tokenizer(place), encoder)
+    check_model(place, load_tokenizer(place), encoder, options.dtype)
     return encoder
 
 
-def _drawn_weights(model: Any) -> set[str]:
-    """The weights of a model that its files lack, which transformers has drawn at random."""
-    # transformers marks the weights that it has read from files. Its public list of missing names
-    # needs a second loading of the model: twice the time and the memory.
-    drawn = {
-        name
-        for name, weight in model.named_parameters()
-        if not getattr(weight, "_is_hf_initialized", False)
-    }
-    # The dense layer behind [CLS] is not used, so it may be random.
-    return {name for name in drawn if not name.startswith("pooler.")}
+def _in_float32(module: Any, inputs: Any, features: dict[str, Any]) -> dict[str, Any]:
+    """States of a transformer in float32, as our poolers take them."""
+    return features | {"token_embeddings": features["token_embeddings"].float()}
 
 
 class LibraryEncoder:
@@ -127,6 +120,8 @@ class LibraryEncoder:
             "library": f"{self.kind} {version(self.kind)}",
         }
         parts = [options.pooler, self._prompt, options.template, options.dtype]
+        # An interrupted scoring is not continued with vectors of another version.
+        parts += [version(self.kind), version("transformers")]
         text = json.dumps([encoder_sum(folder), *parts])
         self.identity = f"{self.kind}-{sha256_text(text)[:16]}"
 

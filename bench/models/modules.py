@@ -18,7 +18,7 @@ from bench.utils.files import read_json, write_json
 
 # The library's names of poolers. The mean of two layers is a further module before the mean over
 # tokens. The pooler "cls" has a dense layer behind the first token.
-MODES = {
+POOLING_KEYS = {
     "avg": "mean_tokens",
     "avg_top2": "mean_tokens",
     "avg_first_last": "mean_tokens",
@@ -62,7 +62,7 @@ def _is_expressible(encoder: Any) -> bool:
     token types."""
     blank = encoder.tokenizer("")
     return (
-        encoder.pooler in MODES
+        encoder.pooler in POOLING_KEYS
         and encoder.tokenizer.padding_side == "right"
         and blank["input_ids"] != []
         and not any(blank.get("token_type_ids", []))
@@ -71,7 +71,7 @@ def _is_expressible(encoder: Any) -> bool:
 
 def _transformer(encoder: Any, file: Path) -> list[Module]:
     """The modules of a transformer with a pooler, whose settings are written to a file."""
-    model, pooler, mode = encoder.model, encoder.pooler, MODES[encoder.pooler]
+    model, pooler, mode = encoder.model, encoder.pooler, POOLING_KEYS[encoder.pooler]
     settings: dict[str, Any] = {"max_seq_length": longest_input(model, encoder.tokenizer)}
     width = {"word_embedding_dimension": model.config.hidden_size}
     # The mean is the library's default.

@@ -3,7 +3,7 @@
 import inspect
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from bench.utils.errors import UserError, library_errors
 from bench.utils.files import read_json, write_json
 
 LONGEST = 2**31 - 1  # tokens; of models and tokenizers without a limit
+# Options of every loader: nothing is downloaded, and no code of a folder is run.
+LOCAL: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 
 
 def load_backbone(
@@ -51,20 +53,55 @@ def load_backbone(
             f"{folder} stores no pooler weights, and pooler 'cls' would be random; "
             "choose cls_before_pooler or avg"
         )
-    refuse_missing(folder, loading["missing_keys"])
-    for weights in (*model.parameters(), *model.buffers()):
-        # A memory-mapped file's alignment would affect the last bits of products.
-        weights.data = weights.data.clone()
+    check_loading(folder, model, loading)
+    copy_weights(model)
     return model, tokenizer
 
 
-def refuse_missing(folder: Path, names: set[str]) -> None:
-    """Refuse weights that the files lack: transformers draws them at random, with a remark."""
-    if names:
+def check_loading(folder: Path, model: Any, loading: Mapping[str, Any]) -> None:
+    """Refuse weights that do not fit config.json. transformers only remarks on them: it draws at
+    random those that are missing or of another shape, and leaves out those of further layers."""
+    problem = next(_misfits(model, loading), None)
+    if problem:
         raise UserError(
-            f"the weights in {folder} lack {min(names)}, which would be random; correct "
-            "config.json, or save or download them again"
+            f"the files in {folder} do not fit together: {problem}; correct that, or save or "
+            "download them again"
         )
+
+
+def _misfits(model: Any, loading: Mapping[str, Any]) -> Iterator[str]:
+    for name, stored, expected in sorted(loading["mismatched_keys"]):
+        yield f"{name} has shape {list(stored)} in the weights and {list(expected)} by config.json"
+    # Heads and poolers may be unused. Layers of GPT-2 (h) have further tensors, which are no
+    # weights.
+    depth = getattr(model.config, "num_hidden_layers", LONGEST)
+    for name in sorted(loading["unexpected_keys"]):
+        layer = re.search(r"\b(layers?|h)\.(\d+)", name)
+        if layer and (layer[1] != "h" or int(layer[2]) >= depth):
+            yield f"config.json has no place for the weights {name}"
+    for name in sorted(loading["missing_keys"]):
+        yield f"the weights lack {name}, which would be random"
+
+
+def check_loaded(folder: Path, model: Any) -> None:
+    """Check a model that a library has loaded from a folder, as `check_loading` does."""
+    # transformers lists what does not fit only where it loads. It loads again, without memory or
+    # time: all elements of a weight are one number.
+    weights: dict[str, torch.Tensor] = {}
+    for file in weight_files(folder):
+        with safe_open(folder / file, framework="pt") as stored:
+            for name in stored.keys():  # noqa: SIM118 (not a dict)
+                weights[name] = torch.zeros(()).expand(stored.get_slice(name).get_shape())
+    options = {"state_dict": weights, **without_pooler(type(model))}
+    _, loading = _pretrained(type(model), None, model.config, **options)
+    check_loading(folder, model, loading)
+
+
+def copy_weights(model: Any) -> None:
+    """Copy weights into memory. A memory-mapped file's alignment would affect the last bits of
+    products."""
+    for weights in (*model.parameters(), *model.buffers()):
+        weights.data = weights.data.clone()
 
 
 def _set_dropout(config: Any, rate: float, folder: Path) -> None:
@@ -78,25 +115,24 @@ def _set_dropout(config: Any, rate: float, folder: Path) -> None:
         setattr(config, name, rate)
 
 
-def _pretrained(loader: Any, folder: Path, config: Any, **options: Any) -> tuple[Any, Any]:
-    """A model in float32, and the lists of weights that its files lack or have too many."""
+def _pretrained(loader: Any, folder: Path | None, config: Any, **options: Any) -> tuple[Any, Any]:
+    """A model in float32, and the lists of weights that its files lack, have too many, or have in
+    another shape."""
     return loader.from_pretrained(
         folder,
         config=config,
         output_loading_info=True,
         dtype=torch.float32,
         use_safetensors=True,
-        local_files_only=True,
-        trust_remote_code=False,
+        ignore_mismatched_sizes=True,  # they are listed
+        **LOCAL,
         **options,
     )
 
 
 def load_tokenizer(folder: Path) -> Any:
     """Load the tokenizer of a local folder."""
-    tokenizer = transformers.AutoTokenizer.from_pretrained(
-        folder, local_files_only=True, trust_remote_code=False
-    )
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **LOCAL)
     set_padding(folder, tokenizer)
     return tokenizer
 
@@ -130,9 +166,7 @@ def readable_by_both(folder: Path) -> None:
 
 
 def _read_config(folder: Path) -> Any:
-    config = transformers.AutoConfig.from_pretrained(
-        folder, local_files_only=True, trust_remote_code=False
-    )
+    config = transformers.AutoConfig.from_pretrained(folder, **LOCAL)
     config._attn_implementation = None  # a configuration may name code on the hub
     return config
 
@@ -205,4 +239,5 @@ def load_masked_language_model(folder: Path) -> Any:
         model, loading = _pretrained(loader, folder, _read_config(folder))
     if loading["missing_keys"]:
         raise UserError(f"{problem}; {remedy}")
+    check_loading(folder, model, loading)
     return model

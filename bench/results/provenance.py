@@ -17,7 +17,10 @@ from bench.utils.errors import UserError
 from bench.utils.version import __version__
 
 # Libraries whose versions can change scores.
-_LIBRARIES = ("transformers", "tokenizers", "safetensors", "numpy", "scipy", "scikit-learn")
+_LIBRARIES = (
+    "transformers", "sentence-transformers", "tokenizers", "safetensors", "numpy", "scipy",
+    "scikit-learn",
+)  # fmt: skip
 
 
 @cache

@@ -2,9 +2,10 @@
 
 A text is `method[key=value,...]+ingredient[key=value,...]@paper|official`. A value may have
 brackets of its own, such as the text of another run, and commas that no `key=` follows. `""` is
-the empty text. Keys are hyper-parameters of the part they follow; after the first part they may
-also be recipe fields. All parts but the first are sorted, and keys that change nothing are left
-out, so that a run has exactly one spelling in a suite.
+the empty text. Spaces at the ends of a value belong to it only where the hyper-parameter has the
+mark `TEXT`. Keys are hyper-parameters of the part they follow; after the first part they may also
+be recipe fields. All parts but the first are sorted, and keys that change nothing are left out, so
+that a run has exactly one spelling in a suite.
 
 A hyper-parameter with the mark `MODEL` may name the encoder of another run, `run:TEXT` or `run:TEXT
 on BACKBONE`. That run is needed first. It has the corpus, data and seed of the run that needs it,
@@ -54,11 +55,14 @@ def _parse_part(part: str, text: str) -> tuple[str, Keys]:
         raise UserError(f"cannot read '{part}'{context}{hint}")
     keys: Keys = {}
     if match[2]:
+        method = method_classes().get(match[1])
+        with_spaces = method.Hyper.marked("text") if method else {}
         for key, value in read_keys(match[2], text).items():
-            keys[key] = value.strip()
-            if not keys[key]:
+            word = value.strip()
+            if not word:
                 raise UserError(f"cannot read '{key}=' in '{text}'; write key=value")
-            if keys[key] == EMPTY:
+            keys[key] = value if key in with_spaces else word
+            if word == EMPTY:
                 keys[key] = ""
     return match[1], keys
 

@@ -1,5 +1,6 @@
 """The hyper-parameters of a method: their types, their marks, and their values by backbone."""
 
+import re
 from collections.abc import Mapping
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args
@@ -17,10 +18,10 @@ from pydantic import (
 )
 
 __all__ = [
-    "BASE_DEPTH", "HOST", "LABEL", "LANGUAGE_MODEL", "MODEL", "POOLERS",
-    "SHARED_RECIPE", "ComputedPooler", "Count", "Field", "HyperParameters", "NonNegativeFloat",
-    "NonNegativeInt", "Pooler", "PositiveFloat", "Share", "Table", "ValidationInfo",
-    "field_validator", "model_validator", "overlay", "transformer_with",
+    "BASE_DEPTH", "HOST", "LABEL", "LANGUAGE_MODEL", "MODEL", "POOLERS", "PROMPT_NAME",
+    "SHARED_RECIPE", "TEXT", "ComputedPooler", "Count", "Field", "HyperParameters",
+    "NonNegativeFloat", "NonNegativeInt", "Pooler", "PositiveFloat", "Share", "Table",
+    "ValidationInfo", "field_validator", "model_validator", "overlay", "transformer_with",
 ]  # fmt: skip
 
 
@@ -73,11 +74,14 @@ POOLERS: tuple[str, ...] = get_args(Pooler)
 # Marks of hyper-parameters, as `Field(..., json_schema_extra=HOST)`. LABEL: it is named in a run's
 # label (False: never). HOST: only the method written first sets it. MODEL: it names another
 # encoder, whose files are part of the identity. LANGUAGE_MODEL: it names a masked language model,
-# which no run keeps.
+# which no run keeps. TEXT: spaces at its ends belong to it.
 LABEL: dict[str, Any] = {"label": True}
 HOST: dict[str, Any] = {"host": True}
 MODEL: dict[str, Any] = {"model": True}
 LANGUAGE_MODEL = {**MODEL, "language": True}
+TEXT: dict[str, Any] = {"text": True}
+# The name of a prompt that a model stores. A text, such as "query: ", has a space or another mark.
+PROMPT_NAME = re.compile(r"[\w.-]+")
 
 
 def transformer_with(pooler: str) -> dict[str, Any]:

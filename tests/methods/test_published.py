@@ -32,6 +32,13 @@ def test_a_folder_may_name_its_own_pooler(train_tiny, tiny_data, tmp_path):
     assert encoder_of(text, tiny_data, tmp_path).pooler == "cls_before_pooler"
 
 
+def test_what_the_library_encodes_since_is_a_later_version():
+    for keys, version in (
+        ("pooler=avg", 1), ("pooler=avg,dtype=bfloat16", 2), ("template=a <sentence>", 2),
+    ):  # fmt: skip
+        assert run_of(f"published[model=a/b,{keys}]").identity["parts"][0][1] == version
+
+
 def test_an_id_of_the_hub_is_no_path_in_names():
     run = run_of("published[model=johngiorgi/declutr-base,pooler=avg]")
     assert run.label == "Published checkpoint (model=johngiorgi/declutr-base, pooler=avg)"

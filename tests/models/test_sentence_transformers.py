@@ -20,7 +20,16 @@ from bench.models.encoder import TransformerEncoder
 from bench.models.library import LibraryEncoder
 from bench.models.load import load_encoder
 from tests.oracles.literal_modules import literal
-from tests.support.model_folders import change, dense, entry, pooling, prompts, write
+from tests.support.model_folders import (
+    change,
+    change_weights,
+    dense,
+    entry,
+    pooling,
+    prompts,
+    refused,
+    write,
+)
 from tests.support.tiny_backbones import CLOSE
 
 SENTENCES = ["", "a", "The old DOG sees two birds", " ".join(20 * ["two small birds"])]
@@ -101,6 +110,18 @@ def test_a_prompt_is_prepended_to_each_sentence(copy):
     assert len(identities) == 4
 
 
+@pytest.mark.parametrize("prompt", ["query", "query ", " query"])
+def test_spaces_around_the_name_of_a_prompt_are_no_part_of_it(copy, prompt):
+    prompts(write(copy, pooling()), query="a dog sees ", **{"two words": "the car "})
+    expected = load_encoder(copy, prompt="query").identity
+    assert load_encoder(copy, prompt=prompt).identity == expected
+    assert load_encoder(copy, prompt=prompt.replace("query", "two words")).identity != expected
+    assert load_encoder(copy, prompt=" ").identity == load_encoder(copy, prompt="").identity
+    words = f"a pooler uses only the transformer of {copy}, without its prompt 'query'; write the"
+    refused(lambda: load_encoder(copy, pooler="avg", prompt=prompt), words)
+    refused(lambda: load_encoder(copy, prompt="document "), "has no prompt 'document'")
+
+
 def test_the_text_of_a_prompt_is_inside_the_mean(copy):
     """As e5 needs "query: "; of a folder without modules."""
     encoder, plain = load_encoder(copy, pooler="avg", prompt="a dog: "), mean_by_transformers(copy)
@@ -136,14 +157,35 @@ def test_a_prompt_excluded_from_pooling(copy):
             np.testing.assert_allclose(encoder.encode([sentence])[0], states[4:].mean(0), **CLOSE)
 
 
-def test_the_identity_follows_files_that_decide_vectors_and_the_prompt(copy, tmp_path):
+def test_the_identity_follows_what_decides_vectors(copy, tmp_path, monkeypatch):
     prompts(write(copy, pooling(), dense(32, 8, 1)), query="a ")
     first, moved = load_encoder(copy).identity, shutil.copytree(copy, tmp_path / "moved")
+    identities = {first}
     (moved / "README.md").write_text("of no consequence")
     assert load_encoder(moved).identity == first
+    for other in ("sentence-transformers", "transformers"):
+        with monkeypatch.context() as patch:
+            versions = {"sentence-transformers": "6", "transformers": "5"} | {other: "0"}
+            patch.setattr("bench.models.library.version", versions.__getitem__)
+            identities.add(load_encoder(moved).identity)
+    assert len(identities) == 3
     write(moved, pooling(), dense(32, 8, 2))
     changed, prompted = load_encoder(moved), load_encoder(copy, prompt="query")
     assert len({first, changed.identity, prompted.identity}) == 3
+
+
+def test_weights_are_copied_from_their_file(copy):
+    """Their places in it would change the last bits of products."""
+    change_weights(copy, lambda weights: {"aa": torch.zeros(1), **weights})
+    for options in ({"pooler": "avg"}, {"pooler": "avg", "template": "<sentence>"}):
+        for weights in load_encoder(copy, **options).model.parameters():
+            assert weights.data_ptr() % 64 == 0
+
+
+def test_our_poolers_take_states_in_float32(copy):
+    """In bfloat16 a vector would have 8 bits a number."""
+    vectors = load_encoder(copy, pooler="avg", dtype="bfloat16").encode(SENTENCES)
+    assert not torch.equal(torch.tensor(vectors).bfloat16().float(), torch.tensor(vectors))
 
 
 TABLE = torch.randn(5, 6, generator=torch.Generator().manual_seed(3))

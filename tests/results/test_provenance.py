@@ -30,6 +30,11 @@ def test_the_commit_is_this_projects(known, monkeypatch, tmp_path):
     assert commit.commit() == known
 
 
+def test_versions_of_libraries_that_compute_scores_are_kept():
+    versions = provenance.provenance("cpu", 1)["versions"]
+    assert versions.keys() >= {"torch", "transformers", "sentence-transformers"}
+
+
 @pytest.mark.parametrize(
     ("setting", "device", "recorded"),
     [

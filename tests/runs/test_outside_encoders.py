@@ -102,6 +102,28 @@ def test_a_template_is_written_in_the_text_of_the_run(content, model):
         planned(content({"model": "owner/none", "pooler": "last", "template": "<name>"}))
 
 
+@pytest.mark.parametrize("prompt", ["query: ", " query: ", "query ", "  ", ""])
+def test_a_prompt_is_written_in_the_text_of_the_run(content, model, prompt):
+    """With its spaces, unless it is a name."""
+    prompts(write(model, pooling()), query="a ")
+    run = planned(content({"model": str(model), "prompt": prompt, "template": " <sentence> "}))[1]
+    is_text = ":" in prompt
+    expected = {"prompt": prompt if is_text else prompt.strip(), "template": " <sentence> "}
+    assert run.parts[0][2].items() >= expected.items()
+    again = run_of(run.text, "none", "", run.data, None)
+    assert (again.id, again.text) == (run.id, run.text)
+
+
+def test_spaces_around_words_of_a_text_are_no_part_of_them(model):
+    words = {"prompt ": " query", " template": " none", "dims ": " 8", "pooler": " none "}
+    assert published(model, **words).id == published(
+        model, prompt="query", template="none", dims=8, pooler="none"
+    ).id  # fmt: skip
+    assert published(model, pooler="none", prompt=' ""').id == published(
+        model, pooler="none", prompt='""'
+    ).id  # fmt: skip
+
+
 def test_changed_files_are_another_run(model):
     """Fails if the folder's name identifies it, or if a file's time does."""
     before = published(model).id
