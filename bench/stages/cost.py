@@ -13,6 +13,7 @@ from functools import cache
 from math import ceil, floor
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 
@@ -43,6 +44,9 @@ CORPUS_SENTENCES = {
     # docs/methods.md#consert and docs/methods.md#word-noise
     **{"sts": 89_192, "cnsd": 10_462},
 }
+# Hours that nobody has to agree to: of work that was not measured (those on the toy
+# data take less); and of all work, on a processor.
+UNMEASURED_HOURS, PROCESSOR_HOURS = 0.5, 1.0
 STEP_BYTES = 80  # of a row in log.jsonl, about
 Work = Collection[tuple[Run, str]]  # runs and their stages
 ALL = "all"
@@ -212,4 +216,26 @@ def disk(plan: Plan) -> dict[str, float]:
         "tokens of corpora": 4 * CORPUS_TOKENS * sum(corpora.values()),
         "logs": STEP_BYTES * sum(map(steps, trained)),
         "each training at work, at most": at_work,
+    }
+
+
+def forecast(plan: Plan, work: Work, device: str, results: Path) -> dict[str, Any]:
+    """What `work` on a device and the files of a plan take, as cost.txt prints it, by earlier
+    results of all suites; and whether it is so long that a user has to agree.
+
+    `UserError`: a corpus is not here.
+    """
+    hours, unmeasured = predict(work, device, Measured(results, device))
+    on_gpu, on_processor = (rough_hours(unmeasured, place) for place in PLACES)
+    is_long = on_gpu > UNMEASURED_HOURS
+    if device == "cpu":
+        total = hours[ALL][2] + on_processor
+        is_long = on_processor > UNMEASURED_HOURS or total > PROCESSOR_HOURS
+    return {
+        "device": device,
+        "hours": hours,
+        "unmeasured": unmeasured,
+        "estimate": rough(unmeasured),
+        "disk": disk(plan),
+        "is_long": is_long,
     }
