@@ -23,7 +23,7 @@ from bench.cli.parameters import (
 )
 from bench.cli.start import DEVICES, RESULTS, start
 from bench.runs import ANALYSES, STAGES
-from bench.utils.errors import UserError, counted, did_you_mean, errors_of
+from bench.utils.errors import UserError, did_you_mean, errors_of
 
 Stages = Annotated[list[str], opt("Only these stages.", **one_of(STAGES))]
 
@@ -47,6 +47,7 @@ def plan(
     Without further options it is only checked. The plan lists all runs of the suite with their
     settings. The configuration is given by one of --config and --suite.
     """
+    from bench.report.formats import rendered
     from bench.runs import config as configurations
 
     if (config is None) == (suite is None):
@@ -60,7 +61,6 @@ def plan(
     if out:
         planned = planned.write(out, lost)
     if device:
-        from bench.report.formats import rendered
         from bench.stages.cost import forecast, work_of
 
         costs = forecast(planned, work_of(planned.runs), device, RESULTS)
@@ -69,10 +69,7 @@ def plan(
         from bench.stages.contamination import report as report_contamination
 
         print(report_contamination(planned))
-    if not (out or device or contamination):  # it was only to be checked
-        print(f"{content.suite}: {counted(len(planned.runs), 'run')}; the configuration is valid")
-    if planned.claims:
-        print(planned.claims_in_short)
+    print(rendered("planned.txt", plan=planned))
 
 
 @command(context_settings={"ignore_unknown_options": True})

@@ -1,19 +1,14 @@
 """The start of a workflow: what it takes, and whether the user agrees."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
+from bench.runs.plan import Plan
 from bench.utils.errors import warn
-
-if TYPE_CHECKING:  # they load torch
-    from bench.runs.plan import Plan
-    from bench.runs.run import Run
 
 RESULTS = Path("results")  # of all suites, in the working folder
 DEVICES = ["a100", "h100", "h200", "cpu"]  # whose hours are predicted
@@ -25,7 +20,7 @@ _NO_JOBS = re.compile(
 _CLUSTER = re.compile(r"(^| )(-e|--executor|--profile)[ =](?!local\b)")
 
 
-def start(file: Path, plan: Plan[Run], options: Sequence[str], yes: bool) -> int:
+def start(file: Path, plan: Plan[Any], options: Sequence[str], yes: bool) -> int:
     """Print what is left of a configuration's plan: hours, disk and device. Let Snakemake run it
     with options and targets; its exit status.
 
@@ -37,14 +32,13 @@ def start(file: Path, plan: Plan[Run], options: Sequence[str], yes: bool) -> int
     from bench.stages.status import stages_left
     from bench.stages.workflow import run_workflow
 
-    left = {run.id: stages_left(RESULTS / plan.suite, run) for run in plan.runs}
-    work = [(run, stage) for run, stage in work_of(plan.runs) if stage in left[run.id]]
+    suite = RESULTS / plan.suite
+    work = [(run, stage) for run, stage in work_of(plan.runs) if stage in stages_left(suite, run)]
     if not work:
         return run_workflow(file, options)
-    trainings = [run for run in plan.runs if "train" in left[run.id]]
     is_on_cluster = bool(_CLUSTER.search(" ".join(options)))
     device = "cluster" if is_on_cluster else _device()
-    costs = forecast(plan.model_copy(update={"runs": trainings}), work, device, RESULTS)
+    costs = forecast(plan, work, device, RESULTS)
     text = rendered("cost.txt", **costs)
     if any(map(_NO_JOBS.fullmatch, options)):
         status = run_workflow(file, options)
@@ -58,12 +52,12 @@ def start(file: Path, plan: Plan[Run], options: Sequence[str], yes: bool) -> int
 
 def _is_agreed(is_on_cluster: bool) -> bool:
     # Not `sys.stdout.isatty`: for libraries it is no terminal.
-    if not (os.isatty(0) and os.isatty(1)):
-        if not is_on_cluster:
-            warn("not started, because it takes long; add --yes to start it, or -n to look at it")
-        return is_on_cluster
-    print("Go on? [y/N] ", end="", flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    if os.isatty(0) and os.isatty(1):
+        print("Go on? [y/N] ", end="", flush=True)
+        return sys.stdin.readline().lower().startswith("y")
+    if not is_on_cluster:
+        warn("not started, because it takes long; add --yes to start it, or -n to look at it")
+    return is_on_cluster
 
 
 def _device() -> str:

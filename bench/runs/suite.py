@@ -199,9 +199,9 @@ class Suite(StrictModel):
     stand_ins: Annotated[dict[str, Names], AfterValidator(_distinct_in_print)] = {}
     """a map from a backbone of this suite to the printed one, or a list of them, in whose rows it
     is shown"""
-    compare: Compare | None = None
-    """`{baseline: METHOD, claims: [...], margin: 1.0}`: every other method is compared with this
-    one, and claimed gains are decided"""
+    compare: Annotated[Compare | None, _or_text("baseline")] = None
+    """`METHOD`, or `{baseline: METHOD, claims: [...], margin: 1.0}`: every other method is compared
+    with this one, and claimed gains are decided"""
 
     def tasks_of(self, backbone_name: str) -> list[str]:
         """The tasks of a backbone, such as one of another language, else the suite's tasks."""
