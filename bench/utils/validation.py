@@ -100,7 +100,7 @@ def explain(error: ValidationError) -> str:
     expected = f"{subject} should{message.partition('should')[2].partition(', unable')[0]}"
     if isinstance(value, str | int | float) or value is None:
         expected += f", not {value!r}"
-    if fault == "list_type":
+    if fault == "list_type" and value:
         expected += f"; write [{'1, 2, 3' if isinstance(value, int) else value}]"
     if fault == "literal_error":
         expected += suggestion(str(value), re.findall("'([^']+)'", outermost["ctx"]["expected"]))

@@ -42,6 +42,7 @@ CONFIGURATIONS = [
     ({"corpus": "./nothing.txt"}, "corpus './nothing.txt' is not a file; give a text file"),
     ({"data": "./nodata"}, "data folder nodata does not exist; name a folder"),
     ({"seeds": 3}, "'seeds' should be a valid list, not 3; write [1, 2, 3]"),
+    (TEXT.replace("seeds:\n- 1\n", "seeds:\n"), "'seeds' should be a valid list, not None\n"),
     ({"methods": "simcse"}, "'methods' should be a valid list, not 'simcse'; write [simcse]"),
     ({"backbones": ["toy-bert"]}, "'backbones' should be a map; write {NAME: }"),
     ({"compare": 3}, "'compare' should be a map; write {NAME: }"),
