@@ -49,8 +49,7 @@ if not workflow.modifier.is_main_snakefile():
 
 
 onerror:
-    # The status of a job that Ctrl-C stopped (bench/cli/__init__.py).
-    if any("exit status 130" in Path(file).read_text() for file in log):
+    if LOG_FILTER.is_interrupted:
         print("interrupted: repeat the command to continue", file=sys.stderr)
     else:
         from bench.report.formats import rendered

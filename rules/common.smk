@@ -18,7 +18,7 @@ from bench.runs.run import corpus_fingerprint
 from bench.stages.activity import hold
 from bench.stages.inputs import compare
 from bench.stages.status import status
-from bench.stages.watch import watch
+from bench.stages.watch import LogFilter, watch
 from bench.stages.workflow import Jobs
 from bench.utils.errors import UserError, errors_of, warn
 from bench.utils.files import sha256_text, slug
@@ -27,10 +27,8 @@ from bench.datasets.tasks import PROBING_TASKS, expand_tasks
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
-# `watch` says what is at work.
-logger.addFilter(
-    lambda record: not record.getMessage().startswith(("Select jobs", "Execute "))
-)
+LOG_FILTER = LogFilter()
+logger.addFilter(LOG_FILTER)
 
 try:
     # Snakemake's own reader accepts duplicate keys and keeps the last.

@@ -63,8 +63,8 @@ def main(words: Sequence[str] | None = None) -> int:
 
     Returns:
         The exit status: 0 on success, 1 if the command found a fault or its workflow failed, 2 for
-        a user's mistake, 75 if a signal stopped it, 130 if it was interrupted, 141 if its output
-        was closed.
+        a user's mistake, 3 if nobody agreed to a long workflow, 75 if a signal stopped it, 130 if
+        it was interrupted, 141 if its output was closed.
     """
     words = list(sys.argv[1:] if words is None else words)
     if words[:1] == ["--version"]:  # without loading the parser

@@ -101,6 +101,11 @@ def evaluate(
     from bench.stages.device import lease
 
     check_probe_seeds(probe_seeds)
+    if out and out.suffix in (".csv", ".md", ".tex", ".txt"):
+        raise UserError(
+            f"--out {out}: name a FILE.json or a folder for records; tables are printed, such as "
+            f"by --format csv > {out}"
+        )
     common = {
         "pooler": pooler, "prompt": prompt, "normalize": normalize, "template": template,
         "dims": dims, "dtype": dtype,

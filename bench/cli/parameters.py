@@ -92,3 +92,5 @@ Tasks = Annotated[list[str], opt(f"{', '.join(GROUPS)}, or names of tasks.", "NA
 Mode = Annotated[
     str, opt("Training of classifiers: as in papers, or fast.", **one_of(["test", "dev"]))
 ]
+
+Yes = Annotated[bool, opt("Start without a question, however long it takes.", name="--yes")]

@@ -7,7 +7,17 @@ from typing import Annotated
 
 import typer
 
-from bench.cli.parameters import OptionalSuite, SuiteFolder, arg, command, one_of, opt, parse_tasks
+from bench.cli.parameters import (
+    OptionalSuite,
+    SuiteFolder,
+    Yes,
+    arg,
+    command,
+    one_of,
+    opt,
+    parse_tasks,
+)
+from bench.cli.start import start
 from bench.report import LEADERBOARD_FORMATS
 from bench.utils.errors import UserError
 
@@ -91,11 +101,13 @@ def reproduce(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", "-n", help="Only print the configuration.")
     ] = False,
+    yes: Yes = False,
 ) -> int:
     """Run one row of a printed table.
 
     Plans its runs, runs them, and shows the result. The paper suite has the same runs. Writes the
-    configuration results/NAME/config.yaml, which Snakemake runs; the same command again continues.
+    configuration results/NAME/config.yaml, which Snakemake runs, and asks first if it is long; the
+    same command again continues.
     """
     import torch
 
@@ -107,7 +119,6 @@ def reproduce(
     from bench.runs import config as configurations
     from bench.runs.row_config import row_config
     from bench.stages.cost import rough, work_of
-    from bench.stages.workflow import run_workflow
     from bench.utils.files import write_text
 
     source = find_paper(paper)
@@ -117,7 +128,8 @@ def reproduce(
     suite = Path("results", content.suite)
     file = suite / "config.yaml"
     show_again = f"sentbench show {shlex.join([source, name])} --suite {suite}"
-    hours = rough(work_of(configurations.planned(content)))
+    suite_plan = configurations.plan(content)
+    hours = rough(work_of(suite_plan.runs))
     text = rendered(
         "reproduce.txt", title=f"{source}, {name}: {row}", file=file, cores=cores, hours=hours,
         slurm=configurations.SLURM, show_again=show_again,
@@ -132,7 +144,7 @@ def reproduce(
     options, slots = ["--cores", str(cores)], torch.cuda.device_count() * runs_per_gpu()
     if slots:
         options += ["--resources", f"gpu={slots}"]
-    status = run_workflow(file, options)
+    status = start(file, suite_plan, options, yes)
     if status:
         return status
     print(printed_table(read_suite(suite), source, name, {*map(address, rows)}))

@@ -14,17 +14,17 @@ from bench.cli.parameters import (
     Mode,
     SuiteFolder,
     Tasks,
+    Yes,
     arg,
     command,
     one_of,
     opt,
     parse_tasks,
 )
+from bench.cli.start import DEVICES, RESULTS, start
 from bench.runs import ANALYSES, STAGES
-from bench.utils.errors import UserError, counted, did_you_mean, errors_of
+from bench.utils.errors import UserError, did_you_mean, errors_of
 
-RESULTS = Path("results")  # of all suites, in the working folder
-DEVICES = ["a100", "h100", "h200", "cpu"]  # whose hours are predicted
 Stages = Annotated[list[str], opt("Only these stages.", **one_of(STAGES))]
 
 
@@ -47,6 +47,7 @@ def plan(
     Without further options it is only checked. The plan lists all runs of the suite with their
     settings. The configuration is given by one of --config and --suite.
     """
+    from bench.report.formats import rendered
     from bench.runs import config as configurations
 
     if (config is None) == (suite is None):
@@ -60,38 +61,30 @@ def plan(
     if out:
         planned = planned.write(out, lost)
     if device:
-        from bench.report.formats import rendered
-        from bench.stages.cost import Measured, disk, predict, rough, work_of
+        from bench.stages.cost import forecast, work_of
 
-        hours, unmeasured = predict(work_of(planned.runs), device, Measured(RESULTS, device))
-        print(
-            rendered(
-                "cost.txt", device=device, hours=hours, unmeasured=unmeasured,
-                estimate=rough(unmeasured), disk=disk(planned),
-            )
-        )  # fmt: skip
+        costs = forecast(planned, work_of(planned.runs), device, RESULTS)
+        print(rendered("cost.txt", **costs))
     if contamination:
         from bench.stages.contamination import report as report_contamination
 
         print(report_contamination(planned))
-    if not (out or device or contamination):  # it was only to be checked
-        print(f"{content.suite}: {counted(len(planned.runs), 'run')}; the configuration is valid")
-    if planned.claims:
-        print(planned.claims_in_short)
+    print(rendered("planned.txt", plan=planned))
 
 
 @command(context_settings={"ignore_unknown_options": True})
 def run(
     suite: Annotated[str, arg("A configuration, or a suite of the project.", "FILE.yaml")],
     options: Annotated[list[str] | None, arg("An option or a target.", "SNAKEMAKE_OPTION")] = None,
+    yes: Yes = False,
 ) -> int:
     """Run a suite in the working folder.
 
-    Starts Snakemake, whose options and targets can follow: --cores 2, --resources gpu=8, -n to only
-    plan. Results are in results/NAME and figures/NAME; the same command again continues.
+    Prints hours, disk and device, and asks if it is long. Starts Snakemake, whose options and
+    targets can follow: --cores 2, --resources gpu=8, -n to only plan. Results are in results/NAME
+    and figures/NAME; the same command again continues.
     """
     from bench.runs import config as configurations
-    from bench.stages.workflow import run_workflow
 
     if suite.startswith("-"):
         raise UserError(f"name the configuration before {suite}: run FILE.yaml {suite} ...")
@@ -103,7 +96,7 @@ def run(
             configurations.validate(configurations.read(file), file.parent)
         )
         suite_plan.after(RESULTS / suite_plan.suite / "plan.json")
-    return run_workflow(file, options or [])
+    return start(file, suite_plan, options or [], yes)
 
 
 def _shipped(suite: str) -> Path:

@@ -125,7 +125,10 @@ for _mean in AGGREGATIONS:
         for task in STS_TASKS
     ]
 AVERAGES[Cell("Avg", "dev", "spearman")] = [Cell(task, "dev", "spearman") for task in DEV_AVERAGE]
-ALIASES = {alias: task.name for task in TASKS.values() for alias in task.aliases} | {"Avg.": "Avg"}
+# Tasks by their names, and those in papers, in small letters.
+SPELLINGS = {
+    name.lower(): task.name for task in TASKS.values() for name in (task.name, *task.aliases)
+}
 
 
 def is_task(name: str) -> bool:
@@ -148,7 +151,7 @@ def task_of(name: str) -> Task:
 
 def expand_tasks(names: Sequence[str]) -> list[str]:
     """Expand names of tasks and groups to distinct tasks."""
-    names = [ALIASES.get(name.strip(), name.strip()) for name in names]
+    names = [SPELLINGS.get(name.strip().lower(), name.strip()) for name in names]
     for name in names:
         if name not in GROUPS and not is_task(name):
             listed = "; ".join(map(", ".join, (GROUPS, STS_TASKS, TRANSFER_TASKS, PROBING_TASKS)))

@@ -27,6 +27,9 @@ from bench.results.system import Scores, System
 from bench.runs.plan import Claim, PlannedRun
 from bench.utils.errors import UserError, counted
 
+# Of a claim: the method does what the baseline does. Its p values of 0 and 1 say nothing.
+SAME_SCORES = "same scores at every seed"
+
 
 def _name(run: PlannedRun) -> str:
     """The name in configurations, with its setting: `simcse@official`; of an outside encoder its
@@ -228,6 +231,8 @@ def _decide_claims(comparisons: Iterable[_Comparison], claims: Sequence[Claim]) 
                 f"corrected p = {decision.p:.2g} of no gain",
                 f"{decision.p_below:.2g} of {claim.margin:.2f} or more",
             ]
+            if comparison.sample.is_same:
+                tests = [SAME_SCORES]
             comparison.decision = decision
             comparison.reason = explained(comparison.sample, tests, family)
             comparison.progress = _progress(comparison.sample, number, decision)
@@ -235,7 +240,7 @@ def _decide_claims(comparisons: Iterable[_Comparison], claims: Sequence[Claim]) 
 
 def _progress(sample: Sample, family: int, decision: Decision) -> str:
     """Whether a claim is a late one, and how many seeds of its next look exist."""
-    clauses, size = [], sample.next_look
+    clauses, size = [SAME_SCORES] * sample.is_same, sample.next_look
     if family > 1:
         clauses.append("claimed after a score")
     # A claim that is decided says it only once its next look has begun.

@@ -92,6 +92,11 @@ class Sample:
         return tuple(score - mean for score in self.scores)
 
     @property
+    def is_same(self) -> bool:
+        """Whether there are differences, all of them 0."""
+        return {*self.differences} == {0.0}
+
+    @property
     def tested(self) -> Estimate | None:
         """The mean of a look with enough scores for a test."""
         return self.estimate if self.look and len(self.scores) >= FEWEST_SEEDS else None

@@ -14,10 +14,13 @@ from bench.models.functions import Function, FunctionEncoder, function_of
 from bench.models.load import load_encoder, readable, shaped
 from bench.models.options import NAMES, Options, read_options
 from bench.registry.templates import templates_of
+from bench.utils.brackets import split
 from bench.utils.errors import UserError
 from bench.utils.files import slug
 
 FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")  # module:function
+# FILE.py:function and module.function.
+_SLIP = re.compile(r"(?:\./)?([^\W\d]\w*)(?:\.py:|\.)(?!py$)([^\W\d]\w*)")
 # In brackets at the end, the first a word or `word=`.
 _OPTIONS = re.compile(r"(?P<source>.+?)\[(?P<options>\s*\w+\s*([=,].*)?)\]", re.DOTALL)
 
@@ -38,6 +41,11 @@ class Model:
         match, options, source = _OPTIONS.fullmatch(text), dict(common), text
         if match:
             source, options = match["source"], options | read_options(match["options"], text)
+        elif not Path(text).exists():
+            split(text, ",")  # refuses a bracket that is not closed
+        slip = _SLIP.fullmatch(source)
+        if slip and Path(f"{slip[1]}.py").is_file():
+            raise UserError(f"'{source}' is no module:function; write {slip[1]}:{slip[2]}")
         templates: list[Any] = [options.pop("template", None)]
         if templates[0] is not None:
             templates = templates_of(templates[0])

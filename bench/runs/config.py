@@ -36,6 +36,13 @@ SNAKEFILE, SLURM = ((_LINKS / name).resolve() for name in ("Snakefile", "profile
 PAPERS = (SUITES / "paper.yaml", SUITES / "chinese.yaml")
 # Reading
 
+# By what PyYAML says.
+_REMEDIES = {
+    r"'\t'": "indent with spaces, not tabs",
+    "expected ',' or ']', but got '['": "write a text with brackets in quotes",
+    "codec can't decode": "save it as UTF-8",
+}
+
 
 class _Loader(yaml.SafeLoader):
     """Refuses duplicate keys, of which PyYAML keeps the last."""
@@ -68,8 +75,9 @@ def read(path: Path) -> Any:
         ) from None
     # PyYAML has no error of its own for dates, numbers and depths that it cannot build.
     except (yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError) as error:
-        remedy = "indent with spaces, not tabs" if r"'\t'" in str(error) else "fix it"
-        raise UserError(f"it is not YAML ({' '.join(str(error).split())}); {remedy}") from None
+        text = " ".join(str(error).split())
+        remedy = next((words for sign, words in _REMEDIES.items() if sign in text), "fix it")
+        raise UserError(f"it is not YAML ({text}); {remedy}") from None
 
 
 def validate(values: Any, folder: Path = Path()) -> Suite:

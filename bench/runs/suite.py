@@ -201,9 +201,9 @@ class Suite(StrictModel):
     is shown"""
     printed: Text = ""
     """a CSV file with printed numbers of your own, relative to this file (below)"""
-    compare: Compare | None = None
-    """`{baseline: METHOD, claims: [...], margin: 1.0}`: every other method is compared with this
-    one, and claimed gains are decided"""
+    compare: Annotated[Compare | None, _or_text("baseline")] = None
+    """`METHOD`, or `{baseline: METHOD, claims: [...], margin: 1.0}`: every other method is compared
+    with this one, and claimed gains are decided"""
 
     def tasks_of(self, backbone_name: str) -> list[str]:
         """The tasks of a backbone, such as one of another language, else the suite's tasks."""

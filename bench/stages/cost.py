@@ -7,12 +7,13 @@ number. For work that was never measured there is an order of magnitude.
 
 import tomllib
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from functools import cache
 from math import ceil, floor
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 
@@ -43,6 +44,9 @@ CORPUS_SENTENCES = {
     # docs/methods.md#consert and docs/methods.md#word-noise
     **{"sts": 89_192, "cnsd": 10_462},
 }
+# Hours from which on a user has to agree: of work that was not measured (any suite on the toy data
+# takes less), and of all work on a processor.
+ROUGH_LIMIT, PROCESSOR_LIMIT = 0.5, 1.0
 STEP_BYTES = 80  # of a row in log.jsonl, about
 Work = Collection[tuple[Run, str]]  # runs and their stages
 ALL = "all"
@@ -196,10 +200,9 @@ def stored_weights(run: Run) -> int:
     return weights(run) + run.pretrained.vocabulary_size * run.pretrained.shape.width
 
 
-def disk(plan: Plan) -> dict[str, float]:
-    """About how many bytes the files of a plan take, by what they are; `UserError` if a corpus is
-    not here."""
-    trained = [run for run in plan.runs if run.trained and not run.skip]
+def disk(trained: Sequence[Run], keep_encoders: bool = True) -> dict[str, float]:
+    """About how many bytes the files of trainings take, by what they are; `UserError` if a corpus
+    is not here."""
     # Weights are float32.
     encoders = [4 * stored_weights(run) for run in trained]
     corpora = {(run.corpus, run.backbone): _rows(run) for run in trained}
@@ -207,9 +210,31 @@ def disk(plan: Plan) -> dict[str, float]:
     # is written beside the `GENERATIONS` that are kept.
     at_work = 4 * (GENERATIONS + 1) * max(encoders, default=0)
     return {
-        f"{len(encoders)} encoders": plan.keep_encoders * sum(encoders),
+        f"{len(encoders)} encoders": keep_encoders * sum(encoders),
         # Token ids are int32.
         "tokens of corpora": 4 * CORPUS_TOKENS * sum(corpora.values()),
         "logs": STEP_BYTES * sum(map(steps, trained)),
         "each training at work, at most": at_work,
+    }
+
+
+def forecast(plan: Plan, work: Work, device: str, results: Path) -> dict[str, Any]:
+    """What `work` on a device and the files of a plan take, as cost.txt prints it, by earlier
+    results of all suites; and whether it is so long that a user has to agree.
+
+    `UserError`: a corpus is not here.
+    """
+    hours, unmeasured = predict(work, device, Measured(results, device))
+    trainings = [run for run, stage in work if stage == "train"]
+    is_processor = device == "cpu"
+    place = "a thread of a processor" if is_processor else "a GPU"
+    rough_sum = rough_hours(unmeasured, place)
+    measured_sum = hours[ALL][2] if is_processor else 0.0
+    return {
+        "device": device,
+        "hours": hours,
+        "unmeasured": unmeasured,
+        "estimate": rough(unmeasured),
+        "disk": disk(trainings, plan.keep_encoders),
+        "is_long": rough_sum > ROUGH_LIMIT or rough_sum + measured_sum > PROCESSOR_LIMIT,
     }

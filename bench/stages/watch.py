@@ -1,7 +1,9 @@
-"""Lines that the workflow prints while it runs: the stages at work, and how much is left."""
+"""Lines that the workflow prints while it runs: the stages at work, and how much is left; and which
+lines of Snakemake it leaves out."""
 
 import time
 from datetime import timedelta
+from logging import LogRecord
 from pathlib import Path
 from textwrap import shorten
 
@@ -12,10 +14,25 @@ from bench.stages.status import stages_left
 from bench.utils.errors import warn
 from bench.utils.progress import interval
 
+# What Snakemake logs at Ctrl-C.
+_INTERRUPTED = "Terminating processes on user request"
 WORDS = {"train": "training", "score": "scoring", "analyse": "analysing"}
 # Shares of the work that is done. Trainings take the longest.
 WEIGHTS = {"train": 4, "score": 1, "analyse": 1}
 _LONGEST = 120  # characters of a line
+
+
+class LogFilter:
+    """Leaves out of Snakemake's log what `watch` says better, and all that follows Ctrl-C: jobs
+    that it stopped look like errors."""
+
+    is_interrupted = False
+
+    def filter(self, record: LogRecord) -> bool:
+        message = record.getMessage()
+        if message.startswith(_INTERRUPTED):
+            self.is_interrupted = True
+        return not self.is_interrupted and not message.startswith(("Select jobs", "Execute "))
 
 
 def watch(plan: Plan, suite: Path) -> None:

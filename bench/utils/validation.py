@@ -95,9 +95,13 @@ def explain(error: ValidationError) -> str:
     # pydantic writes "Input should be greater than 0", or "Input should be a valid integer, unable
     # to parse string as an integer".
     subject = f"'{place}'" if place else "it"
+    if fault in ("dict_type", "model_type"):
+        return f"{subject} should be a map; write {{NAME: }}"
     expected = f"{subject} should{message.partition('should')[2].partition(', unable')[0]}"
     if isinstance(value, str | int | float) or value is None:
         expected += f", not {value!r}"
+    if fault == "list_type" and value:
+        expected += f"; write [{'1, 2, 3' if isinstance(value, int) else value}]"
     if fault == "literal_error":
         expected += suggestion(str(value), re.findall("'([^']+)'", outermost["ctx"]["expected"]))
     return expected

@@ -71,7 +71,7 @@ def test_the_workflow_runs_the_configuration_and_the_row_is_shown(tmp_path, monk
 
     monkeypatch.setattr(workflow.subprocess, "Popen", Process)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
-    assert main([*ROW, "--seeds", "3", "--cores", "4"]) == 0
+    assert main([*ROW, "--seeds", "3", "--cores", "4", "--yes"]) == 0
     (words,) = started
     file = f"results/{NAME}/config.yaml"
     assert words[4:] == [str(workflow.SNAKEFILE), "--cores", "4", "--resources", "gpu=2",
@@ -84,7 +84,7 @@ def test_the_workflow_runs_the_configuration_and_the_row_is_shown(tmp_path, monk
 
 def test_the_status_is_that_of_the_workflow(monkeypatch, capsys):
     monkeypatch.setattr(workflow, "run_workflow", lambda *_: 1)
-    assert main(ROW) == 1
+    assert main([*ROW, "--yes"]) == 1
     assert capsys.readouterr().out == ""
 
 
@@ -110,3 +110,10 @@ def test_numbers_of_a_suite_are_shown_audited_and_rendered(tmp_path, capsys):
     page = (tmp_path / "s" / "report" / "index.html").read_text()
     assert 'id="printed_table-1"' in page
     assert page.index('id="printed_table-1"') < page.index('id="gs-infonce-v1_table-2"')
+
+
+def test_a_long_row_does_not_start_where_nobody_is_asked(capsys):
+    assert main(ROW) == 3
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "not started, because it takes long; add --yes" in err

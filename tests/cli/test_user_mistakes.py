@@ -41,6 +41,16 @@ CONFIGURATIONS = [
     ({"compare": {"baseline": "sscl"}}, "'compare.baseline'", "'sscl' is not planned", "simcse"),
     ({"corpus": "./nothing.txt"}, "corpus './nothing.txt' is not a file; give a text file"),
     ({"data": "./nodata"}, "data folder nodata does not exist; name a folder"),
+    ({"seeds": 3}, "'seeds' should be a valid list, not 3; write [1, 2, 3]"),
+    (TEXT.replace("seeds:\n- 1\n", "seeds:\n"), "'seeds' should be a valid list, not None\n"),
+    ({"methods": "simcse"}, "'methods' should be a valid list, not 'simcse'; write [simcse]"),
+    ({"backbones": ["toy-bert"]}, "'backbones' should be a map; write {NAME: }"),
+    ({"compare": 3}, "'compare' should be a map; write {NAME: }"),
+    (
+        TEXT.replace("methods:", "methods: [simcse[dropout=0.2], simcse]\nx:"),
+        "it is not YAML",
+        "write a text with brackets in quotes",
+    ),
     (TEXT + "seeds: [3]\n", "suite.yaml: line 12: duplicate key 'seeds'; keep one"),
     ("suite: mine\n\tdata: world\n", "line 2", "indent with spaces, not tabs"),
 ]
@@ -64,6 +74,11 @@ COMMANDS = [
         ["evaluate", "./nosuch", "--out", "o"],
         "model folder ./nosuch does not exist; give a Hugging",
     ),
+    (["evaluate", TOY, "--out", "x.csv"], "x.csv: name a FILE.json or a folder", "--format csv"),
+    (["evaluate", f"{TOY}[pooler=avg"], "toy-bert[pooler=avg' has an unmatched bracket; write"),
+    (["evaluate", "mine.py:encode"], "'mine.py:encode' is no module:function; write mine:encode"),
+    (["evaluate", "./mine.py:encode"], "is no module:function; write mine:encode"),
+    (["evaluate", "mine.encode"], "'mine.encode' is no module:function; write mine:encode"),
     ([*EVALUATE, "--pooler", "mean"], "unknown pooler 'mean'; did you mean 'avg'?"),
     ([*EVALUATE, "--pooler", "avg", "--probe-seeds", "3", "3"], "'probe_seeds' has 3; give"),
     ([*EVALUATE, "--pooler", "avg", "--tasks", ","], "'tasks' names no task"),
@@ -87,6 +102,7 @@ def folder(tmp_path, monkeypatch):
     Path("mydata/downstream").mkdir(parents=True)
     Path("results/smoke/scores").mkdir(parents=True)
     Path("results/smoke/plan.json").touch()
+    Path("mine.py").touch()
     Path("mydata/manifest.json").write_text(json.dumps({"sts": {"STS-B": {"test": 1}}}))
     return tmp_path
 
@@ -111,3 +127,23 @@ def test_a_mistake_is_one_sentence(row, folder, capsys):
     assert printed.err.count("\n") == 1
     assert [part for part in parts if part not in printed.err] == [], printed.err
     assert sorted(folder.rglob("*")) == before
+
+
+def test_a_configuration_that_is_not_utf_8_is_one_sentence(folder, capsys):
+    (folder / "suite.yaml").write_bytes(f"# café\n{TEXT}".encode("latin-1"))
+    assert main(["plan", "--config", "suite.yaml"]) == 2
+    err = capsys.readouterr().err
+    assert "can't decode byte 0xe9" in err
+    assert err.endswith("; save it as UTF-8\n")
+
+
+def test_a_valid_configuration_says_what_it_plans(folder, capsys):
+    values = CONFIG | {"methods": ["simcse", "word-overlap", "sscl"], "seeds": [1, 2, 3]}
+    (folder / "suite.yaml").write_text(yaml.safe_dump(values | {"compare": "simcse"}))
+    assert main(["plan", "--config", "suite.yaml"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == "tiny: 7 runs, 6 trainings, 3 methods, 1 backbone, 3 seeds"
+    assert second.startswith("1 claim; seeds planned for both sides: 3;")
+    (folder / "suite.yaml").write_text(TEXT)
+    assert main(["plan", "--config", "suite.yaml"]) == 0
+    assert capsys.readouterr().out.endswith(", 1 seed\nno claims\n")

@@ -9,8 +9,9 @@ from bench.results.records import CurvePoint, Outcome
 
 
 def test_each_name_of_a_task_means_one_task():
-    names = [*TASKS, *tasks.ALIASES, *GROUPS]
-    assert len(set(names)) == len(names)
+    names = [*GROUPS, *TASKS, *(alias for task in TASKS.values() for alias in task.aliases)]
+    assert len({name.lower() for name in names}) == len(names)
+    assert {*tasks.SPELLINGS} == {name.lower() for name in names[len(GROUPS) :]}
     files = [task.file(part) for task in TASKS.values() for part in task.sizes]
     own = [task for task in TASKS.values() if task.reader == "parts"]
     assert len(set(files)) == len(files) - 2 * len(own)

@@ -154,6 +154,20 @@ def test_a_claim_is_answered_from_its_look_and_other_rows_from_all_seeds():
     assert (other.differences, other.planned) == (values, None)
 
 
+@pytest.mark.parametrize(("seeds", "progress"), [(2, ", 2 of 3 seeds"), (3, "")])
+def test_a_method_without_effect_has_no_p_value_in_its_reason(seeds, progress):
+    runs = [
+        scored(method, seed, 70.0 + seed) for method in ("simcse", "a") for seed in range(seeds)
+    ]
+    row = row_of(against(suite(*runs, claims=[claim("a")]), "simcse"))
+    assert row.progress == f"same scores at every seed{progress}"
+    assert "p = " not in row.reason
+    other = row_of(
+        against(suite(*runs[:-1], scored("a", seeds - 1, 1.0), claims=[claim("a")]), "simcse")
+    )
+    assert "same scores" not in other.progress
+
+
 def test_only_common_seeds_count():
     points = {"sscl": {1: 70, 2: 71, 3: 73, 8: 99}, "simcse": {3: 70, 2: 69, 1: 69.5, 9: 0, 10: 0}}
     runs = [

@@ -21,6 +21,7 @@ def test_the_average_is_that_of_the_printed_cells():
 
 def test_task_labels_of_papers_have_one_canonical_name():
     assert expand_tasks(["SICK15", " SST-2"]) == ["STS15", "SST2"]
+    assert expand_tasks(["sts-b", "STSB", "mrpc", "STS-B"]) == ["STS-B", "MRPC"]
     assert expand_tasks(STS_TASKS) == list(STS_TASKS)
 
 

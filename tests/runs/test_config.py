@@ -101,6 +101,16 @@ def test_a_corpus_at_hand_is_looked_at_for_documents(tmp_path, monkeypatch):
 
 def test_a_path_may_begin_in_the_home_folder():
     assert suite(corpus="~/mine.txt").corpus == str(Path.home() / "mine.txt")
+    encoder = {"model": "~/mine"}
+    paths = suite(data="~/d", backbones={"~/b": None}, encoders=[encoder])
+    read = (paths.data, *paths.backbones, paths.encoders[0].model)
+    assert read == tuple(str(Path.home() / name) for name in ("d", "b", "mine"))
+    with pytest.raises(UserError, match=f"no Python file at {Path.home()}/m.py"):
+        suite(method_paths=["~/m.py"])
+
+
+def test_a_comparison_may_be_the_text_of_its_baseline():
+    assert suite(compare="simcse").compare == suite(compare={"baseline": "simcse"}).compare
 
 
 # Expansion

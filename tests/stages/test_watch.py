@@ -1,5 +1,7 @@
 """Lines that a workflow prints while it runs, from the files of its suite."""
 
+import logging
+
 import pytest
 
 from bench.runs import paths
@@ -31,3 +33,16 @@ def test_a_line_says_how_much_is_done_and_left_and_what_is_at_work(tmp_path, mon
     )
     assert again.startswith("0:01:10 16 % done; about 0:06:08 left")
     assert max(map(len, (line, again))) <= 120
+
+
+def test_nothing_that_snakemake_logs_after_ctrl_c_is_shown(capsys):
+    log_filter, logger = watch.LogFilter(), logging.getLogger("snakemake of a test")
+    logger.addFilter(log_filter)
+    logger.addHandler(logging.StreamHandler())
+    for line in ("Select jobs to execute...", "Execute 1 jobs...", "1 of 2 steps (50%) done"):
+        logger.error(line)
+    assert not log_filter.is_interrupted
+    logger.error("Terminating processes on user request, this might take some time.")
+    logger.error("RuleException:")
+    assert log_filter.is_interrupted
+    assert capsys.readouterr().err == "1 of 2 steps (50%) done\n"
