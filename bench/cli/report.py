@@ -9,7 +9,7 @@ import typer
 
 from bench.cli.parameters import OptionalSuite, SuiteFolder, arg, command, one_of, opt, parse_tasks
 from bench.report import LEADERBOARD_FORMATS
-from bench.utils.errors import UserError
+from bench.utils.errors import UserError, listed
 
 PAPER = arg("The paper, such as gs-infonce-v2.", "PAPER")
 TABLE = arg("Its table, as printed: 'Table 2'.", "TABLE")
@@ -42,7 +42,8 @@ def show(
     if paper and not table:
         from bench.reported.address import find_paper, tables_of
 
-        print("\n".join(tables_of(find_paper(paper))))
+        for name, titles in tables_of(find_paper(paper)).items():
+            print(f"{name}: {listed(titles)}")
     elif paper and table and form == "text" and not rows:
         from bench.report.printed_table import printed_table
         from bench.reported.address import address, find_paper, find_rows, find_table
@@ -187,12 +188,15 @@ def coverage(
 
 
 @command()
-def audit() -> None:
-    """Check the printed numbers for contradictions."""
+def audit(paper: Annotated[str | None, PAPER] = None) -> None:
+    """Check the printed numbers for contradictions, by default of all papers."""
     from bench.report.formats import rendered
+    from bench.reported.address import find_paper
     from bench.reported.audit import FINDING_KINDS, findings
 
-    print(rendered("audit.txt", findings=findings(), kinds=FINDING_KINDS))
+    source = paper and find_paper(paper)
+    results = [finding for finding in findings() if source in (None, finding.source)]
+    print(rendered("audit.txt", findings=results, kinds=FINDING_KINDS))
 
 
 @command()
