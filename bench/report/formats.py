@@ -318,7 +318,7 @@ def running_text(template: str, **values: Any) -> str:
 def reasons(**rows: Any) -> list[str]:
     """The verdicts on `systems`, `pairs`, printed `numbers` or `rows`, each with its reason in a
     line."""
-    return rendered("reasons.txt", **rows).splitlines()
+    return paragraphs("reasons.txt", **rows)
 
 
 def write_table(

@@ -138,9 +138,7 @@ def caption(suite: Heading, leaderboard: LeaderboardRow, rows: Sequence[SystemRo
 def legend(suite: Heading, rows: Collection[SystemRow]) -> list[str]:
     """What columns, symbols and intervals of leaderboards with these rows mean, in paragraphs: no
     more than occurs in them, but corrections are those of the whole suite."""
-    # Of a system without seeds, n counts the seeds of its classifiers.
-    by_classifiers = [row for row in rows if row.n > len(row.runs)]
-    return paragraphs("leaderboard.txt", suite=suite, rows=rows, by_classifiers=by_classifiers)
+    return paragraphs("leaderboard.txt", suite=suite, rows=rows)
 
 
 def frame(judged: Judged, name: str = "sts", rows: Sequence[SystemRow] | None = None) -> Frame:
@@ -256,7 +254,7 @@ def show_leaderboards(judged: Judged, form: str, rows: Iterable[SystemRow]) -> s
             .convert_dtypes()
         )
         return csv(table).rstrip()
-    if texts and form in WRITTEN:
+    if form in WRITTEN:
         texts += map(WRITTEN[form], legend(judged.suite, chosen))
     return "\n\n".join(texts)
 

@@ -195,8 +195,6 @@ def test_remarks_stand_below_the_table():
     for form, note in {"text": "3 of 6 seeds; 1 failed", "markdown": "1 failed"}.items():
         text = in_format(judged(rows, COMPARED), STS, rows, form)
         assert f"\n\nIS-CSE, {BASE}: {note}.\n\n" in text
-            judged(rows, COMPARED), STS, rows, form
-        )
 
 
 # --- Formats ---
