@@ -97,7 +97,7 @@ def leaderboard_table(suite: str, leaderboard: str, columns: Sequence[str] = ())
     judged = stored(suite)
     row = judged.suite.leaderboard(leaderboard)
     systems = [system for system in judged.leaderboard_systems(leaderboard) if system.averages]
-    table = pd.DataFrame(shown_leaderboard(judged.suite, row, systems, "text").rows)
+    table = pd.DataFrame(shown_leaderboard(judged.suite, row, systems).rows)
     return table[["Method", "n", *(columns or [row.overall])]]
 
 

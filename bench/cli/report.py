@@ -19,7 +19,7 @@ from bench.cli.parameters import (
 )
 from bench.cli.start import start
 from bench.report import LEADERBOARD_FORMATS
-from bench.utils.errors import UserError
+from bench.utils.errors import UserError, listed
 
 PAPER = arg("The paper, such as gs-infonce-v2.", "PAPER")
 TABLE = arg("Its table, as printed: 'Table 2'.", "TABLE")
@@ -52,7 +52,8 @@ def show(
     if paper and not table:
         from bench.reported.address import find_paper, tables_of
 
-        print("\n".join(tables_of(find_paper(paper))))
+        for name, titles in tables_of(find_paper(paper)).items():
+            print(f"{name}: {listed(titles)}")
     elif paper and table and form == "text" and not rows:
         from bench.report.printed_table import printed_table
         from bench.reported.address import address, find_paper, find_rows, find_table
@@ -204,18 +205,21 @@ def coverage(
 
 
 @command()
-def audit(suite: OptionalSuite = None) -> None:
-    """Check the printed numbers for contradictions.
+def audit(paper: Annotated[str | None, PAPER] = None, suite: OptionalSuite = None) -> None:
+    """Check the printed numbers for contradictions, by default of all papers.
 
     With --suite, the numbers that its configuration adds, if it adds any.
     """
     from bench.report.formats import rendered
+    from bench.reported.address import find_paper
     from bench.reported.audit import FINDING_KINDS, findings
     from bench.reported.number import own_numbers
     from bench.runs.plan import read_plan
 
+    source = paper and find_paper(paper)
     own = own_numbers(read_plan(suite / "plan.json").printed) if suite else []
-    results = findings(own, claims=()) if own else findings()
+    every = findings(own, claims=()) if own else findings()
+    results = [finding for finding in every if source in (None, finding.source)]
     print(rendered("audit.txt", findings=results, kinds=FINDING_KINDS))
 
 

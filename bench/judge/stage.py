@@ -55,12 +55,12 @@ def judge_encoders(
         scores = {RecordedScore(**record).cell: record["value"] for record in records}
         # The tables take systems, so each encoder becomes a run of a suite that nobody planned.
         run = PlannedRun(
-            id="encoder", method=label, label=label, setting="paper", outside=True, trained=False,
+            id="encoder", method=label, label=label, setting="paper", trained=False,
             backbone=NO_BACKBONE, seed=None,
             tasks=tuple(dict.fromkeys(cell.task for cell in scores if cell.task != "Avg")),
         )  # fmt: skip
         results.append(RunResults(run, "finished", "", scores, provenance))
-    plan: Plan[Any] = Plan(suite="evaluation", data=data, mode=mode, runs=[])
+    plan: Plan[Any] = Plan(suite="", data=data, mode=mode, runs=[])
     suite = SuiteResults(plan, results)
     leaderboards = leaderboard_rows(suite)
     rows = [row for leaderboard in leaderboards for row in system_rows(suite, leaderboard)]

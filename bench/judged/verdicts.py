@@ -24,6 +24,19 @@ CLAIM_SYMBOLS: dict[Any, str] = {
 }  # fmt: skip
 COMPARISON_SYMBOLS: dict[PairVerdict, str] = {**CLAIM_SYMBOLS, "higher": "△", "lower": "▽"}
 
+CLAIM_MEANINGS: dict[Any, str] = {
+    "better": "the claimed gain is above 0",
+    "better, gain below the margin": "the claimed gain is above 0, and below its margin",
+    "worse": "the claimed gain is below 0",
+    "gain below the margin": "the claimed gain is below its margin, and may be 0",
+}
+COMPARISON_MEANINGS: dict[PairVerdict, str] = {
+    **CLAIM_MEANINGS,
+    "open": "not decided",
+    "higher": "on other test items, at 5 %; nothing is said of other trainings",
+    "lower": "on other test items, at 5 %; nothing is said of other trainings",
+}
+
 # What decides: seeds of both; seeds of one and the other's only score; seeds of one and classifier
 # seeds of the other; test items; or, without stored items, nothing.
 Pairing = Literal["paired", "one-sample", "Welch", "items", "deterministic"]
@@ -62,10 +75,7 @@ VERDICT_MEANINGS: dict[PrintedVerdict, str] = {
     "number",
     "higher": "our mean is above the tolerance, and no single run of ours explains the printed "
     "number",
-    "better": "the claimed gain is above 0",
-    "better, gain below the margin": "the claimed gain is above 0, and below its margin",
-    "worse": "the claimed gain is below 0",
-    "gain below the margin": "the claimed gain is below its margin, and may be 0",
+    **CLAIM_MEANINGS,
     "open": "not decided (? 10: the next look is at 10 seeds; ? alone: there is no further one)",
     "diverged": "at least one of our trainings diverged",
     "not comparable": "ours was measured on another backbone, corpus, data set or recipe",

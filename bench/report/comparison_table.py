@@ -7,12 +7,13 @@ from bench.judged.rows import Heading, PairRow, PrintedGain, grouped
 from bench.report.formats import (
     Frame,
     TextTable,
-    by_items,
     csv,
     data_frame,
     difference_text,
+    filled,
     leaderboard_stem,
     names_of,
+    paragraphs,
     plain,
     reasons,
     running_text,
@@ -24,7 +25,7 @@ from bench.report.formats import (
 from bench.utils.files import write_text
 
 IDENTITY = ["leaderboard", "backbone", "method", "setting", "task"]  # of a comparison
-RIGHT = {"n", "A", "B", "A - B", "p", "p, margin", "A, print", "B, print"}  # columns of numbers
+RIGHT = {"pairs", "A", "B", "A - B", "p", "p, margin", "A, print", "B, print"}  # columns of numbers
 
 
 def pairs_frame(pairs: Sequence[PairRow]) -> Frame:
@@ -63,6 +64,8 @@ def _shown(pairs: Sequence[PairRow]) -> TextTable:
     unused = {"Method", "Task"}.difference(names_of(pairs))
     if not any(pair.verdict for pair in pairs):
         unused |= {"p", "p, margin", "Verdict"}
+    if len({pair.backbone for pair in pairs}) == 1:
+        unused.add("Backbone")
     return text_table(lines, RIGHT).without(*unused)
 
 
@@ -72,7 +75,7 @@ def line_of(pair: PairRow) -> dict[str, str]:
         "Backbone": pair.backbone,
         "Method": pair.name,
         "Task": pair.task,
-        "n": str(pair.n) if pair.items is None else f"{pair.items:,} items",
+        "pairs": str(pair.n) if pair.items is None else f"{pair.items:,} items",
         "A": score_text(pair.mean_a, pair.sd_a),
         "B": score_text(pair.mean_b, pair.sd_b),
         "A - B": difference_text(pair.difference, pair.half_width),
@@ -104,10 +107,13 @@ def p_text(value: float | None) -> str:
 
 
 def comparison_caption(suite: Heading, pairs: Sequence[PairRow]) -> str:
-    """The caption of a table of comparisons."""
-    return running_text(
-        "compared.txt", suite=suite, pairs=pairs, names=names_of(pairs), by_items=by_items(pairs)
-    )  # fmt: skip
+    """The line above a table of comparisons."""
+    return running_text("compared.txt", suite=suite, pairs=pairs, names=names_of(pairs))
+
+
+def comparison_legend(suite: Heading, pairs: Sequence[PairRow]) -> list[str]:
+    """What the columns and symbols of these comparisons mean, in paragraphs."""
+    return paragraphs("compared_legend.txt", suite=suite, pairs=pairs)
 
 
 def _decisive(pairs: Sequence[PairRow], overall: str) -> list[PairRow]:
@@ -129,16 +135,17 @@ def render_versus(
     figures: Path | None = None,
 ) -> str:
     """The comparisons of a suite with a baseline as tables for the terminal. With several methods
-    they show averages only, if there are any.
+    they show averages only, if there are any. One legend is below all.
 
     Tables are written into `out` in three formats, of which CSV has every task, with printed
     numbers, if there are any, as `<stem>_printed.csv`. Figures are written into `figures`, by
     default into `out`.
     """
-    texts = []
+    texts, shown = [], list[PairRow]()
     for rows in grouped(pairs, lambda pair: pair.leaderboard):
         leaderboard = rows[0].leaderboard
         decisive = _decisive(rows, suite.leaderboard(leaderboard).whole.overall)
+        shown += decisive
         table, text = _shown(decisive), comparison_caption(suite, decisive)
         texts.append(plain(table, text))
         if out is None:
@@ -149,9 +156,11 @@ def render_versus(
 
         stem, numbers = leaderboard_stem(leaderboard, "compare"), pairs_frame(pairs)
         numbers = numbers[numbers["leaderboard"] == leaderboard]
-        write_table(out, suite.suite, stem, numbers, table, text, "", reasons(pairs=decisive))
+        notes, why = comparison_legend(suite, decisive), reasons(pairs=decisive)
+        write_table(out, suite.suite, stem, numbers, table, text, *notes, why=why)
         if any(pair.printed for pair in decisive):
             write_text(out / f"{stem}_printed.csv", csv(printed_frame(rows)))
         with drawing():
             save(compared.versus_figure(suite, decisive), figures or out, stem, numbers)
+    texts += map(filled, comparison_legend(suite, shown))
     return "\n\n".join(texts)

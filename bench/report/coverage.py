@@ -8,7 +8,7 @@ from typing import Any
 
 from bench.judged.rows import Judged, NumberRow, SettingRow
 from bench.judged.verdicts import VERDICT_SYMBOLS
-from bench.report.formats import markdown, markdown_text, rendered, text_table
+from bench.report.formats import markdown, markdown_text, plain, rendered, text_table
 from bench.utils.errors import UserError
 from bench.utils.files import write_text
 
@@ -47,25 +47,20 @@ def without_recipe(judged: Judged) -> list[NumberRow | SettingRow]:
 
 def report(judged: Judged, out: Path | None = None) -> str:
     """The coverage of all printed numbers as text; in Markdown it is also written to `out`."""
-    import pandas as pd
-
     if out and out.suffix != ".md":
         raise UserError(f"coverage is written as Markdown: the extension of '{out}' must be .md")
-    numbers = [*COVERAGE_STAGES, *VERDICT_SYMBOLS]
-    counts = pd.DataFrame(coverage(judged), columns=["source", "table", *numbers])
-    papers, total = counts["source"].nunique(), counts[numbers].sum()
-    counts.loc[len(counts)] = {"source": "all", "table": "", **total}
+    numbers, rows = [*COVERAGE_STAGES, *VERDICT_SYMBOLS], coverage(judged)
+    total = {name: sum(row[name] for row in rows) for name in numbers}
+    lines = []
+    for row in (*rows, {"source": "all", "table": ""} | total):
+        lines.append({name: str(value) for name, value in row.items()})
     empty = [kind for kind in VERDICT_SYMBOLS if not total[kind]]
-    table = counts.drop(columns=empty).rename(columns=VERDICT_SYMBOLS).astype(str)
-    caption = (
-        f"Printed numbers of {papers} papers and versions of papers in suite {judged.suite.suite}."
-    )
+    table = text_table(lines, numbers).without("paper", *empty)
+    caption = f"Coverage of the printed numbers, suite {judged.suite.suite}"
     below = {"judged": judged, "total": total, "left_out": without_recipe(judged)}
     if out:
-        texts = text_table(table.to_dict("records"), table.columns[2:])
         listed = rendered("coverage.txt", **below, bullet="* ")
         # Only the names behind the bullets are foreign text. The bullets have to stay Markdown.
         listed = re.sub(r"(?<=\* ).+", lambda line: markdown_text(line[0]), listed)
-        write_text(out, f"{markdown(texts, caption)}\n{listed}")
-    lines = table.to_string(index=False)
-    return "\n".join([caption, "", lines, "", rendered("coverage.txt", **below).rstrip()])
+        write_text(out, f"{markdown(table, caption)}\n{listed}")
+    return "\n\n".join([plain(table, caption), rendered("coverage.txt", **below).rstrip()])

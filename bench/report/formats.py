@@ -19,11 +19,12 @@ from textwrap import fill
 from typing import Any
 
 import jinja2
-from tabulate import tabulate
+from tabulate import SEPARATING_LINE, tabulate
 
 from bench.datasets.metrics import AGGREGATIONS
 from bench.judged.rows import NO_BACKBONE, PairRow, grouped
 from bench.judged.verdicts import (
+    COMPARISON_MEANINGS,
     COMPARISON_SYMBOLS,
     FEWEST_SEEDS,
     VERDICT_MEANINGS,
@@ -39,7 +40,8 @@ TEMPLATES = Path(__file__).parent / "templates"
 # upright, and turned by 90 degrees. Measured on compiled tables.
 UPRIGHT, TURNED = (75, 30), (118, 16)
 # Letters in a line of running text in the terminal, and of the name of a method in its tables.
-WIDTH, METHOD_WIDTH = 100, 36
+# Beside seven tasks, an average and a difference 17 would fit; hyper-parameters are longer.
+WIDTH, METHOD_WIDTH = 100, 30
 
 
 def leaderboard_stem(leaderboard: str, name: str = "leaderboard") -> str:
@@ -162,30 +164,33 @@ def markdown_text(text: object) -> str:
     return f"**{written}**" if isinstance(text, Bold) else written
 
 
-def _grid(
-    table: TextTable, written: Callable[[str], str], form: str, align: str | None, **more: Any
-) -> str:
-    rows = [[*map(written, row)] for row in table.texts]
-    headings = [*map(written, table.columns)]
-    # tabulate would read texts as numbers, and print 70.10 as 70.1.
-    return tabulate(rows, headings, form, disable_numparse=True, stralign=align, **more)
+# tabulate would read texts as numbers, and print 70.10 as 70.1.
+_grid = partial(tabulate, disable_numparse=True)
+# Running text in the terminal.
+filled = partial(fill, width=WIDTH, break_on_hyphens=False)
 
 
-def markdown(table: TextTable, caption: str, note: str = "") -> str:
-    """A table in Markdown, with its caption above and a note below."""
-    above = markdown_text(caption)
-    text = f"{above}\n\n{_grid(table, markdown_text, 'pipe', None)}\n"
-    return f"{text}\n{markdown_text(note)}\n" if note else text
+def _cells(table: TextTable, written: Callable[[str], str]) -> list[list[str]]:
+    return [[*map(written, row)] for row in (table.columns, *table.texts)]
 
 
-def plain(table: TextTable, caption: str, note: str = "") -> str:
-    """A table for the terminal, without bold type, with its caption above and a note below."""
+def markdown(table: TextTable, caption: str, *notes: str) -> str:
+    """A table in Markdown, with its caption above and notes below."""
+    grid = _grid(_cells(table, markdown_text), "firstrow", "pipe", stralign=None)
+    texts = map(markdown_text, filter(None, notes))
+    return "\n\n".join([markdown_text(caption), grid, *texts]) + "\n"
+
+
+def plain(table: TextTable, caption: str, *notes: str) -> str:
+    """A table for the terminal, without bold type, with its caption above and notes below."""
+    headings, *rows = _cells(table, printable)
+    # Headings are a row, since `headers` would make a column two letters wider than its heading.
+    rows = [headings, [SEPARATING_LINE], *rows]
     widths = [METHOD_WIDTH if name == "Method" else None for name in table.columns]
-    grid = _grid(table, printable, "simple", "left", maxcolwidths=widths)
-    parts = [fill(caption, WIDTH), grid]
-    if note:
-        parts.append(fill(note, WIDTH))
-    return "\n\n".join(parts)
+    lines = _grid(rows, (), "simple", stralign="left", maxcolwidths=widths).splitlines()
+    # The first and the last line would enclose a table without headers.
+    grid = "\n".join(lines[1:-1])
+    return "\n\n".join([filled(caption), grid, *map(filled, filter(None, notes))])
 
 
 # Characters that LaTeX reads as commands, ligatures or arguments, and the symbols in our own texts.
@@ -228,17 +233,14 @@ _LINES = re.compile(
 )
 
 
-def latex(
-    table: TextTable, caption: str, label: str, note: str = "", why: Iterable[str] = ()
-) -> str:
+def latex(table: TextTable, caption: str, label: str, *notes: str, why: Iterable[str] = ()) -> str:
     """A table in LaTeX, as wide as the text and in `small` type.
 
-    The first sentence of the caption stands above it, the others and the note below. Backbones
-    become headings. The reasons of verdicts (`why`) are further tables of one cell each. Texts and
-    numbers are broken into lines. With more columns than fit, the table is turned; with more rows,
-    it is continued in further tables: LaTeX breaks no table by itself.
+    The caption stands above it, the notes below. Backbones become headings. The reasons of verdicts
+    (`why`) are further tables of one cell each. Texts and numbers are broken into lines. With more
+    columns than fit, the table is turned; with more rows, it is continued in further tables: LaTeX
+    breaks no table by itself.
     """
-    title, _, more = caption.partition(". ")
     ungrouped = table.without("Backbone")
     is_right = [*ungrouped.columns.values()]
     text_columns = is_right.count(False)
@@ -255,7 +257,8 @@ def latex(
     parts: list[dict[str, list[list[list[str]]]]] = []
     group, free = "", 0
     for row, texts in zip(table.rows, ungrouped.texts, strict=True):
-        group = row.get("Backbone", group)
+        if "Backbone" in table.columns:
+            group = row.get("Backbone", group)
         cells = [*map(lines_of, texts, is_right)]
         height = max(max(len(lines), ceil(len(lines[0]) / letters)) for lines in cells)
         if height > free:
@@ -264,7 +267,7 @@ def latex(
         free -= height
         parts[-1].setdefault(group, []).append(cells)
     return rendered(
-        "table.tex", title=title, label=label, notes=[more, note], is_right=is_right, parts=parts,
+        "table.tex", caption=caption, label=label, notes=notes, is_right=is_right, parts=parts,
         headings=[*map(lines_of, ungrouped.columns, is_right)], is_turned=is_turned, why=why,
     )  # fmt: skip
 
@@ -283,7 +286,8 @@ def templates() -> jinja2.Environment:
     environment.filters |= {"tex": latex_text, "by": _by, "quote": shlex.quote}
     environment.globals |= {
         "score": score_text, "symbols": VERDICT_SYMBOLS, "meanings": VERDICT_MEANINGS,
-        "verdict_legend": verdict_legend, "fewest": FEWEST_SEEDS, "aggregations": AGGREGATIONS,
+        "comparisons": COMPARISON_MEANINGS, "verdict_text": verdict_text,
+        "fewest": FEWEST_SEEDS, "aggregations": AGGREGATIONS,
         "listed": listed, "counted": counted,
         "running_text": running_text, "leaderboard_stem": leaderboard_stem,
         "backbone_text": backbone_text,
@@ -291,18 +295,14 @@ def templates() -> jinja2.Environment:
     return environment
 
 
-def verdict_legend(verdicts: Iterable[PairVerdict | None]) -> str:
-    """The symbols of comparisons with their verdicts, in a fixed order."""
-    present = {*verdicts}
-    text = "; ".join(verdict_text(verdict) for verdict in COMPARISON_SYMBOLS if verdict in present)
-    if {"higher", "lower"} & present:
-        text += " (△ and ▽: on other test items, at 5 %; nothing is said of other trainings)"
-    return text
-
-
 def _by(rows: Iterable[Any], *names: str) -> list[list[Any]]:
     """Rows in groups of equal fields."""
     return grouped(rows, attrgetter(*names))
+
+
+def paragraphs(template: str, **values: Any) -> list[str]:
+    """The text of a template, a line a paragraph."""
+    return rendered(template, **values).splitlines()
 
 
 def rendered(template: str, **values: Any) -> str:
@@ -318,7 +318,7 @@ def running_text(template: str, **values: Any) -> str:
 def reasons(**rows: Any) -> list[str]:
     """The verdicts on `systems`, `pairs`, printed `numbers` or `rows`, each with its reason in a
     line."""
-    return rendered("reasons.txt", **rows).splitlines()
+    return paragraphs("reasons.txt", **rows)
 
 
 def write_table(
@@ -328,12 +328,12 @@ def write_table(
     numbers: Frame,
     table: TextTable,
     caption: str,
-    note: str = "",
+    *notes: str,
     why: Iterable[str] = (),
 ) -> None:
     """Write `numbers` as CSV, and `table` as Markdown and LaTeX, there with the reasons of
     verdicts."""
     write_text(inside(out, f"{name}.csv"), csv(numbers))
-    write_text(inside(out, f"{name}.md"), markdown(table, caption, note))
-    source = latex(table, caption, stem(f"{suite}-{name}"), note, why)
+    write_text(inside(out, f"{name}.md"), markdown(table, caption, *notes))
+    source = latex(table, caption, stem(f"{suite}-{name}"), *notes, why=why)
     write_text(inside(out, f"{name}.tex"), source)

@@ -1,11 +1,10 @@
 """The suite's own tables: every system with its seeds, and its difference from the baseline."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
-from bench.datasets.metrics import METRICS, SHARE
-from bench.judged.rows import Heading, Judged, LeaderboardRow, SystemRow
+from bench.judged.rows import NO_BACKBONE, Heading, Judged, LeaderboardRow, SystemRow
 from bench.judged.verdicts import COMPARISON_SYMBOLS
 from bench.report.formats import (
     Bold,
@@ -15,8 +14,11 @@ from bench.report.formats import (
     csv,
     data_frame,
     difference_text,
+    filled,
     latex,
     markdown,
+    markdown_text,
+    paragraphs,
     plain,
     reasons,
     running_text,
@@ -33,6 +35,8 @@ FIELDS = (
 )
 # The share of the test items that stand in the dev set, and the average on the rest.
 IN_DEV = "In dev set (rest)"
+# How a format writes the legend below several leaderboards.
+WRITTEN: dict[str, Callable[[str], str]] = {"text": filled, "markdown": markdown_text}
 
 
 def shown_leaderboards(judged: Judged) -> list[LeaderboardRow]:
@@ -53,19 +57,19 @@ def difference_title(leaderboard: LeaderboardRow) -> str:
     )
 
 
-def _names(rows: Sequence[SystemRow], short: bool) -> list[str]:
-    """The name of each row, with its corpus where several rows would have one name. Short names
-    have a setting only where several rows would have one label."""
-    names = Counter((row.backbone, row.name) for row in rows)
+def _names(rows: Sequence[SystemRow]) -> list[str]:
+    """The label of each row, with its setting where several rows would have one label, and with its
+    corpus where they would have one name."""
     labels = Counter((row.backbone, row.plain_label) for row in rows)
+    names = Counter((row.backbone, row.name) for row in rows)
     texts = []
     for row in rows:
-        name = row.name
-        if row.corpus and names[row.backbone, row.name] > 1:
-            name += f", {row.corpus}"
-        if short and labels[row.backbone, row.plain_label] == 1:
-            name = row.label
-        texts.append(name)
+        text = row.plain_label
+        if labels[row.backbone, text] > 1:
+            text = row.name
+        if row.corpus and names[row.backbone, text] > 1:
+            text += f", {row.corpus}"
+        texts.append(text)
     return texts
 
 
@@ -86,27 +90,29 @@ def shown_leaderboard(
     suite: Heading,
     leaderboard: LeaderboardRow,
     rows: Sequence[SystemRow],
-    medium: str = "markdown",
+    *,
+    is_short: bool = False,
 ) -> TextTable:
     """A leaderboard as texts. The difference of a claim that is better is bold.
 
     Args:
         suite, leaderboard, rows: the suite, one of its leaderboards, the systems that are shown.
-        medium: "text" and "latex" have short names, and standard deviations of the average alone;
-            in "latex" verdicts are symbols, since their words would leave tasks no room.
+        is_short: whether verdicts are symbols, and standard deviations those of the average alone.
     """
-    title, short = difference_title(leaderboard), medium != "markdown"
+    title = difference_title(leaderboard)
     lines = []
-    for row, name in zip(rows, _names(rows, short), strict=True):
+    for row, name in zip(rows, _names(rows), strict=True):
         group = backbone_text(row.backbone)
         if row.labelled:
             group += ", trained with labels"
-        line = {"Backbone": group, "Method": name, "n": str(row.n), "Remark": row.remark}
+        remarks = [row.progress, row.remark] if is_short else [row.remark]
+        line = {"Backbone": group, "Method": name, "n": str(row.n)}
+        line["Remark"] = "; ".join(filter(None, remarks))
         in_dev = f"{row.in_dev:.1f} % ({score_text(row.on_rest)})" if row.in_dev else ""
-        line |= {title: _difference(row, medium != "latex"), IN_DEV: in_dev}
+        line |= {title: _difference(row, not is_short), IN_DEV: in_dev}
         for task in leaderboard.columns:
             score = row.score(task)
-            has_sd = task == "Avg" or not short or "Avg" not in leaderboard.columns
+            has_sd = task == "Avg" or not is_short or "Avg" not in leaderboard.columns
             text = score_text(score.mean, score.sd if has_sd else None)
             line[task] = text + seeds_text(score.n, row.n)
         lines.append(line)
@@ -115,30 +121,24 @@ def shown_leaderboard(
     )
     if suite.is_compared:
         columns[title] = True
-    if any(row.in_dev for row in rows):
+    # Without an average on the rest, the column would repeat what the legend says.
+    if any(row.in_dev and row.on_rest for row in rows):
         columns[IN_DEV] = True
     if any(row.remark for row in rows):
         columns["Remark"] = False
     return TextTable(columns, lines)
 
 
-def about(
-    suite: Heading,
-    leaderboard: LeaderboardRow,
-    rows: Sequence[SystemRow],
-    *,
-    is_caption: bool = False,
-) -> str:
-    """The content of a leaderboard, in sentences. A caption also names the suite, and says why its
-    scores cannot be compared with papers."""
-    has_classifiers = METRICS[leaderboard.whole.metric].kind == SHARE
-    of_classifiers = has_classifiers and not all(row.corpus or row.over_templates for row in rows)
-    return running_text(
-        "leaderboard.txt", suite=suite, leaderboard=leaderboard,
-        title=difference_title(leaderboard), rows=rows,
-        of_classifiers=of_classifiers, has_mode=has_classifiers and suite.mode != "test",
-        is_caption=is_caption,
-    )  # fmt: skip
+def caption(suite: Heading, leaderboard: LeaderboardRow, rows: Sequence[SystemRow]) -> str:
+    """The line above a leaderboard: the suite, what is scored, and the backbone and n if all rows
+    share them."""
+    return running_text("caption.txt", suite=suite, leaderboard=leaderboard, rows=rows)
+
+
+def legend(suite: Heading, rows: Collection[SystemRow]) -> list[str]:
+    """What columns, symbols and intervals of leaderboards with these rows mean, in paragraphs: no
+    more than occurs in them, but corrections are those of the whole suite."""
+    return paragraphs("leaderboard.txt", suite=suite, rows=rows)
 
 
 def frame(judged: Judged, name: str = "sts", rows: Sequence[SystemRow] | None = None) -> Frame:
@@ -189,7 +189,12 @@ def frame(judged: Judged, name: str = "sts", rows: Sequence[SystemRow] | None = 
 
 
 def in_format(
-    judged: Judged, leaderboard: LeaderboardRow, rows: Sequence[SystemRow], form: str
+    judged: Judged,
+    leaderboard: LeaderboardRow,
+    rows: Sequence[SystemRow],
+    form: str,
+    *,
+    has_legend: bool = True,
 ) -> str:
     """A leaderboard in one of `LEADERBOARD_FORMATS`, as text and in LaTeX a short one; or, of the
     form "why", the reasons of its verdicts."""
@@ -197,25 +202,36 @@ def in_format(
         return "\n".join(reasons(systems=rows)) or f"{leaderboard.name}: no claim of this row"
     if form == "csv":
         return csv(frame(judged, leaderboard.name, rows))
-    suite = judged.suite
-    text = about(suite, leaderboard, rows, is_caption=True)
-    table = shown_leaderboard(suite, leaderboard, rows, form)
+    suite, is_short = judged.suite, form != "markdown"
+    table = shown_leaderboard(suite, leaderboard, rows, is_short=is_short)
+    # Remarks are long, and few rows have one: they stand below the table.
+    remarks = []
+    for line in table.rows:
+        if line["Remark"]:
+            remarks.append(f"{line['Method']}, {line['Backbone']}: {line['Remark']}.")
+    notes, unused = [" ".join(remarks)], ["Remark"]
+    # What all rows share is in the caption.
+    if len({row.backbone for row in rows} - {NO_BACKBONE}) < 2:
+        unused.append("Backbone")
+    if len({row.n for row in rows}) == 1:
+        unused.append("n")
+    if is_short:  # tasks need the width of the page
+        unused.append(IN_DEV)
+    table, title = table.without(*unused), caption(suite, leaderboard, rows)
+    if has_legend:
+        notes += legend(suite, rows)
     if form == "markdown":
-        return markdown(table, text)
+        return markdown(table, title, *notes)
     if form == "text":
-        if len({row.backbone for row in rows}) == 1:
-            table = table.without("Backbone")
-        return plain(table, text)
-    notes = " ".join(f"{row.name}: {row.remark}." for row in rows if row.remark)
+        return plain(table, title, *notes)
     label = stem(f"{suite.suite}-{leaderboard.name}")
-    # Tasks need the width of the page, so remarks stand below the table.
-    return latex(table.without(IN_DEV, "Remark"), text, label, notes, reasons(systems=rows))
+    return latex(table, title, label, *notes, why=reasons(systems=rows))
 
 
 def show_leaderboards(judged: Judged, form: str, rows: Iterable[SystemRow]) -> str:
     """The leaderboards of a suite in one of `LEADERBOARD_FORMATS`, with these rows in their order,
-    each once. As CSV they are one table, with the name of the leaderboard in the column
-    `leaderboard`."""
+    each once, above one legend. As CSV they are one table, with the name of the leaderboard in the
+    column `leaderboard`."""
     chosen = dict.fromkeys(rows)
     texts, frames = [], {}
     for leaderboard in shown_leaderboards(judged):
@@ -223,7 +239,10 @@ def show_leaderboards(judged: Judged, form: str, rows: Iterable[SystemRow]) -> s
         if on_leaderboard and form == "csv":
             frames[leaderboard.name] = frame(judged, leaderboard.name, on_leaderboard)
         elif on_leaderboard:
-            texts.append(in_format(judged, leaderboard, on_leaderboard, form).rstrip())
+            # In LaTeX tables stand on pages of their own, so each has the legend.
+            has_legend = form == "latex"
+            text = in_format(judged, leaderboard, on_leaderboard, form, has_legend=has_legend)
+            texts.append(text.rstrip())
     if frames:
         import pandas as pd
 
@@ -235,6 +254,8 @@ def show_leaderboards(judged: Judged, form: str, rows: Iterable[SystemRow]) -> s
             .convert_dtypes()
         )
         return csv(table).rstrip()
+    if form in WRITTEN:
+        texts += map(WRITTEN[form], legend(judged.suite, chosen))
     return "\n\n".join(texts)
 
 

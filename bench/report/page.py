@@ -19,8 +19,9 @@ from bench.report import coverage, printed_table, tables
 from bench.report.formats import TEMPLATES, rendered
 from bench.report.leaderboard import (
     IN_DEV,
-    about,
+    caption,
     difference_title,
+    legend,
     shown_leaderboard,
     shown_leaderboards,
 )
@@ -121,6 +122,7 @@ def page_content(judged: Judged, scores: str) -> Json:
     return {
         "judged": judged,
         "leaderboards": leaderboards,
+        "legend": legend(judged.suite, judged.systems),
         "world": tables.world_table(judged.world) if judged.world else None,
         "world_in_short": tables.world_in_short(judged.world),
         "in_short": tables.in_short(numbers),
@@ -180,7 +182,7 @@ def _leaderboard(judged: Judged, leaderboard: LeaderboardRow) -> LeaderboardSect
     columns = {"Method": False, "n": True} | scored
     if "Remark" in table.columns:
         columns["Remark"] = False
-    return LeaderboardSection(leaderboard, about(suite, leaderboard, rows), columns, lines)
+    return LeaderboardSection(leaderboard, caption(suite, leaderboard, rows), columns, lines)
 
 
 def _system_entry(line: LeaderboardLine, places: Mapping[str, int]) -> Json:

@@ -14,6 +14,7 @@ from bench.judged.verdicts import FEWEST_SEEDS, VERDICT_SYMBOLS, PrintedVerdict
 from bench.report.formats import (
     Bold,
     TextTable,
+    paragraphs,
     plain,
     reasons,
     running_text,
@@ -266,10 +267,10 @@ def legend(table: ShownTable, *, has_bold: bool = True) -> str:
     return running_text("legend.txt", numbers=table.numbers, group=group)
 
 
-def captioned(heading: Heading, table: ShownTable, *, print_alone: bool = False) -> str:
-    """The caption of a printed table, which stands above it."""
+def captioned(heading: Heading, table: ShownTable, *, print_alone: bool = False) -> list[str]:
+    """The caption of a printed table, and its notes."""
     elsewhere = [number for number in table.numbers if number.split != number.our_split]
-    return running_text(
+    return paragraphs(
         "printed.txt", suite=heading, numbers=table.numbers, elsewhere=elsewhere,
         print_alone=print_alone,
     )  # fmt: skip
@@ -303,8 +304,8 @@ def printed_table(
         raise UserError(f"{source}, {name} prints hyper-parameters alone; docs/methods.md has them")
     table = shown_table(numbers)
     below = "" if print_alone else legend(table, has_bold=False)
-    caption = captioned(judged.suite, table, print_alone=print_alone)
-    text = plain(in_lines(table, print_alone=print_alone), caption, below)
+    captions = captioned(judged.suite, table, print_alone=print_alone)
+    text = plain(in_lines(table, print_alone=print_alone), *captions, below)
     if addresses or numbers[0].is_own:
         text = "\n\n".join([text, *reasons(numbers=numbers)])
     elif any(number.run for number in numbers):

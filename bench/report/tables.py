@@ -112,14 +112,14 @@ class Summary(NamedTuple):
 
 
 QUOTED_CAPTION = (
-    "scores of methods of other papers, as printed in the place that is named, and ours below "
+    "Scores of methods of other papers, as printed in the place that is named, and ours below "
     "(mean ± standard deviation over n seeds). These papers are not reproduced here, so there are "
-    "no verdicts"
+    "no verdicts."
 )
 WORLD_CAPTION = (
-    "scores beside the scores of the reference machine (docs/portability.md): they say whether the "
+    "Scores beside the scores of the reference machine (docs/portability.md): they say whether the "
     "code computes the same as before, and nothing about a method. Furthest: the distance in "
-    "points of the score that is the furthest away in tolerances"
+    "points of the score that is the furthest away in tolerances."
 )
 
 
@@ -197,10 +197,10 @@ def write_tables(judged: Judged, out: Path) -> None:
     if judged.world:
         tables.append(world_table(judged.world))
     for summary in tables:
-        caption = f"Suite {name}: {summary.caption}. {partial}".strip()
-        write_table(out, name, summary.stem, summary.numbers, summary.table, caption)
+        caption, notes = f"Suite {name}: {summary.title}", [summary.caption, partial]
+        write_table(out, name, summary.stem, summary.numbers, summary.table, caption, *notes)
     for stem, table in printed_tables(judged.numbers).items():
         if table.is_comparable:
-            caption, note = captioned(judged.suite, table), legend(table)
+            captions = [*captioned(judged.suite, table), legend(table)]
             numbers, why = number_frame(table.numbers), reasons(rows=table.rows)
-            write_table(out, name, stem, numbers, in_lines(table), caption, note, why)
+            write_table(out, name, stem, numbers, in_lines(table), *captions, why=why)

@@ -50,9 +50,14 @@ def find_paper(word: str) -> str:
     return names[stem(word)]
 
 
-def tables_of(source: str) -> list[str]:
-    """The names of a paper's tables, in the order of print."""
-    return list(dict.fromkeys(number.table for number in numbers() if number.source == source))
+def tables_of(source: str) -> dict[str, list[str]]:
+    """What the numbers of a paper's tables are, by the name of the table, in the order of print."""
+    tables: dict[str, list[str]] = {}
+    for number in numbers():
+        if number.source == source:
+            title = number.form.title if number.is_measurement else "hyper-parameters"
+            tables.setdefault(number.table, []).append(title)
+    return tables
 
 
 def find_table(source: str, word: str) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from bench.judge.stage import compared, read_suite
 from bench.report.comparison_table import (
-    comparison_caption,
+    comparison_legend,
     line_of,
     pairs_frame,
     printed_frame,
@@ -56,10 +56,10 @@ def test_a_table_is_what_was_read(tables, name):
 
 def test_encoders_without_seeds_are_compared_over_items():
     pairs = [pair("sscl", [0.1], kind="items", items=12345, sd_a=None, difference=None)]
-    texts = {"n": "12,345 items", "A": "75.10", "B": "75.00 ± 0.40", "A - B": "–"}
+    texts = {"pairs": "12,345 items", "A": "75.10", "B": "75.00 ± 0.40", "A - B": "–"}
     assert line_of(pairs[0]).items() >= texts.items()
-    assert "A and B have no seeds, n is the number of test items;" in comparison_caption(
-        SUITE, pairs
+    assert comparison_legend(SUITE, pairs)[0].startswith(
+        "Where A and B have no seeds, pairs is the number of test items"
     )
 
 
@@ -75,14 +75,15 @@ def test_what_is_not_claimed_has_no_word():
 def test_a_table_without_words_has_no_column_for_them(row):
     headings = render_versus(SUITE, [row]).split("\n\n")[1].splitlines()[0]
     words = ["p", "p, margin", "Verdict"] if row.verdict else []
-    assert re.split(r"  +", headings)[5:] == ["A - B", *words]
+    assert re.split(r"  +", headings)[4:] == ["A - B", *words]
 
 
 # --- Order ---
 
 
 def order(text):
-    return [line.split()[1] for line in text.splitlines() if line.startswith(BASE)]
+    """The first word of each row."""
+    return [line.split()[0] for line in text.split("\n\n")[1].splitlines()[2:]]
 
 
 @pytest.mark.parametrize("task", ["Avg", "STS12"])
@@ -100,8 +101,8 @@ def test_comparisons_are_ordered_by_their_difference(task):
 
 def test_words_over_items_say_nothing_of_other_trainings():
     row = pair("sscl", [1.0], verdict="lower")
-    caption = comparison_caption(SUITE.changed(families=0), [row])
-    assert "▽ lower (△ and ▽: on other test items, at 5 %; nothing is said of" in caption
+    caption = "\n".join(comparison_legend(SUITE.changed(families=0), [row]))
+    assert "▽ lower: on other test items, at 5 %; nothing is said of" in caption
 
 
 # --- Files ---

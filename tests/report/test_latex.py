@@ -78,11 +78,17 @@ def of_papers():
     ]
     texts += [
         latex(
-            in_lines(table), captioned(suite, table), stem, legend(table), reasons(rows=table.rows)
+            in_lines(table),
+            captioned(suite, table)[0],
+            stem,
+            legend(table),
+            why=reasons(rows=table.rows),
         )
         for stem, table in printed_tables(judged.numbers).items()
     ]
-    texts += [latex(table.table, table.caption, table.stem) for table in summaries(judged)]
+    texts += [
+        latex(table.table, table.title, table.stem, table.caption) for table in summaries(judged)
+    ]
     return texts
 
 
@@ -187,7 +193,7 @@ def test_a_long_table_is_continued():
     columns = {"Backbone": False, "Method": False, "n": True}
     rows = [{"Method": f"m{count}", "n": "1"} for count in range(100)]
     rows[0]["Backbone"], rows[60]["Backbone"] = "bert", "roberta"
-    text = latex(TextTable(columns, rows), "One. Two.", "x", "Three.")
+    text = latex(TextTable(columns, rows), "One", "x", "Two.", "Three.")
     first, *others = text.split("\\end{table*}")[:-1]
     assert rows_of(text) == [f"m{count}" for count in range(100)]
     assert max(len(rows_of(part)) for part in (first, *others)) <= 40

@@ -52,7 +52,7 @@ def out(table_suite, print_alone, tmp_path_factory):
     out = tmp_path_factory.mktemp("tables")
     write_tables(table_suite, out)
     captions = [
-        f"{captioned(print_alone.suite, table)}\n{legend(table)}"
+        "\n".join([*captioned(print_alone.suite, table), legend(table)])
         for table in printed_tables(print_alone.numbers).values()
     ]
     terminal = [
