@@ -75,6 +75,7 @@ def compare(
 ) -> Any:
     """Score two encoders and compare them over test items, as `sentbench compare` does.
 
+    >>> import sentbench
     >>> rows = sentbench.compare("toy-bert[pooler=avg]", "toy-bert[pooler=last]", "STS-B", "world")
     >>> rows[["task", "a", "b", "difference", "half_width", "n", "verdict"]].round(1)
         task     a     b  difference  half_width    n verdict

@@ -140,9 +140,6 @@ def compare(
     suite: OptionalSuite = None,
     tasks: Tasks = [],
     mode: Mode = "test",
-    probe_seeds: Annotated[
-        list[int], opt("Score again with classifiers of these seeds.", "N ...")
-    ] = [],
     data: Annotated[str, opt(f"{DATA_HELP}.", "NAME")] = "senteval",
     out: Annotated[Path | None, opt("A folder for records and test items.", "FOLDER")] = None,
 ) -> None:
@@ -158,14 +155,14 @@ def compare(
         from bench.judge.stage import judge_encoders
         from bench.stages.pair import score_pair
 
-        how: dict[str, Any] = {"data": data, "mode": mode, "probe_seeds": probe_seeds}
+        how: dict[str, Any] = {"data": data, "mode": mode}
         scored = score_pair([a, b], parse_tasks(tasks) or ["sts"], out, **how)
         judged = judge_encoders(scored, **how)
         unused = "Backbone", "p, margin"
         print(two_compared(judged.suite, judged.pairs, "no test items are kept", *unused))
         return
-    if tasks or probe_seeds or out:
-        raise UserError("--suite compares scores that exist; omit --tasks, --probe-seeds and --out")
+    if tasks or out:
+        raise UserError("--suite compares scores that exist; omit --tasks and --out")
     from bench.judge.stage import compared, read_suite
     from bench.runs.naming import planned_text
 

@@ -21,6 +21,7 @@ from bench.report.formats import (
     verdict_text,
     write_table,
 )
+from bench.utils.errors import printable
 from bench.utils.files import write_text
 
 IDENTITY = ["leaderboard", "backbone", "method", "setting", "task"]  # of a comparison
@@ -159,7 +160,9 @@ def two_compared(suite: Heading, pairs: Iterable[PairRow], unclaimed: str, *unus
     for pair in pairs:
         leaderboard = suite.leaderboard(pair.leaderboard)
         if pair.task in leaderboard.summary:
-            shown.append(pair.changed(task=f"{leaderboard.whole.family}, {pair.task}"))
+            title = f"{leaderboard.whole.family}, {pair.task}"
+            shown.append(pair.changed(task=title, printed=()))
     note = running_text("two_compared.txt", suite=suite, pairs=shown, unclaimed=unclaimed)
-    names = f"A: {shown[0].name}\nB: {shown[0].baseline_name}"
-    return names.replace(OUTSIDE, "") + plain(_shown(shown).without(*unused), "", note)
+    names = f"A: {shown[0].name}", f"B: {shown[0].baseline_name}"
+    lines = [printable(name.removesuffix(OUTSIDE)) for name in names]
+    return "\n".join(lines) + plain(_shown(shown).without(*unused), "", note)

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bench.datasets.metrics import check_probe_seeds
 from bench.evaluation.classifier import check_mode
 from bench.evaluation.scoring import read_tasks
 from bench.models.functions import Function
@@ -22,7 +21,6 @@ def score_pair(
     out: Path | None,
     data: str,
     mode: str,
-    probe_seeds: Sequence[int] = (),
 ) -> list[ScoredEncoder]:
     """Score two encoders on tasks, with what each test item contributes. A name may have options in
     brackets, as in `Model.read`.
@@ -31,7 +29,6 @@ def score_pair(
     interrupted one; without `out` nothing is kept. `UserError` if an encoder cannot be scored.
     """
     check_mode(mode)
-    check_probe_seeds(probe_seeds)
     models = [_model(source) for source in sources]
     for model in models:  # before data are downloaded, and before hours of encoding
         model.check()
@@ -39,14 +36,13 @@ def score_pair(
     task_data, scored = read_tasks(tasks, data_folder), []
     if not any(task.has_test for task in task_data):
         raise UserError(f"{listed(tasks)}: no task has a test split to compare on; name others")
-    with lease() as device, TemporaryDirectory(prefix="sentbench-") as temporary:
+    with lease() as device, TemporaryDirectory() as temporary:
         for model in models:
             (name,) = files([model])
             file = Path(out or temporary, name)
             records = evaluate(
-                model, task_data, mode, data_folder, file, device, probe_seeds,
-                again=False, keep_items=True,
-            )  # fmt: skip
+                model, task_data, mode, data_folder, file, device, again=False, keep_items=True
+            )
             # Read at once, since the other may have the same file, as functions of one name have.
             items = read_items(paths.items_file(file.parent, file.stem))
             scored.append(ScoredEncoder(model.label, records, items))
@@ -58,5 +54,5 @@ def _model(source: str | Path | Function) -> Model:
         return Model(source)
     model, *others = Model.read(str(source))
     if others:
-        raise UserError(f"'{source}' is a set of {len(others) + 1} templates; name one template")
+        raise UserError(f"'{source}' names several templates; name one")
     return model
