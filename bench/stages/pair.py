@@ -12,7 +12,7 @@ from bench.results.records import ScoredEncoder, read_items
 from bench.runs import paths
 from bench.stages.device import lease
 from bench.stages.jobs import evaluate
-from bench.utils.errors import UserError, listed
+from bench.utils.errors import UserError, errors_of
 
 
 def score_pair(
@@ -35,14 +35,15 @@ def score_pair(
     data_folder = paths.data_folder(data)
     task_data, scored = read_tasks(tasks, data_folder), []
     if not any(task.has_test for task in task_data):
-        raise UserError(f"{listed(tasks)}: no task has a test split to compare on; name others")
+        raise UserError("no task of 'tasks' has a test split to compare on; name others")
     with lease() as device, TemporaryDirectory() as temporary:
         for model in models:
             (name,) = files([model])
             file = Path(out or temporary, name)
-            records = evaluate(
-                model, task_data, mode, data_folder, file, device, again=False, keep_items=True
-            )
+            with errors_of(model.label):
+                records = evaluate(
+                    model, task_data, mode, data_folder, file, device, again=False, keep_items=True
+                )
             # Read at once, since the other may have the same file, as functions of one name have.
             items = read_items(paths.items_file(file.parent, file.stem))
             scored.append(ScoredEncoder(model.label, records, items))
