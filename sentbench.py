@@ -18,7 +18,7 @@ import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 # Modules of these names are common, and Python may find another one first.
 _HERE = Path(__file__).parent
@@ -43,7 +43,9 @@ _MODULES = {
     "read_suite": "bench.judge.stage",
 }
 
-__all__ = ["__version__", "against", "leaderboard", "printed", "score", "verdicts", *_MODULES]
+__all__ = [
+    "__version__", "against", "compare", "leaderboard", "printed", "score", "verdicts", *_MODULES,
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
@@ -61,6 +63,48 @@ def command() -> int:
     from bench.cli import main
 
     return main()
+
+
+def compare(
+    a: Any,
+    b: Any,
+    tasks: str | Sequence[str] = "sts",
+    data: str = "senteval",
+    *,
+    mode: Literal["test", "dev"] = "test",
+    out: Path | None = None,
+) -> Any:
+    """Score two encoders and compare them over test items, as `sentbench compare` does.
+
+    >>> import sentbench
+    >>> rows = sentbench.compare("toy-bert[pooler=avg]", "toy-bert[pooler=last]", "STS-B", "world")
+    >>> rows[["task", "a", "b", "difference", "half_width", "n", "verdict"]].round(1)
+        task     a     b  difference  half_width    n verdict
+    0  STS-B  47.2  29.3        17.9         5.4  300  higher
+
+    Args:
+        a, b: functions, or objects with a method `encode`, as `score` takes them; or hub ids and
+            folders, which may have options in brackets (docs/encoders.md).
+        tasks, data, mode: as in `score`.
+        out: a folder for records and test items; with one, an interrupted comparison can go on.
+
+    Returns:
+        A DataFrame, a row for the `Avg` of each leaderboard, or for each of its tasks if not all
+        are there: `leaderboard`, `task`, the scores `a` and `b` and their `difference` in points,
+        the `half_width` of its 95 % interval over the `n` test items, `p` after Holm's correction
+        over the tasks of a leaderboard, and `verdict` ("higher", "lower" or "open"). They say
+        nothing of other trainings (docs/statistics.md#encoders-without-seeds).
+
+    Raises:
+        UserError: as `score`, or no task has a test split.
+    """
+    from bench.judge.stage import judge_encoders
+    from bench.report.comparison_table import encoders_frame
+    from bench.stages.pair import score_pair
+
+    names = [tasks] if isinstance(tasks, str) else tasks
+    scored = score_pair([a, b], names, out, data, mode)
+    return encoders_frame(judge_encoders(scored, data, mode).pairs)
 
 
 def _judged(suite: Any) -> Any:

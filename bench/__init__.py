@@ -52,17 +52,15 @@ def score(
     import tempfile
 
     from bench.datasets.metrics import check_probe_seeds
-    from bench.evaluation.classifier import MODES
+    from bench.evaluation.classifier import check_mode
     from bench.evaluation.scoring import read_tasks
     from bench.models.model import Model
     from bench.models.options import Options
     from bench.runs import paths
     from bench.stages.device import lease
     from bench.stages.jobs import evaluate
-    from bench.utils.errors import UserError, did_you_mean
 
-    if mode not in MODES:
-        raise UserError(f"unknown mode '{mode}'{did_you_mean(mode, MODES)}")
+    check_mode(mode)
     names = [tasks] if isinstance(tasks, str) else tasks
     probe_seeds = [*probe_seeds]
     check_probe_seeds(probe_seeds)

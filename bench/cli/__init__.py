@@ -34,7 +34,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 EXIT_INTERRUPTED = 128 + 2
 
 # Commands whose finished parts another start does not repeat.
-RESUMABLE = {"run", "train", "job", "evaluate", "reproduce"}
+RESUMABLE = {"run", "train", "job", "evaluate", "compare", "reproduce"}
 
 
 class Terminal:

@@ -1,4 +1,4 @@
-"""Commands that score any encoder, and that confirm or cross-check scores."""
+"""Commands that score and compare any encoders, and that confirm or cross-check scores."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -53,8 +53,9 @@ def score_tables(
         return csv(pd.DataFrame(lines)[columns]).strip()
     from bench.judge.stage import judge_encoders
     from bench.report.leaderboard import show_leaderboards
+    from bench.results.records import ScoredEncoder
 
-    judged = judge_encoders(by_label, **origin)
+    judged = judge_encoders([ScoredEncoder(*entry) for entry in by_label.items()], **origin)
     return show_leaderboards(judged, FORMATS[form], judged.systems)
 
 
@@ -132,6 +133,48 @@ def evaluate(
     for error in errors:
         warn(f"error: {error}")
     return 2 if errors else 0
+
+
+COMPARED = "An encoder, as `evaluate` takes it; with --suite a method or label."
+
+
+@command()
+def compare(
+    a: Annotated[str, arg(COMPARED, "A")],
+    b: Annotated[str, arg(COMPARED, "B")],
+    suite: OptionalSuite = None,
+    tasks: Tasks = [],
+    mode: Mode = "test",
+    data: Annotated[str, opt(f"{DATA_HELP}.", "NAME")] = "senteval",
+    out: Annotated[Path | None, opt("A folder for records and test items.", "FOLDER")] = None,
+) -> None:
+    """Compare two encoders over test items, or two rows of a suite over seeds.
+
+    Encoders are scored first, by default on sts; with --out the same command continues an
+    interrupted comparison. With --suite nothing is scored, and only claims of the suite have
+    verdicts, as `show` has them.
+    """
+    from bench.report.comparison_table import two_compared
+
+    if not suite:
+        from bench.judge.stage import judge_encoders
+        from bench.stages.pair import score_pair
+
+        how: dict[str, Any] = {"data": data, "mode": mode}
+        scored = score_pair([a, b], parse_tasks(tasks) or ["sts"], out, **how)
+        judged = judge_encoders(scored, **how)
+        unused = "Backbone", "p, margin"
+        print(two_compared(judged.suite, judged.pairs, "no test items are kept", *unused))
+        return
+    if tasks or out:
+        raise UserError("--suite compares scores that exist; omit --tasks and --out")
+    from bench.judge.stage import compared, read_suite
+    from bench.runs.naming import planned_text
+
+    judged = read_suite(suite)
+    pairs = compared(judged, planned_text(suite, b), [planned_text(suite, a)])
+    # Claims have a direction, the baseline as B.
+    print(two_compared(judged.suite, pairs, "A - B is not a claim of this suite"))
 
 
 @command()

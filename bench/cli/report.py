@@ -1,4 +1,4 @@
-"""Commands that present results: tables, figures, pages, comparisons."""
+"""Commands that present results: tables, figures, pages."""
 
 import os
 import shlex
@@ -9,7 +9,6 @@ import typer
 
 from bench.cli.parameters import (
     OptionalSuite,
-    SuiteFolder,
     Yes,
     arg,
     command,
@@ -151,32 +150,6 @@ def reproduce(
     print(printed_table(read_suite(suite), source, name, {*map(address, rows)}))
     print(f"\nPage: {suite}/report/index.html\nShow the table again: {show_again}")
     return 0
-
-
-@command()
-def compare(
-    suite: SuiteFolder,
-    baseline: Annotated[str, opt("As in configurations; by default the suite's.", "METHOD")] = "",
-    method: Annotated[
-        list[str] | None, opt("Methods or labels; by default all.", "METHOD ...")
-    ] = None,
-    backbone: Annotated[list[str] | None, opt("By default all backbones.", "NAME ...")] = None,
-    out: Annotated[Path | None, opt("A folder for tables and figures.", "FOLDER")] = None,
-) -> None:
-    """Compare methods of a suite with a baseline, paired by seed.
-
-    Only the suite's claims against this baseline have verdicts, whatever rows are shown. Printed
-    gains stand beside the measured ones if the suite can be compared with papers.
-    """
-    from bench.judge.stage import compared, read_suite
-    from bench.report.comparison_table import render_versus
-    from bench.runs.naming import planned_text
-
-    judged = read_suite(suite)
-    methods = [planned_text(suite, name) for name in method or []]
-    baseline = baseline and planned_text(suite, baseline)
-    pairs = compared(judged, baseline, methods, backbone or [])
-    print(render_versus(judged.suite, pairs, out))
 
 
 @command()

@@ -22,6 +22,7 @@ from torch.optim.rmsprop import rmsprop
 
 from bench.datasets.metrics import CLASSIFIER_SEED
 from bench.models.side_by_side import side_by_side
+from bench.utils.errors import UserError, did_you_mean
 from methods.base import seed_torch
 
 # The bias of padding. Its sigmoid and its share of a softmax are exactly 0, and so are its
@@ -200,6 +201,12 @@ MODES = {
     "test": Settings(folds=10, optimiser="adam", batch_size=64, tenacity=5, epoch_size=4),
     "dev": Settings(folds=5, optimiser="rmsprop", batch_size=128, tenacity=3, epoch_size=2),
 }
+
+
+def check_mode(mode: str) -> None:
+    """Refuse a mode that is not one of `MODES`."""
+    if mode not in MODES:
+        raise UserError(f"unknown mode '{mode}'{did_you_mean(mode, MODES)}")
 
 
 @dataclass(frozen=True)

@@ -209,6 +209,18 @@ def against(
     return [comparison.row(is_beside_print) for comparison in comparisons]
 
 
+def over_items(suite: SuiteResults, leaderboards: Iterable[LeaderboardRow]) -> list[PairRow]:
+    """Compare the first encoder of a suite with the second, neither of which has seeds: in the
+    columns that sum up each leaderboard."""
+    rows = []
+    for leaderboard in leaderboards:
+        pairs = _comparisons(suite, [leaderboard], suite.runs[1].run.text, ())
+        shown = [pair for pair in pairs if pair.task in leaderboard.summary]
+        _decide_over_items(shown)
+        rows += [pair.row(is_beside_print=False) for pair in shown]
+    return rows
+
+
 def _decide_claims(comparisons: Iterable[_Comparison], claims: Sequence[Claim]) -> None:
     """Decide the claims of a baseline by families on each leaderboard. All claims of a family
     count, also dropped ones and claims without a score: otherwise dropping a claim would help the

@@ -1,15 +1,15 @@
 """The stage of judging: the rows of a suite's folder, of plans, and of chosen comparisons."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from bench.judge.heading import heading
 from bench.judge.judge import judge
-from bench.judge.pairs import against
+from bench.judge.pairs import against, over_items
 from bench.judge.systems import leaderboard_rows, system_rows
 from bench.judged.rows import NO_BACKBONE, Judged, PairRow
-from bench.results.records import Provenance, RecordedScore
+from bench.results.records import Provenance, RecordedScore, ScoredEncoder
 from bench.results.suite_results import SuiteResults, read_results
 from bench.results.system import RunResults
 from bench.runs.plan import Plan, PlannedRun
@@ -42,29 +42,31 @@ def judge_plans(plans: Sequence[Plan]) -> Judged:
 
 
 def judge_encoders(
-    by_label: Mapping[str, Iterable[Mapping[str, Any]]],
+    encoders: Sequence[ScoredEncoder],
     data: str = "senteval",
     mode: Literal["test", "dev"] = "test",
     probe_seeds: Sequence[int] = (),
 ) -> Judged:
-    """The systems of encoders outside suites, given the records of each by label. The other
-    arguments say how they were scored: data, mode and further seeds of the classifiers."""
+    """The systems of encoders outside suites, and the comparison of the first with the second if
+    their test items are there. The other arguments say how they were scored: data, mode and further
+    seeds of the classifiers."""
     provenance = Provenance(mode=mode, probe_seeds=[*probe_seeds])
     results = []
-    for label, records in by_label.items():
-        scores = {RecordedScore(**record).cell: record["value"] for record in records}
-        # The tables take systems, so each encoder becomes a run of a suite that nobody planned.
+    for place, encoder in enumerate(encoders):
+        scores = {RecordedScore(**record).cell: record["value"] for record in encoder.records}
+        # Tables take systems, so each encoder becomes a run of a suite that nobody planned.
         run = PlannedRun(
-            id="encoder", method=label, label=label, setting="paper", trained=False,
-            backbone=NO_BACKBONE, seed=None,
+            id="encoder", method=f"encoder-{place}", label=encoder.label, setting="paper",
+            trained=False, backbone=NO_BACKBONE, seed=None,
             tasks=tuple(dict.fromkeys(cell.task for cell in scores if cell.task != "Avg")),
         )  # fmt: skip
-        results.append(RunResults(run, "finished", "", scores, provenance))
+        results.append(RunResults(run, "finished", "", scores, provenance, items=encoder.items))
     plan: Plan[Any] = Plan(suite="", data=data, mode=mode, runs=[])
     suite = SuiteResults(plan, results)
     leaderboards = leaderboard_rows(suite)
     rows = [row for leaderboard in leaderboards for row in system_rows(suite, leaderboard)]
-    return Judged(suite=heading(suite, leaderboards), systems=tuple(rows))
+    pairs = over_items(suite, leaderboards) if encoders[0].items else []
+    return Judged(suite=heading(suite, leaderboards), systems=tuple(rows), pairs=tuple(pairs))
 
 
 def compared(

@@ -407,6 +407,11 @@ class LeaderboardRow(StrictModel):
         """The column that sums it up: the average, else the first task."""
         return "Avg" if "Avg" in self.columns else self.columns[0]
 
+    @property
+    def summary(self) -> list[str]:
+        """The columns that a comparison of two systems shows: the average, else all tasks."""
+        return ["Avg"] if "Avg" in self.columns else self.columns
+
 
 class Heading(StrictModel):
     """What tables, figures and page say of the suite."""

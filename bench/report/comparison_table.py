@@ -1,16 +1,15 @@
-"""`sentbench compare`: comparisons with a baseline as tables and figures."""
+"""Comparisons with a baseline as tables and figures; two encoders or two rows for the terminal."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from bench.judged.rows import Heading, PairRow, PrintedGain, grouped
+from bench.judged.rows import OUTSIDE, Heading, PairRow, PrintedGain, grouped
 from bench.report.formats import (
     Frame,
     TextTable,
     csv,
     data_frame,
     difference_text,
-    filled,
     leaderboard_stem,
     names_of,
     paragraphs,
@@ -22,6 +21,7 @@ from bench.report.formats import (
     verdict_text,
     write_table,
 )
+from bench.utils.errors import printable
 from bench.utils.files import write_text
 
 IDENTITY = ["leaderboard", "backbone", "method", "setting", "task"]  # of a comparison
@@ -33,6 +33,13 @@ def pairs_frame(pairs: Sequence[PairRow]) -> Frame:
     rows = [{**dict(pair), "label": pair.plain_label} for pair in pairs]
     frame = data_frame(rows, integers=("items", "family", "planned", "next_look"))
     return frame.drop(columns=["outside", "runs", "baseline_name", "printed"])
+
+
+def encoders_frame(pairs: Sequence[PairRow]) -> Frame:
+    """Comparisons of two encoders over test items as numbers, a row each."""
+    fields = "leaderboard task mean_a mean_b difference half_width p_adjusted items verdict"
+    columns = "leaderboard task a b difference half_width p n verdict"
+    return pairs_frame(pairs)[fields.split()].set_axis(columns.split(), axis="columns")
 
 
 def printed_frame(pairs: Sequence[PairRow]) -> Frame:
@@ -128,39 +135,44 @@ def _decisive(pairs: Sequence[PairRow], overall: str) -> list[PairRow]:
     return decisive
 
 
-def render_versus(
-    suite: Heading,
-    pairs: Sequence[PairRow],
-    out: Path | None = None,
-    figures: Path | None = None,
-) -> str:
-    """The comparisons of a suite with a baseline as tables for the terminal. With several methods
-    they show averages only, if there are any. One legend is below all.
+def write_comparisons(
+    suite: Heading, pairs: Sequence[PairRow], out: Path, figures_dir: Path
+) -> None:
+    """Write the comparisons of a suite with a baseline, as tables in three formats into `out`, and
+    as figures. With several methods tables show averages only, if there are any. CSV has every
+    task, with printed numbers, if there are any, as `<stem>_printed.csv`."""
+    # matplotlib takes half a second, for which commands that only show a comparison need not wait.
+    from bench.report.figures import compared
+    from bench.report.figures.style import drawing, save
 
-    Tables are written into `out` in three formats, of which CSV has every task, with printed
-    numbers, if there are any, as `<stem>_printed.csv`. Figures are written into `figures`, by
-    default into `out`.
-    """
-    texts, shown = [], list[PairRow]()
     for rows in grouped(pairs, lambda pair: pair.leaderboard):
         leaderboard = rows[0].leaderboard
         decisive = _decisive(rows, suite.leaderboard(leaderboard).whole.overall)
-        shown += decisive
-        table, text = _shown(decisive), comparison_caption(suite, decisive)
-        texts.append(plain(table, text))
-        if out is None:
-            continue
-        # matplotlib takes half a second, and tables alone need none.
-        from bench.report.figures import compared
-        from bench.report.figures.style import drawing, save
-
-        stem, numbers = leaderboard_stem(leaderboard, "compare"), pairs_frame(pairs)
-        numbers = numbers[numbers["leaderboard"] == leaderboard]
-        notes, why = comparison_legend(suite, decisive), reasons(pairs=decisive)
-        write_table(out, suite.suite, stem, numbers, table, text, *notes, why=why)
+        stem, numbers = leaderboard_stem(leaderboard, "compare"), pairs_frame(rows)
+        caption, why = comparison_caption(suite, decisive), reasons(pairs=decisive)
+        notes = comparison_legend(suite, decisive)
+        write_table(out, suite.suite, stem, numbers, _shown(decisive), caption, *notes, why=why)
         if any(pair.printed for pair in decisive):
             write_text(out / f"{stem}_printed.csv", csv(printed_frame(rows)))
         with drawing():
-            save(compared.versus_figure(suite, decisive), figures or out, stem, numbers)
-    texts += map(filled, comparison_legend(suite, shown))
-    return "\n\n".join(texts)
+            save(compared.versus_figure(suite, decisive), figures_dir, stem, numbers)
+
+
+def two_compared(suite: Heading, pairs: Iterable[PairRow], unclaimed: str, *unused: str) -> str:
+    """The comparison of two systems for the terminal: a line for each leaderboard, or for its tasks
+    if not all are there. `unclaimed` says why a line has no verdict; `unused` are columns that are
+    left out."""
+    shown = []
+    for pair in pairs:
+        leaderboard = suite.leaderboard(pair.leaderboard)
+        if pair.task in leaderboard.summary:
+            title = f"{leaderboard.whole.family}, {pair.task}"
+            shown.append(pair.changed(task=title, printed=()))
+    titles = [suite.leaderboard(pair.leaderboard).planned.title for pair in shown]
+    notes = comparison_legend(suite, shown)
+    if not all(pair.verdict for pair in shown):
+        notes.append(f"Without a verdict: {unclaimed}.")
+    names = f"A: {shown[0].name}", f"B: {shown[0].baseline_name}"
+    lines = [printable(name.removesuffix(OUTSIDE)) for name in names]
+    table = plain(_shown(shown).without(*unused), "; ".join(dict.fromkeys(titles)), *notes)
+    return "\n".join([*lines, "", table])

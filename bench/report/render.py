@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from bench.judged.rows import Judged
 from bench.report import coverage
-from bench.report.comparison_table import render_versus
+from bench.report.comparison_table import write_comparisons
 from bench.report.figures.all import render_figures
 from bench.report.leaderboard import write_leaderboards
 from bench.report.page import render_page
@@ -29,6 +29,6 @@ def render(judged: Judged, out: Path, figures_dir: Path, scores: Path) -> None:
         coverage.report(judged, tables / "coverage.md")
         render_figures(judged, figures)
         if judged.pairs:
-            render_versus(judged.suite, judged.pairs, tables, figures)
+            write_comparisons(judged.suite, judged.pairs, tables, figures)
         render_page(judged, figures, report, quote(os.path.relpath(scores, out / "report")))
         write_text(report / "summary.txt", summary(judged, out, figures_dir))

@@ -8,7 +8,7 @@ all digits. A file of scores is one object `{"provenance": {...}, "records": [..
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import ConfigDict, Field
@@ -184,6 +184,15 @@ class Analyses(_Written):
 
 Record = dict[str, Any]
 
+
+class ScoredEncoder(NamedTuple):
+    """The scores of an encoder outside suites."""
+
+    label: str
+    records: Iterable[Record]
+    items: Mapping[str, np.ndarray] = {}  # by task (`bench.evaluation.scoring.with_keys`)
+
+
 AGAIN = "move it away and run the suite again"
 FAILURE = "failure.json"  # in the folder of a run whose last attempt failed
 
@@ -204,7 +213,7 @@ def read_items(path: Path) -> dict[str, np.ndarray]:
     if not path.is_file():
         return {}
     with (
-        library_errors(f"{path} is not a file of items", f"with its file in scores/ {AGAIN}"),
+        library_errors(f"{path} is not a file of items", f"with its file of scores {AGAIN}"),
         np.load(path, allow_pickle=False) as content,
     ):
         return dict(content)

@@ -432,12 +432,14 @@ def evaluate(
     device: str,
     probe_seeds: Sequence[int] = (),
     again: bool = True,
+    keep_items: bool = False,
 ) -> list[Record]:
     """Score an encoder on tasks, write the records to `out` with their provenance, and return them.
 
     Finished tasks are kept in `OUT.part` until all are finished, so that an interrupted evaluation
     resumes. Nothing is kept for an encoder that another process cannot identify (a function without
-    identity). Unless `again`, nothing is scored if `out` already has the same provenance.
+    identity). Unless `again`, nothing is scored if `out` already has the same provenance. If
+    wanted, what each test item contributes is written to `items/` beside `out`.
     """
     if out.is_dir() or not out.name:
         raise UserError(f"'{out}' is a folder; name a file")
@@ -458,7 +460,9 @@ def evaluate(
     }
     if probe_seeds:
         origin["probe_seeds"] = probe_seeds
-    if not again and out.is_file():
+    items_file = paths.items_file(out.parent, out.stem)
+    # Records that were written without items cannot be compared.
+    if not again and out.is_file() and (items_file.is_file() or not keep_items):
         content = read_scores(out).as_written()
         written = content["provenance"]
         # The date says nothing about scores. Threads and the name of a device change roundings
@@ -475,13 +479,18 @@ def evaluate(
         "setting": None, "seed": None,
     }  # fmt: skip
     try:
-        scores, _ = score_encoder(encoder, tasks, Classifiers(mode, probe_seeds, device), work)
+        scores, columns = score_encoder(
+            encoder, tasks, Classifiers(mode, probe_seeds, device), work
+        )
     except BaseException:
         if not getattr(encoder, "lasting", True):  # no later evaluation could reuse these vectors
             shutil.rmtree(work, ignore_errors=True)
         raise
     origin["seconds"] = round(time.monotonic() - started, 2)
     records = [common | record for record in scores]
+    if keep_items:
+        out.unlink(missing_ok=True)  # records of earlier items
+        write_items(items_file, with_keys(tasks, columns))
     write_scores(out, origin, records)
     shutil.rmtree(work, ignore_errors=True)
     return records

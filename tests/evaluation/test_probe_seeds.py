@@ -13,7 +13,7 @@ from bench.datasets.tasks import TRANSFER_TASKS
 from bench.evaluation.scoring import Classifiers, Scorer, read_tasks
 from bench.judge.stage import judge_encoders, read_suite
 from bench.report.leaderboard import frame
-from bench.results.records import read_scores
+from bench.results.records import ScoredEncoder, read_scores
 from bench.runs import config
 from bench.runs.paths import result_file
 from bench.runs.run import read_runs
@@ -113,7 +113,7 @@ def test_the_row_has_mean_and_spread_over_the_seeds_of_the_scoring():
     common = {"task": "MR", "split": "test", "metric": "accuracy"}
     points = {"all": 70.0, "probe seed 1": 71.0, "probe seed 2": 73.5}
     records = [common | {"aggregation": name, "value": value} for name, value in points.items()]
-    (row,) = judge_encoders({"a": records}, probe_seeds=[1, 2]).systems
+    (row,) = judge_encoders([ScoredEncoder("a", records)], probe_seeds=[1, 2]).systems
     score = row.score("MR")
     assert (score.n, score.mean, score.sd) == pytest.approx((3, 71.5, 3.25**0.5))
 

@@ -53,6 +53,7 @@ OTHERS = {
 # run by test_your_method.py.
 PARSED = {
     "check-method": "test_your_method.py and README's block run it",
+    "compare": "its models are placeholders; tests/cli/test_compare.py compares others",
     "evaluate": "its models are on the hub; README's block runs it",
     "reproduce": "it trains; README's block runs it",
     "run": "it trains; README's block runs it",

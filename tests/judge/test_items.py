@@ -8,11 +8,15 @@ import numpy as np
 import pytest
 from scipy import stats
 from statsmodels.stats.contingency_tables import mcnemar
+from statsmodels.stats.multitest import multipletests
 
+from bench.datasets.metrics import score_record
 from bench.datasets.tasks import STS_TASKS
 from bench.evaluation.scoring import read_tasks, with_keys
 from bench.judge import items
 from bench.judge.items import _ranks, compare_items
+from bench.judge.stage import judge_encoders
+from bench.results.records import ScoredEncoder
 from tests.support.compared_runs import scored, suite
 from tests.support.rows import against, row_of
 
@@ -173,6 +177,27 @@ def test_items_have_a_word_on_what_sums_up_the_leaderboard_alone():
     rows = against(suite(*runs), "base@official")
     words = {row.task: (row.kind, row.verdict) for row in rows}
     assert words == dict.fromkeys(STS_TASKS, ("items", None)) | {"Avg": ("items", "higher")}
+
+
+def test_tasks_without_their_average_have_a_word_each():
+    """Of two encoders, A and B, which may have one label: Holm's correction is over the tasks."""
+    encoders = []
+    for strength in (0.84, 0.8):
+        items = {}
+        for number, task in enumerate(("STS-B", "SICK-R")):
+            gold, column = pairs(600, [strength], seed=number).T
+            items[task] = items_of(gold, column, np.arange(600) + 600 * number)
+        records = [score_record(task, "test", "spearman", spearman(items[task])) for task in items]
+        encoders.append(ScoredEncoder("same", records, items))
+    rows = judge_encoders(encoders).pairs
+    a, b = (encoder.items for encoder in encoders)
+    tested = [compare_items(a, b, [x], difference(a[x], b[x])) for x in ("STS-B", "SICK-R")]
+    assert [row.task for row in rows] == ["STS-B", "SICK-R"]
+    assert [row.difference for row in rows] == pytest.approx([x.difference for x in tested])
+    assert [row.half_width for row in rows] == pytest.approx([x.half_width() for x in tested])
+    _, corrected, *_ = multipletests([x.p_value for x in tested], method="holm")
+    assert [row.p_adjusted for row in rows] == pytest.approx(corrected)
+    assert [row.verdict == "higher" for row in rows] == [*(corrected < 0.05)]
 
 
 def test_items_of_logistic_regression_say_nothing_of_the_network():

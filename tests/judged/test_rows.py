@@ -41,13 +41,18 @@ def test_no_command_writes_rows(suite, monkeypatch):
     """So a folder may be read-only."""
     monkeypatch.setattr("bench.report.render.render", lambda *_: None)
     before = {path: path.stat().st_mtime_ns for path in suite.rglob("*")}
-    for words in (["show"], ["show", "is-cse", "Table 1"], ["compare"], ["coverage"]):
+    for words in (
+        ["show"],
+        ["show", "is-cse", "Table 1"],
+        ["compare", "is-cse", "simcse"],
+        ["coverage"],
+    ):
         assert main([*words, "--suite", str(suite)]) == 0
     assert main(["render", str(suite)]) == 0
     assert {path: path.stat().st_mtime_ns for path in suite.rglob("*")} == before
 
 
-@pytest.mark.parametrize("words", [["show", "--rows", "simcse"], ["compare", "--method", "is-cse"]])
+@pytest.mark.parametrize("words", [["show", "--rows", "simcse"], ["compare", "is-cse", "simcse"]])
 @pytest.mark.parametrize("is_beside_print", [False, True])
 def test_what_computes_nothing_loads_no_torch(suite, words, is_beside_print):
     """Every command that shows results would wait for it. scipy.stats takes half a second, for

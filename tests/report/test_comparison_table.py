@@ -12,7 +12,8 @@ from bench.report.comparison_table import (
     line_of,
     pairs_frame,
     printed_frame,
-    render_versus,
+    two_compared,
+    write_comparisons,
 )
 from bench.report.page import page_content
 from tests.support.judged_rows import (
@@ -36,19 +37,24 @@ def tables(table_suite, tmp_path_factory):
     folder = tmp_path_factory.mktemp("suite")
     chosen = compared(table_suite, "simcse@official", ["gs-infonce@official"])
     every = compared(table_suite, "simcse@official")
-    texts = {
-        "compare.txt": render_versus(table_suite.suite, every, folder),
-        "compare_gs-infonce.txt": render_versus(table_suite.suite, chosen),
-    }
-    for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8")
+    write_comparisons(table_suite.suite, every, folder, folder)
+    text = two_compared(table_suite.suite, chosen, "A - B is not a claim of this suite")
+    (folder / "compare_gs-infonce.txt").write_text(text, encoding="utf-8")
     return folder
 
 
-@pytest.mark.parametrize("name", ["compare.md", "compare.txt", "compare_gs-infonce.txt"])
+@pytest.mark.parametrize("name", ["compare.md", "compare_gs-infonce.txt"])
 def test_a_table_is_what_was_read(tables, name):
     expected = (RENDERED / name).read_text(encoding="utf-8")
     assert (tables / name).read_text(encoding="utf-8") == expected, f"written to {tables / name}"
+
+
+def written(suite, pairs, folder):
+    """The headings and rows of compare.md, by heading."""
+    write_comparisons(suite, pairs, folder, folder)
+    text = (folder / "compare.md").read_text(encoding="utf-8")
+    lines = [re.split(r" *\| *", line.strip("| ")) for line in re.findall(r"^\|.*$", text, re.M)]
+    return [dict(zip(lines[0], line, strict=False)) for line in (lines[0], *lines[2:])]
 
 
 # --- Lines ---
@@ -72,22 +78,16 @@ def test_what_is_not_claimed_has_no_word():
 
 
 @pytest.mark.parametrize("row", [claim("sscl", [1.0]), pair("sscl", [1.0])])
-def test_a_table_without_words_has_no_column_for_them(row):
-    headings = render_versus(SUITE, [row]).split("\n\n")[1].splitlines()[0]
+def test_a_table_without_words_has_no_column_for_them(row, tmp_path):
     words = ["p", "p, margin", "Verdict"] if row.verdict else []
-    assert re.split(r"  +", headings)[4:] == ["A - B", *words]
+    assert [*written(SUITE, [row], tmp_path)[0].values()][5:] == ["A - B", *words]
 
 
 # --- Order ---
 
 
-def order(text):
-    """The first word of each row."""
-    return [line.split()[0] for line in text.split("\n\n")[1].splitlines()[2:]]
-
-
 @pytest.mark.parametrize("task", ["Avg", "STS12"])
-def test_comparisons_are_ordered_by_their_difference(task):
+def test_comparisons_are_ordered_by_their_difference(task, tmp_path):
     """Of several methods averages are shown, if there are any; controls are last."""
     differences = {"a": 0.5, "b": 2.0, "c": -1.0, "d": 0.0}
     pairs = [pair(name, [value], task=task) for name, value in differences.items()]
@@ -95,7 +95,7 @@ def test_comparisons_are_ordered_by_their_difference(task):
     pairs.append(pair("control", [9.0], task=task, labelled=True))
     if task == "Avg":
         pairs += [pair(name, [-value], task="STS12") for name, value in differences.items()]
-    names = [name.rstrip(",") for name in order(render_versus(SUITE, pairs))]
+    names = [row["Method"].partition(",")[0] for row in written(SUITE, pairs, tmp_path)[1:]]
     assert names == ["b", "a", "d", "c", "none", "control"]
 
 
@@ -114,7 +114,7 @@ def test_files_have_every_task_and_printed_numbers_single_tasks_first(tmp_path):
              pair("is-cse", [0.5], task="STS12", **own), pair("is-cse", [0.5], outside=True),
              pair("sscl", [3.0], leaderboard="transfer")]  # fmt: skip
     suite = heading(leaderboard(), leaderboard("transfer"), **WITH_BASELINE)
-    render_versus(suite, pairs, tmp_path / "tables", tmp_path / "figures")
+    write_comparisons(suite, pairs, tmp_path / "tables", tmp_path / "figures")
     read = pd.read_csv(tmp_path / "tables" / "compare.csv")
     assert read["task"].tolist() == ["STS12", "Avg", "STS12", "Avg"]
     assert read.loc[0, "differences"] == "1.0 2.0"

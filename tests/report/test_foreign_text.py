@@ -125,8 +125,9 @@ def test_what_is_printed_moves_no_cursor(label, line, monkeypatch, capsys, tmp_p
     suite = suite_of(label)
     monkeypatch.setattr("bench.judge.stage.read_suite", lambda folder: suite)
     monkeypatch.setattr("bench.judge.stage.compared", lambda *_: suite.pairs)
-    for command in ("show", "compare", "coverage"):
-        assert main([command, "--suite", str(tmp_path)]) == 0
+    monkeypatch.setattr("bench.runs.naming.planned_text", lambda folder, name: name)
+    for words in (["show"], ["compare", "a", "b"], ["coverage"]):
+        assert main([*words, "--suite", str(tmp_path)]) == 0
     state = OpenRun("r", "failed", "train", failure=Failure("train", label), log=label)
     status = rendered("status.txt", **vars(SuiteStatus("s", open=[state], steps={label: label})))
     lines = [capsys.readouterr().out, status, summary(suite, tmp_path, tmp_path)]

@@ -15,7 +15,7 @@ from bench.cli.evaluate import score_tables
 from bench.datasets.tasks import STS_TASKS
 from bench.judge.judge import judge
 from bench.registry.templates import templates_of
-from bench.report.comparison_table import render_versus
+from bench.report.comparison_table import write_comparisons
 from bench.report.formats import TextTable, latex, latex_text, reasons, text_table
 from bench.report.leaderboard import in_format, show_leaderboards, shown_leaderboards
 from bench.report.printed_table import captioned, in_lines, legend, printed_tables
@@ -121,7 +121,7 @@ def in_paper(tmp_path_factory):
     labels = [{"Method": text} for text in LABELS.values()]
     texts.append(latex(text_table(labels), LABELS["latex"], "labels", LABELS["command"]))
     folder = tmp_path_factory.mktemp("compared")
-    assert render_versus(suite.suite, suite.pairs, folder)
+    write_comparisons(suite.suite, suite.pairs, folder, folder)
     return texts + [file.read_text() for file in sorted(folder.glob("*.tex"))]
 
 
