@@ -1,4 +1,4 @@
-"""Parsing of options, and the parameters that several commands share."""
+"""Parsing and help of commands, and the parameters that several share, such as a suite."""
 
 import re
 from collections.abc import Sequence
@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperOption
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from bench.datasets.tasks import GROUPS
+from bench.runs import SUITES
 from bench.utils.errors import UserError, did_you_mean
 
 # A word that names an option, as argparse has it: not "-", a negative number or a text with spaces.
@@ -43,9 +44,50 @@ class Command(TyperCommand):
                 raise UserError(f"{current} needs a value")
         return super().parse_args(ctx, words)
 
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the help of arguments and options, without the Python types that typer adds."""
+        for title, kind in (("Arguments", TyperArgument), ("Options", TyperOption)):
+            rows = []
+            for parameter in self.get_params(ctx):
+                if isinstance(parameter, kind):
+                    name, text = parameter.get_help_record(ctx) or ("", "")
+                    rows.append((name.partition(" <")[0], text))
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the command's example on a line of its own, however long."""
+        with formatter.section("Example"):
+            formatter.write(f"  {self.epilog}\n")
+
+
+# All commands, in the groups and the order of --help.
+COMMANDS = {
+    "Run": ["run", "reproduce", "train", "status"],
+    "Look": ["show", "compare", "coverage", "audit"],
+    "Encoders": ["evaluate", "verify"],
+    "Extend": ["plan", "check-method"],
+    "Workflow": ["job", "fetch", "render"],
+}
+
+
+class Program(TyperGroup):
+    """The program, whose --help shows the commands in groups."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the names of commands and the first line of each one's help."""
+        for title, names in COMMANDS.items():
+            with formatter.section(title):
+                for name in names:
+                    summary, *_ = (self.commands[name].help or "").splitlines()
+                    # As wide as the longest name, so that the columns of all groups are aligned.
+                    formatter.write_dl([(f"{name:12}", summary)])
+
 
 app = typer.Typer(
-    epilog="COMMAND --help shows the arguments of a command. README.md has examples.",
+    cls=Program,
+    epilog="sentbench COMMAND --help shows the arguments of a command and an example.",
     subcommand_metavar="COMMAND ...",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     add_completion=False,
@@ -80,15 +122,53 @@ def parse_tasks(words: Sequence[str]) -> list[str]:
     return [name for word in words for name in word.split(",") if name]
 
 
-_SUITE = opt("The suite's folder, results/<suite>.", "FOLDER", "--suite", file_okay=False)
-SuiteFolder = Annotated[Path, _SUITE]
+RESULTS = Path("results")  # of all suites, in the working folder
+SHIPPED = {path.stem: path for path in sorted(SUITES.glob("*.yaml"))}
+
+
+def suite_folder(suite: str | Path) -> Path:
+    """The folder of a suite, which may not exist yet. `smoke` and `results/smoke` mean the same; a
+    configuration means the folder of the suite that it names."""
+    path = Path(suite)
+    if path.is_file():
+        from bench.runs.config import load
+
+        return RESULTS / load(path).suite
+    named = RESULTS / path
+    is_name = len(path.parts) == 1
+    # The working folder may have a folder of this name that is no suite's.
+    return named if is_name and (named.is_dir() or not path.is_dir()) else path
+
+
+def suite_configuration(suite: str | Path) -> Path:
+    """The configuration of a suite: the file itself or, for a name or a folder, the one in its
+    folder (which `reproduce` writes), in config/, or of the project; `UserError` if none is there.
+    """
+    path = Path(suite)
+    if path.is_file() or path.suffix == ".yaml":
+        return path
+    for file in (suite_folder(path) / "config.yaml", Path("config", f"{path.name}.yaml")):
+        if file.is_file():
+            return file
+    if path.name in SHIPPED:
+        return SHIPPED[path.name]
+    raise UserError(
+        f"no suite '{suite}' has a configuration{did_you_mean(path.name, SHIPPED)}; give one of "
+        "these names, a suite's folder, or a YAML file"
+    )
+
+
+SUITE_HELP = "A suite: its name, its folder results/NAME, or its YAML file."
+_SUITE = opt(SUITE_HELP, "SUITE", "--suite", parser=suite_folder)
+Suite = Annotated[Path, arg(SUITE_HELP, "SUITE", parser=suite_folder)]
+SuiteOption = Annotated[Path, _SUITE]
 OptionalSuite = Annotated[Path | None, _SUITE]
 
 CORPORA_HELP = "world, wiki1m, wiki1m_fallback, nli, sts, cnsd, or a text file"
 DATA_HELP = "world, senteval, or a folder with downstream/"
 
 # What an encoder is scored on.
-Tasks = Annotated[list[str], opt(f"{', '.join(GROUPS)}, or names of tasks.", "NAME ...")]
+Tasks = Annotated[list[str], opt(f"Tasks to score: {', '.join(GROUPS)}, or names.", "NAME ...")]
 Mode = Annotated[
-    str, opt("Training of classifiers: as in papers, or fast.", **one_of(["test", "dev"]))
+    str, opt("Train classifiers as in papers (test) or faster (dev).", **one_of(["test", "dev"]))
 ]

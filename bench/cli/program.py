@@ -12,7 +12,7 @@ from typer.main import get_command
 from bench.cli.parameters import app
 from bench.utils.errors import UserError
 
-# They declare the commands, in the order of --help.
+# They declare the commands.
 from bench.cli import runs, evaluate, report  # noqa: F401 # isort: skip
 
 NAME = "sentbench"  # [project.scripts] in pyproject.toml

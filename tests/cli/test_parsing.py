@@ -22,7 +22,8 @@ EVALUATE = ["evaluate", "model", "--out", "o"]
         ([*TRAIN, "--recipe", "x=-1", "note=--x"], "recipe", ["x=-1", "note=--x"]),
         (["fetch", "data", "senteval", "--tasks", "--suite", "s", "--out", "o"], "tasks", []),
         (["evaluate", "--tasks", "sts", "--out", "o", "--", "m", "--x"], "model", ["m", "--x"]),
-        (["coverage", "--config", "a", "b", "--out", "o.md"], "config", [Path("a"), Path("b")]),
+        (["coverage", "--config", "a.yaml", "b.yaml", "--out", "o.md"], "config",
+         [Path("a.yaml"), Path("b.yaml")]),
         ([*EVALUATE, "--prompt=--x"], "prompt", "--x"),
     ],
 )

@@ -52,13 +52,18 @@ COMMANDS = [
     ([*TRAIN, "--recipe", "batch_size"], "'batch_size'", "write key=value"),
     ([*TRAIN, "--tasks"], "--tasks needs a value"),
     ([*TRAIN, "--mode", "tset"], "'tset' is unknown; did you mean 'test'?"),
-    (["plan"], "give exactly one of --config, --suite"),
-    (["plan", "--config", "nothing.yaml"], "configuration nothing.yaml", "config/ holds"),
-    (["run", "--cores", "2", "c.yaml"], "name the configuration before --cores: run FILE.yaml"),
-    (["plan", "--suite", "smoke", "--out", "mydata"], "mydata is a folder; pass the name of a"),
+    (["plan"], "missing argument 'SUITE'; see sentbench plan --help"),
+    (["plan", "nothing.yaml"], "configuration nothing.yaml", "config/ holds"),
     (
-        ["status", "--suite", "smoke"],
-        "plan.json does not exist; did you mean 'results/smoke'?",
+        ["plan", "results/smok"],
+        "no suite 'results/smok' has a configuration; did you mean 'smoke'?",
+        "or a YAML file",
+    ),
+    (["run", "--cores", "2", "c.yaml"], "name the suite before --cores: run SUITE --cores ..."),
+    (["plan", "smoke", "--out", "mydata"], "mydata is a folder; pass the name of a"),
+    (
+        ["status", "smok"],
+        "plan.json does not exist; did you mean 'smoke'?",
     ),
     (
         ["evaluate", "./nosuch", "--out", "o"],
@@ -103,7 +108,7 @@ def test_a_mistake_is_one_sentence(row, folder, capsys):
             text = yaml.safe_dump({key: value for key, value in values if value is not None})
         before = sorted([*before, folder / "suite.yaml"])
         (folder / "suite.yaml").write_text(text)
-        words = ["plan", "--config", "suite.yaml", "--out", "plan.json"]
+        words = ["plan", "suite.yaml", "--out", "plan.json"]
     assert main(words) == 2
     printed = capsys.readouterr()
     assert printed.out == ""

@@ -41,7 +41,7 @@ BLOCK = r"^```(\w*)\n(.*?)^```$"
 INDENTED = r"(?<=\n\n)(?: {4}.*\n(?:\n(?= {4}))?)+"
 # Words that a reader replaces, and files that a document tells its reader to write.
 PLACES = {"N": "1"} | dict.fromkeys(
-    ["FILE.yaml", "SUITE.yaml", "my-suite.yaml"], "examples/suite.yaml"
+    ["FILE.yaml", "SUITE", "SUITE.yaml", "my-suite.yaml"], "examples/suite.yaml"
 )
 PLACES |= {"my-profile": "profiles/slurm", "X": "examples/suite.yaml"}
 # Programs that are not the project's; their commands are not tried.
