@@ -21,6 +21,7 @@ from matplotlib.figure import Figure
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from bench.cli import lists
 from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
 from bench.judge import stage
 from bench.judge.world import SCORES, SEEDS
@@ -46,6 +47,7 @@ NAMES = (
     "config/README.md",
     "docs/error-rates.md",
     "docs/findings.md",
+    "docs/lists.md",
     "docs/spread.md",
     "docs/world.md",
 )
@@ -306,6 +308,9 @@ def hyper_parameter_lines() -> str:
 
 
 TABLES: dict[str, Callable[[], pd.DataFrame | str]] = {
+    "methods": lambda: pd.DataFrame(lists.methods_table()),
+    "tasks": lambda: pd.DataFrame(lists.tasks_table(), dtype=object),
+    "papers": lambda: pd.DataFrame(lists.papers_table(), dtype=object),
     "keys": partial(keys_table, Suite),
     "keys of a method": partial(keys_table, MethodEntry),
     "keys of a comparison": partial(keys_table, Compare),

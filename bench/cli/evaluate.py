@@ -20,7 +20,7 @@ from bench.report import LEADERBOARD_FORMATS
 from bench.utils.errors import UserError, warn
 
 
-@command("check-method", epilog="sentbench check-method examples/spread_out.py")
+@command("check-method", epilog="Example: sentbench check-method examples/spread_out.py")
 def check_method(file: Annotated[Path, arg("A file with methods.", "FILE.py")]) -> int:
     """Check a file of methods against the contract.
 
@@ -57,7 +57,7 @@ def score_tables(
     return show_leaderboards(judged, form, judged.systems)
 
 
-@command(epilog="sentbench evaluate sentence-transformers/all-MiniLM-L6-v2 --tasks sts")
+@command(epilog="Example: sentbench evaluate toy-bert --pooler avg --data world")
 def evaluate(
     model: Annotated[
         list[str],
@@ -136,7 +136,7 @@ def evaluate(
     return 2 if errors else 0
 
 
-@command(epilog="sentbench verify results/smoke/scores/simcse*.json")
+@command(epilog="Example: sentbench verify results/smoke/scores/simcse*.json")
 def verify(
     result: Annotated[
         list[Path],

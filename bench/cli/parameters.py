@@ -17,6 +17,10 @@ from bench.utils.errors import UserError, did_you_mean
 OPTION = re.compile(r"--?[A-Za-z][^\s=]*")
 
 
+# Help names arguments without their Python types: SUITE, not SUITE <Path>.
+TyperArgument.display_type_rich = lambda self, ctx: None  # type: ignore[method-assign]
+
+
 class Command(TyperCommand):
     """A command whose list options take all words up to the next option, as in `--tasks sts TREC
     --mode dev`. Typer's own form, `--tasks sts --tasks TREC`, works as well."""
@@ -44,28 +48,11 @@ class Command(TyperCommand):
                 raise UserError(f"{current} needs a value")
         return super().parse_args(ctx, words)
 
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the help of arguments and options, without the Python types that typer adds."""
-        for title, kind in (("Arguments", TyperArgument), ("Options", TyperOption)):
-            rows = []
-            for parameter in self.get_params(ctx):
-                if isinstance(parameter, kind):
-                    name, text = parameter.get_help_record(ctx) or ("", "")
-                    rows.append((name.partition(" <")[0], text))
-            if rows:
-                with formatter.section(title):
-                    formatter.write_dl(rows)
-
-    def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """Write the command's example on a line of its own, however long."""
-        with formatter.section("Example"):
-            formatter.write(f"  {self.epilog}\n")
-
 
 # All commands, in the groups and the order of --help.
 COMMANDS = {
     "Run": ["run", "reproduce", "train", "status"],
-    "Look": ["show", "compare", "coverage", "audit"],
+    "Look": ["show", "compare", "coverage", "audit", "methods", "tasks", "papers"],
     "Encoders": ["evaluate", "verify"],
     "Extend": ["plan", "check-method"],
     "Workflow": ["job", "fetch", "render"],
@@ -76,11 +63,11 @@ class Program(TyperGroup):
     """The program, whose --help shows the commands in groups."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the names of commands and the first line of each one's help."""
+        """Write the names of commands and the first sentence of each one's help."""
         for title, names in COMMANDS.items():
             with formatter.section(title):
                 for name in names:
-                    summary, *_ = (self.commands[name].help or "").splitlines()
+                    summary = self.commands[name].get_short_help_str(formatter.width)
                     # As wide as the longest name, so that the columns of all groups are aligned.
                     formatter.write_dl([(f"{name:12}", summary)])
 
@@ -123,46 +110,43 @@ def parse_tasks(words: Sequence[str]) -> list[str]:
 
 
 RESULTS = Path("results")  # of all suites, in the working folder
-SHIPPED = {path.stem: path for path in sorted(SUITES.glob("*.yaml"))}
+SHIPPED = sorted(path.stem for path in SUITES.glob("*.yaml"))
 
 
 def suite_folder(suite: str | Path) -> Path:
-    """The folder of a suite, which may not exist yet. `smoke` and `results/smoke` mean the same; a
-    configuration means the folder of the suite that it names."""
+    """The folder of a suite, which may not exist yet: of the name `smoke` it is results/smoke, a
+    text with a `/` is the folder itself, and of a configuration it has the suite's name."""
     path = Path(suite)
     if path.is_file():
         from bench.runs.config import load
 
         return RESULTS / load(path).suite
-    named = RESULTS / path
-    is_name = len(path.parts) == 1
-    # The working folder may have a folder of this name that is no suite's.
-    return named if is_name and (named.is_dir() or not path.is_dir()) else path
+    return path if "/" in str(suite) else RESULTS / path
 
 
-def suite_configuration(suite: str | Path) -> Path:
+def suite_configuration(suite: str) -> Path:
     """The configuration of a suite: the file itself or, for a name or a folder, the one in its
     folder (which `reproduce` writes), in config/, or of the project; `UserError` if none is there.
     """
     path = Path(suite)
-    if path.is_file() or path.suffix == ".yaml":
-        return path
-    for file in (suite_folder(path) / "config.yaml", Path("config", f"{path.name}.yaml")):
-        if file.is_file():
-            return file
-    if path.name in SHIPPED:
-        return SHIPPED[path.name]
+    file = f"{path.name}.yaml"
+    for place in (path, suite_folder(suite) / "config.yaml", Path("config", file), SUITES / file):
+        if place.is_file():
+            return place
     raise UserError(
-        f"no suite '{suite}' has a configuration{did_you_mean(path.name, SHIPPED)}; give one of "
-        "these names, a suite's folder, or a YAML file"
+        f"'{suite}' is no suite{did_you_mean(path.stem, SHIPPED)}; give a suite's name, its folder "
+        "or its YAML file"
     )
 
 
-SUITE_HELP = "A suite: its name, its folder results/NAME, or its YAML file."
+SUITE_HELP = (
+    f"A suite: its name ({', '.join(SHIPPED)} or yours), its folder results/NAME, or its YAML file."
+)
 _SUITE = opt(SUITE_HELP, "SUITE", "--suite", parser=suite_folder)
 Suite = Annotated[Path, arg(SUITE_HELP, "SUITE", parser=suite_folder)]
 SuiteOption = Annotated[Path, _SUITE]
 OptionalSuite = Annotated[Path | None, _SUITE]
+Configuration = Annotated[Path, arg(SUITE_HELP, "SUITE", parser=suite_configuration)]
 
 CORPORA_HELP = "world, wiki1m, wiki1m_fallback, nli, sts, cnsd, or a text file"
 DATA_HELP = "world, senteval, or a folder with downstream/"

@@ -13,7 +13,7 @@ from bench.cli.parameters import app
 from bench.utils.errors import UserError
 
 # They declare the commands.
-from bench.cli import runs, evaluate, report  # noqa: F401 # isort: skip
+from bench.cli import runs, evaluate, report, lists  # noqa: F401 # isort: skip
 
 NAME = "sentbench"  # [project.scripts] in pyproject.toml
 

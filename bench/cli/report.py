@@ -26,7 +26,7 @@ TABLE = arg("A table of the paper, such as 'Table 2'.", "TABLE")
 CORES = os.cpu_count() or 1
 
 
-@command(epilog="sentbench show gs-infonce-v2 'Table 2' --suite paper")
+@command(epilog="Example: sentbench show gs-infonce-v2 'Table 2' --suite paper")
 def show(
     paper: Annotated[str | None, PAPER] = None,
     table: Annotated[str | None, TABLE] = None,
@@ -84,7 +84,7 @@ def show(
         )
 
 
-@command(epilog="sentbench reproduce gs-infonce-v2 'Table 2' --row GS-InfoNCE")
+@command(epilog="Example: sentbench reproduce gs-infonce-v2 'Table 2' --row GS-InfoNCE")
 def reproduce(
     context: typer.Context,
     paper: Annotated[str, PAPER],
@@ -153,7 +153,7 @@ def reproduce(
     return 0
 
 
-@command(epilog="sentbench compare --suite smoke --baseline simcse")
+@command(epilog="Example: sentbench compare --suite smoke --baseline simcse")
 def compare(
     suite: SuiteOption,
     baseline: Annotated[str, opt("As in configurations; by default the suite's.", "METHOD")] = "",
@@ -179,7 +179,7 @@ def compare(
     print(render_versus(judged.suite, pairs, out))
 
 
-@command(epilog="sentbench coverage --suite paper")
+@command(epilog="Example: sentbench coverage --suite paper")
 def coverage(
     suite: OptionalSuite = None,
     config: Annotated[
@@ -209,7 +209,7 @@ def coverage(
     print(report(judged, out))
 
 
-@command(epilog="sentbench audit")
+@command(epilog="Example: sentbench audit")
 def audit() -> None:
     """Check the printed numbers for contradictions."""
     from bench.report.formats import rendered
@@ -218,7 +218,7 @@ def audit() -> None:
     print(rendered("audit.txt", findings=findings(), kinds=FINDING_KINDS))
 
 
-@command(epilog="sentbench render paper --out partial")
+@command(epilog="Example: sentbench render paper --out partial")
 def render(
     suite: Suite,
     out: Annotated[

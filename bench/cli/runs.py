@@ -12,8 +12,7 @@ from bench.cli.parameters import (
     CORPORA_HELP,
     DATA_HELP,
     RESULTS,
-    SHIPPED,
-    SUITE_HELP,
+    Configuration,
     Mode,
     Suite,
     SuiteOption,
@@ -23,7 +22,6 @@ from bench.cli.parameters import (
     one_of,
     opt,
     parse_tasks,
-    suite_configuration,
 )
 from bench.runs import ANALYSES, STAGES
 from bench.utils.errors import UserError, counted, errors_of
@@ -32,9 +30,9 @@ DEVICES = ["a100", "h100", "h200", "cpu"]  # whose hours are predicted
 Stages = Annotated[list[str], opt("Only these stages.", **one_of(STAGES))]
 
 
-@command(epilog="sentbench plan paper --device h200")
+@command(epilog="Example: sentbench plan paper --device h200")
 def plan(
-    file: Annotated[Path, arg(SUITE_HELP, "SUITE", parser=suite_configuration)],
+    file: Configuration,
     seeds: Annotated[
         int | None, opt("Plan seeds 1 to N instead of the configuration's.", "N", min=1)
     ] = None,
@@ -92,12 +90,10 @@ def plan(
 
 @command(
     context_settings={"ignore_unknown_options": True},
-    epilog="sentbench run smoke --cores 2",
+    epilog="Example: sentbench run smoke --cores 2",
 )
 def run(
-    suite: Annotated[
-        str, arg(f"{SUITE_HELP} Names of the project: {', '.join(SHIPPED)}.", "SUITE")
-    ],
+    file: Configuration,
     options: Annotated[
         list[str] | None, arg("Options and targets of Snakemake.", "SNAKEMAKE_OPTION")
     ] = None,
@@ -111,9 +107,6 @@ def run(
     from bench.runs import config as configurations
     from bench.stages.workflow import run_workflow
 
-    if suite.startswith("-"):
-        raise UserError(f"name the suite before {suite}: run SUITE {suite} ...")
-    file = suite_configuration(suite)
     # Checked here first: Snakemake would add a traceback to an error. It also prints the warnings.
     with errors_of(f"configuration {file}"), redirect_stderr(StringIO()):
         suite_plan = configurations.plan(configurations.validate(configurations.read(file)))
@@ -121,7 +114,7 @@ def run(
     return run_workflow(file, options or [])
 
 
-@command("status", epilog="sentbench status paper")
+@command("status", epilog="Example: sentbench status paper")
 def show_status(
     suite: Suite,
     as_json: Annotated[bool, opt("Print everything as JSON.", name="--json")] = False,
@@ -144,7 +137,7 @@ def show_status(
         print(rendered("status.txt", **vars(suite_status)), end="")
 
 
-@command(epilog="sentbench train simcse toy-bert --corpus world --data world --seed 1")
+@command(epilog="Example: sentbench train sscl toy-bert --corpus world --data world --seed 1")
 def train(
     method: Annotated[
         str, arg("A method, as method[key=value,...]+ingredient@paper or @official.", "METHOD")
@@ -211,7 +204,7 @@ def train(
             print(f"Show them again: sentbench show --suite {shlex.quote(str(suite))}")
 
 
-@command(epilog="sentbench job --suite smoke --stages score")
+@command(epilog="Example: sentbench job --suite smoke --stages score")
 def job(
     suite: SuiteOption,
     ids: Annotated[list[str], arg("Runs of the plan. By default all.", "ID")] = [],
@@ -231,7 +224,7 @@ def job(
     run_job(suite, ids, stages, retry=attempt > 1)
 
 
-@command(epilog="sentbench fetch corpus wiki1m --suite paper --out corpus.json")
+@command(epilog="Example: sentbench fetch corpus wiki1m --suite paper --out corpus.json")
 def fetch(
     kind: Annotated[str, arg("The kind of input.", **one_of(["data", "corpus", "backbone"]))],
     name: Annotated[

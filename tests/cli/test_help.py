@@ -40,7 +40,7 @@ def test_the_help_of_a_command_has_no_type_of_python(name, help_of):
 @pytest.mark.parametrize("name", commands().commands)
 def test_each_command_has_an_example(name, help_of):
     # Each is parsed by tests/integration/test_printed_commands.py.
-    assert re.search(rf"^Example:\n  sentbench {name}\b.*\n\Z", help_of(name), re.MULTILINE)
+    assert re.search(rf"^  Example: sentbench {name}\b.*\n\Z", help_of(name), re.MULTILINE)
 
 
 def test_run_names_the_suites_of_the_project(help_of):

@@ -6,7 +6,8 @@ import pytest
 import yaml
 
 from bench.cli import main
-from bench.cli.parameters import SHIPPED, suite_configuration, suite_folder
+from bench.cli.parameters import suite_configuration, suite_folder
+from bench.runs import SUITES
 from tests.support.tiny_suite import tiny_configuration
 
 
@@ -29,21 +30,16 @@ def test_name_folder_and_file_are_one_folder(file):
     assert {*map(suite_folder, words)} == {Path("results/tiny")}
 
 
-def test_a_folder_outside_of_results_is_itself(tmp_path):
-    Path("elsewhere").mkdir()
-    assert suite_folder("elsewhere") == Path("elsewhere")
-    assert suite_folder(tmp_path / "s") == tmp_path / "s"
-
-
-def test_a_name_is_first_of_results():
-    for folder in ("paper", "results/paper"):
-        Path(folder).mkdir(parents=True)
+@pytest.mark.parametrize("folder", ["./paper", "other/paper", "/other/paper"])
+def test_a_folder_outside_of_results_has_a_slash(folder):
+    Path("paper").mkdir()
+    assert suite_folder(folder) == Path(folder)
     assert suite_folder("paper") == Path("results/paper")
 
 
 @pytest.mark.parametrize("word", ["smoke", "results/smoke", "smoke/"])
 def test_a_configuration_of_the_project_is_found_by_name_and_folder(word):
-    assert suite_configuration(word) == SHIPPED["smoke"]
+    assert suite_configuration(word) == SUITES / "smoke.yaml"
 
 
 def test_a_local_configuration_comes_before_one_of_the_project_and_one_in_the_folder_first():

@@ -53,13 +53,9 @@ COMMANDS = [
     ([*TRAIN, "--tasks"], "--tasks needs a value"),
     ([*TRAIN, "--mode", "tset"], "'tset' is unknown; did you mean 'test'?"),
     (["plan"], "missing argument 'SUITE'; see sentbench plan --help"),
-    (["plan", "nothing.yaml"], "configuration nothing.yaml", "config/ holds"),
-    (
-        ["plan", "results/smok"],
-        "no suite 'results/smok' has a configuration; did you mean 'smoke'?",
-        "or a YAML file",
-    ),
-    (["run", "--cores", "2", "c.yaml"], "name the suite before --cores: run SUITE --cores ..."),
+    (["plan", "nothing.yaml"], "'nothing.yaml' is no suite", "its folder or its YAML file"),
+    (["plan", "results/smok"], "'results/smok' is no suite; did you mean 'smoke'? (known: "),
+    (["run", "--cores", "2", "c.yaml"], "'--cores' is no suite", "give a suite's name"),
     (["plan", "smoke", "--out", "mydata"], "mydata is a folder; pass the name of a"),
     (
         ["status", "smok"],
@@ -79,6 +75,7 @@ COMMANDS = [
         ["reproduce", *ROW, "SimCSE", "--backbone", "bert-base"],
         "prints no 'SimCSE' on 'bert-base'; did you mean 'bert-base-uncased'? (known:",
     ),
+    (["methods", "simsce"], "did you mean 'simcse'?", "list all with: sentbench methods"),
     (["check-method", "missing.py"], "missing.py does not exist or is no .py file; give a file"),
 ]
 

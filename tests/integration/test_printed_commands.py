@@ -19,7 +19,6 @@ from bench.cli import main
 from bench.cli.program import commands
 from bench.download.hub import pin
 from bench.models.model import Model
-from bench.runs import config as configurations
 from bench.runs.plan import plan_command
 from bench.utils.files import sha256_file
 from tests.support.programs import ROOT, ended
@@ -125,7 +124,13 @@ def distinct(lines):
 
 PRINTED = distinct(line for path in DOCUMENTS for line in in_document(path))
 IN_CODE = distinct(line for path in CODE for line in in_code(path))
-ALONE = {"audit", "coverage"}  # of others, one word names the command and is none
+ALONE = {
+    "audit",
+    "coverage",
+    "methods",
+    "papers",
+    "tasks",
+}  # of others, one word names the command and is none
 RUN = [
     words
     for words in PRINTED
@@ -134,7 +139,6 @@ RUN = [
     and (words[1] in ALONE or len(words) > 2)
     and ("--suite" not in words or {"results/paper", "paper"} & {*words})
 ]
-SUITES = {path.stem for path in configurations.SUITES.glob("*.yaml")}
 # Of Snakemake and pytest.
 OF_OTHERS = {"--cores", "--resources", "--profile", "--configfile", "--pyargs", "--help"}
 
@@ -150,7 +154,7 @@ def parsed(words):
     command, settings = commands().commands[words[0]], commands().context_settings
     parameters = command.make_context(words[0], [*words[1:]], **settings).params
     if words[0] == "run":
-        assert parameters["suite"] in SUITES or (ROOT / parameters["suite"]).is_file()
+        assert parameters["file"].is_file()
         check_snakemake(parameters["options"] or [])
     if words[0] == "evaluate":
         for model in parameters["model"]:
