@@ -44,5 +44,5 @@ def test_each_command_has_an_example(name, help_of):
 
 
 def test_run_names_the_suites_of_the_project(help_of):
-    words = re.split(r"[\s,.]+", help_of("run"))
+    words = re.split(r"[\s,.()]+", help_of("run"))
     assert {*SHIPPED} <= {*words}
