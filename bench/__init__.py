@@ -67,10 +67,10 @@ def score(
     probe_seeds = [*probe_seeds]
     check_probe_seeds(probe_seeds)
     folder = paths.data_folder(data)
-    known = Model(model, Options(**options))
+    encoder = Model(model, Options(**options))
     with (
         lease() as device,
         tempfile.TemporaryDirectory(prefix="sentbench-score-") as temporary,
     ):
         file = Path(temporary) / "scores.json" if out is None else Path(out)
-        return evaluate(known, read_tasks(names, folder), mode, folder, file, device, probe_seeds)
+        return evaluate(encoder, read_tasks(names, folder), mode, folder, file, device, probe_seeds)

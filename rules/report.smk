@@ -4,7 +4,8 @@ from bench.utils.files import sha256_file
 
 def judging_rule(wildcards):
     """A sum of the code that judges and of the printed numbers; when it changes, the suite is judged and rendered again."""
-    bench = Path(workflow.basedir, "bench")
+    # Not Snakemake's own folder: the Snakefile of an installed package is in bench/workflow.
+    bench = Path(suites.__file__).parents[1]
     patterns = ["judge/*.py", "judged/*.py", "reported/*.*", "results/*.py"]
     patterns += ["runs/plan.py", "datasets/tasks.*", "datasets/metrics.py"]
     files = [path for pattern in patterns for path in bench.glob(pattern)]

@@ -96,15 +96,16 @@ def verify(
             f"({outcome.reason}); name a result that has some"
         )
     suite = suite or result.absolute().parent.parent
-    with errors_of(f"the data of {result}"):
-        folder = paths.data_folder(data or described.run.data or described.data.folder)
     # As in the result, at most the machine's CPUs.
     threads = min(described.device.threads or 1, os.cpu_count() or 1)
     # The arithmetic of the result, or its scores would differ by rounding.
     as_then = computing(threads, "warn" if described.arithmetic.deterministic else "default")
     with tempfile.TemporaryDirectory(prefix="sentbench-verify-") as work, as_then:
-        tasks = read_tasks(list(described.tasks), folder)
+        # The encoder first: a result without one need not wait for data.
         encoder = _encoder(described, result, suite, Path(work) / "suite", device)
+        with errors_of(f"the data of {result}"):
+            folder = paths.data_folder(data or described.run.data or described.data.folder)
+        tasks = read_tasks(list(described.tasks), folder)
         classifiers = Classifiers(described.mode, described.probe_seeds, device)
         scored, _ = score_encoder(encoder, tasks, classifiers, Path(work) / "scoring")
         now = provenance(device, torch.get_num_threads())

@@ -4,10 +4,9 @@ from typing import Annotated, Any
 
 from bench.cli.parameters import arg, command
 
-Rows = list[dict[str, Any]]  # of a table: cells by heading
 
-
-def _print(rows: Rows, width: int = 44) -> None:
+def _print(rows: list[dict[str, Any]], width: int = 44) -> None:
+    """Print a table of cells by heading, `width` letters at most in a line of a cell."""
     from tabulate import tabulate
 
     print(tabulate(rows, "keys", disable_numparse=True, maxcolwidths=width))
@@ -32,7 +31,7 @@ def methods(
         _print(methods_table(), 28)
 
 
-def methods_table() -> Rows:
+def methods_table() -> list[dict[str, Any]]:
     """A row for each method."""
     from bench.registry.methods import method_classes
 
@@ -45,7 +44,7 @@ def methods_table() -> Rows:
     return rows
 
 
-def hyper_parameters(cls: Any) -> Rows:
+def hyper_parameters(cls: Any) -> list[dict[str, Any]]:
     """Rows for each hyper-parameter of a method: its default, and its values in both settings where
     they are declared."""
     from bench.registry.methods import format_value
@@ -68,7 +67,7 @@ def tasks() -> None:
     _print(tasks_table())
 
 
-def tasks_table() -> Rows:
+def tasks_table() -> list[dict[str, Any]]:
     """A row for each task. Where classifiers are cross-validated, all items are test items."""
     from bench.datasets.metrics import metrics_of
     from bench.datasets.tasks import PAIRS, TASKS
@@ -93,7 +92,7 @@ def papers() -> None:
     _print(papers_table())
 
 
-def papers_table() -> Rows:
+def papers_table() -> list[dict[str, Any]]:
     """A row for each paper, with how many of its printed numbers are compared with a run."""
     from bench.reported import FOLDER, read_yaml
     from bench.reported.address import tables_of

@@ -27,9 +27,8 @@ class Tolerance:
     average: float  # of an average, in points
     task: float  # of a single task, in points
     reason: str  # where the numbers come from
-    deviations: float = (
-        0.0  # of a task in standard deviations of public seeds, where that is larger
-    )
+    # Of a task in standard deviations of public seeds, where that is larger.
+    deviations: float = 0.0
     limit: float = inf  # the largest tolerance of a task
     # Of TREC and MRPC, where it is larger: their test sets have 500 and 1,725 items.
     small: float = 0.0

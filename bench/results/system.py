@@ -73,12 +73,16 @@ class RunResults:
             return "failed"
         return "missing" if self.status == "missing" else f"{self.status}: {self.reason}"
 
+    @property
+    def probe_seeds(self) -> Sequence[int]:
+        """The further seeds of its classifiers, where it has any."""
+        return self.provenance.probe_seeds or FURTHER_SEEDS
+
     def draws(self, cells: Sequence[Cell]) -> dict[Draw, float]:
         """The mean points of `scores` in these cells, such as `Leaderboard.cells`, by draw. Empty
         where a score is missing."""
         means = {}
-        seeds = self.provenance.probe_seeds or FURTHER_SEEDS
-        for draw, aggregation in draws_of(self.run, cells, seeds).items():
+        for draw, aggregation in draws_of(self.run, cells, self.probe_seeds).items():
             of_draw = cells
             if aggregation != "all":  # classifiers with a further seed
                 of_draw = [cell._replace(aggregation=aggregation) for cell in cells]
@@ -224,7 +228,8 @@ class System:
         for run, of_tasks in self._planned:
             number = _addition(run, of_tasks, cells)
             if number is not None:
-                for draw in draws_of(run, cells):
+                # A run with further seeds is the only one of its system.
+                for draw in draws_of(run, cells, self.runs[0].probe_seeds):
                     # Dropped runs are last: a draw that is planned again keeps the number of the
                     # planned run.
                     additions.setdefault(draw, number)

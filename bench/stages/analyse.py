@@ -127,10 +127,10 @@ def _alignment(material: Material) -> dict[str, Any]:
     for split, pairs in (parts | {"all": everything}).items():
         sentences = pairs.first + pairs.second
         vectors = material.tensor(material.vectors(sentences, f"{TASK} {split}", task=True))
-        side_a, side_b = vectors.split(len(pairs.first))
+        firsts, seconds = vectors.split(len(pairs.first))
         gold = torch.from_numpy(pairs.gold).to(material.device)
         results[split] = {
-            "alignment": geometry.alignment(side_a, side_b, gold),
+            "alignment": geometry.alignment(firsts, seconds, gold),
             "uniformity": geometry.uniformity(vectors),
         }
     return {TASK: results}

@@ -310,13 +310,14 @@ def run_plan(
     progress = Progress(len(candidates), "runs")
     # The runs share one slot, so the largest batch decides whether the GPU is shared.
     batch_size = max((run.recipe.batch_size for run in candidates if "train" in stages), default=0)
-    with lease(batch_size) as device:
-        for run in candidates:
-            with keep_error(run):
-                _run_stages(suite, plan, run, device, stages, again)
-                if not plan.keep_encoders:
-                    _drop_encoders(suite, plan, run)
-                progress.advance(note=run.id)
+    if candidates:  # otherwise nothing would be done with the device
+        with lease(batch_size) as device:
+            for run in candidates:
+                with keep_error(run):
+                    _run_stages(suite, plan, run, device, stages, again)
+                    if not plan.keep_encoders:
+                        _drop_encoders(suite, plan, run)
+                    progress.advance(note=run.id)
     if errors:
         raise UserError(f"{len(errors)} of {len(runs)} runs failed; the last is {errors[-1]}")
 

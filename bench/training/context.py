@@ -79,9 +79,8 @@ def nearest_rows(vectors: np.ndarray, count: int, device: str = "cpu") -> np.nda
         for keys in rows.split(KEYS):
             # Whole numbers by cosine, then by row: of equal cosines the lowest row is largest.
             ranks = (units @ unit(keys).T).mul_(10**DECIMALS).round_().long().mul_(n).sub_(keys)
-            ranks.masked_fill_(
-                queries.unsqueeze(1) == keys, LEAST
-            )  # a row is no neighbour of itself
+            # A row is no neighbour of itself.
+            ranks.masked_fill_(queries.unsqueeze(1) == keys, LEAST)
             best = torch.cat([best, ranks], dim=1).topk(count).values
         blocks.append(best.neg() % n)
         progress.advance(len(queries))

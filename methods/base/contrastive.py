@@ -163,11 +163,12 @@ class Contrastive(Method):
         """Before everything: compute, with other models than the backbone, what the loss reads."""
 
     def views(self, context: Context, tokens: Tokens, step: Step) -> Sequence[Tokens]:
-        """Before the forward pass: return n token sequences a view; by default two copies."""
+        """After `extras`: return n token sequences a view; by default two copies."""
         return (tokens, tokens)
 
     def extras(self, context: Context, tokens: Tokens, step: Step) -> Sequence[Tokens]:
-        """After `views`: return further lists of n token sequences to encode in the same pass."""
+        """After `before_loss` and before `views`: return further lists of n token sequences, which
+        are encoded in the same pass as the views."""
         return ()
 
     def quiet(self, context: Context, tokens: Tokens, step: Step) -> Sequence[Tokens]:

@@ -101,6 +101,14 @@ def test_a_change_runs_what_it_concerns(changes, jobs, suite):
     assert planned_jobs(done.stdout) == jobs
 
 
+def test_the_code_that_judges_is_found_from_each_snakefile(suite):
+    """Otherwise its sum would differ, and the page would be rendered again or never."""
+    folder, config = suite
+    other = ROOT / "workflow" / "Snakefile"
+    done = snakemake("-n", "--snakefile", other, "--configfile", config(), cwd=folder)
+    assert planned_jobs(done.stdout) == {}
+
+
 def test_deleted_scores_are_made_again(suite, tmp_path):
     folder, config = suite
     scores, kept = folder / "results" / "tiny" / "scores", tmp_path / "scores"
