@@ -200,7 +200,7 @@ def write_project(root: Path) -> Project:
     for place, stem in enumerate(stems):
         (figures / f"{stem}.png").write_bytes(png(40 + place, 20))
         (figures / f"{stem}.csv").write_text("a,b\n")
-    for kind in ("csv", "md", "tex"):  # as `bench compare` writes them
+    for kind in ("csv", "md", "tex"):  # as `sentbench compare` writes them
         (suite / "tables" / f"compare.{kind}").write_text("")
     (figures / "leaderboard.pdf").write_bytes(b"%PDF-")
     return Project(judged, write_page(judged, suite, figures))
