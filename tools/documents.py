@@ -307,10 +307,10 @@ def hyper_parameter_lines() -> str:
     return "\n".join([*lines, "```"])
 
 
-TABLES: dict[str, Callable[[], pd.DataFrame | str]] = {
-    "methods": lambda: pd.DataFrame(lists.methods_table()),
-    "tasks": lambda: pd.DataFrame(lists.tasks_table(), dtype=object),
-    "papers": lambda: pd.DataFrame(lists.papers_table(), dtype=object),
+TABLES: dict[str, Callable[[], pd.DataFrame | list[dict[str, Any]] | str]] = {
+    "methods": lists.methods_table,
+    "tasks": lists.tasks_table,
+    "papers": lists.papers_table,
     "keys": partial(keys_table, Suite),
     "keys of a method": partial(keys_table, MethodEntry),
     "keys of a comparison": partial(keys_table, Compare),
@@ -338,9 +338,10 @@ TABLES: dict[str, Callable[[], pd.DataFrame | str]] = {
 }
 
 
-def markdown(table: pd.DataFrame | str) -> str:
-    if isinstance(table, str):
-        return table
+def markdown(content: pd.DataFrame | list[dict[str, Any]] | str) -> str:
+    if isinstance(content, str):
+        return content
+    table = pd.DataFrame(content, dtype=object)  # whole numbers with gaps would become floats
     rows = [table.columns, ["---"] * table.shape[1], *table.fillna("").to_numpy()]
     return "\n".join(f"| {' | '.join(map(str, row))} |" for row in rows)
 
