@@ -23,6 +23,8 @@ from methods.base import (
 
 
 class CARDS(Contrastive):
+    """Switched capitals as positives, retrieved sentences as negatives."""
+
     name = "cards"
     title = "CARDS"
     reference = "Wang et al. 2022, arXiv 2206.02457; code alibaba/SimCSE-with-CARDS@8e038a0"

@@ -26,6 +26,8 @@ Augmentation = Literal["plain", "shuffle", "feature_cutoff", "token_cutoff", "dr
 
 
 class ConSERT(Method):
+    """Cut off or shuffled embeddings as views."""
+
     name = "consert"
     title = "ConSERT"
     reference = "Yan et al. 2021, arXiv 2105.11741; code yym6472/ConSERT@03c9e8f"

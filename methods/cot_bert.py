@@ -24,6 +24,8 @@ _OPPOSITE = f"does not mean {MASK} , so it cannot be summarized as {MASK} ."
 
 
 class CoTBERT(PromptBERT):
+    """Prompts in two steps, with a negative template."""
+
     name = "cot-bert"
     title = "CoT-BERT"
     reference = "Zhang et al. 2024, arXiv 2309.11143; code ZBWpro/CoT-BERT@3aa7bb4"

@@ -12,9 +12,13 @@ from methods.base import Context, Contrastive, Count, Field, Refusal, Step
 
 
 class Cropping(Contrastive):
+    """Two crops of a text as views."""
+
     name = "cropping"
     title = "Cropping"
-    reference = "arXiv 2508.03453; code berenslab/text-embed-augm@09ac529"
+    reference = (
+        "González-Márquez et al. 2025, arXiv 2508.03453; code berenslab/text-embed-augm@09ac529"
+    )
 
     class Hyper(Contrastive.Hyper):
         unit: Literal["document", "sentence"] = "document"

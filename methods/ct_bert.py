@@ -12,6 +12,8 @@ from methods.base import Context, Count, HyperParameters, Method, NonNegativeInt
 
 
 class CTBERT(Method):
+    """Two encoders tell equal from different sentences."""
+
     name = "ct-bert"
     title = "CT-BERT"
     version = 2  # 5,000 steps, boundaries of the learning rate, draws of the released code

@@ -39,6 +39,8 @@ _SIMCSE_BERT, _SIMCSE_ROBERTA = _SIMCSE + "bert-base-uncased", _SIMCSE + "robert
 
 
 class DCLR(Contrastive):
+    """Weights against false negatives, noise vectors as negatives."""
+
     name = "dclr"
     title = "DCLR"
     reference = "Zhou et al. 2022, arXiv 2205.00656; code RUCAIBox/DCLR@e2c3430"

@@ -33,6 +33,8 @@ MASKED, REPLACED = 0.8, 0.1
 
 
 class DeCLUTR(Method):
+    """Nearby spans of a document as positives."""
+
     name = "declutr"
     title = "DeCLUTR"
     version = 2  # word pieces, optimiser, schedule and last batch of the released code

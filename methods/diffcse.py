@@ -31,6 +31,8 @@ IGNORED = -100  # label of padding, which torch's cross-entropy leaves out
 
 
 class DiffCSE(Contrastive):
+    """SimCSE plus detection of replaced tokens."""
+
     name = "diffcse"
     title = "DiffCSE"
     reference = "Chuang et al. 2022, arXiv 2204.10298; code voidism/DiffCSE@f724b2c"

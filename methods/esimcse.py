@@ -24,6 +24,8 @@ PAPER_RANGE = 2  # paper: dup_len may always reach 2
 
 
 class ESimCSE(Queued):
+    """Repeated tokens as positives, momentum queue as negatives."""
+
     name = "esimcse"
     title = "ESimCSE"
     reference = "Wu et al. 2022, arXiv 2109.04380; code caskcsg/sentemb@5eeec55"

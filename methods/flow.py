@@ -265,6 +265,8 @@ class Flowed(Mapped):
 
 
 class Flow(Transform):
+    """An invertible network maps vectors to a Gaussian."""
+
     name = "flow"
     title = "Flow"
     version = 2

@@ -18,6 +18,8 @@ from methods.base import (
 
 
 class FocalInfoNCE(Contrastive):
+    """Similarities weighted so that hard negatives count more."""
+
     name = "focal-infonce"
     title = "Focal-InfoNCE"
     reference = "Hou and Li 2023, arXiv 2310.06918; code puerrrr/Focal-InfoNCE@9365beb"

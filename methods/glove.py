@@ -79,6 +79,8 @@ class AverageOfWords:
 
 
 class GloVe(Method):
+    """The mean of word vectors."""
+
     name = "glove"
     title = "GloVe"
     reference = (

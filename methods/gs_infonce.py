@@ -14,6 +14,8 @@ from methods.base import (
 
 
 class GSInfoNCE(Contrastive):
+    """Gaussian noise vectors as additional negatives."""
+
     name = "gs-infonce"
     title = "GS-InfoNCE"
     reference = "Wu et al. 2021, arXiv 2109.04321; code caskcsg/sentemb@5eeec55"

@@ -95,6 +95,8 @@ class LocalMean:
 
 
 class ISBERT(Method):
+    """Mutual information of a sentence and its tokens."""
+
     name = "is-bert"
     title = "IS-BERT"
     reference = "Zhang et al. 2020, arXiv 2009.12061; code yanzhangnlp/IS-BERT@ea6622c"

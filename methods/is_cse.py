@@ -28,6 +28,8 @@ MOST_ROUNDS = 20  # of K-means per step; starting at the centres of the previous
 
 
 class ISCSE(Queued):
+    """Positives smoothed by neighbours in a buffer."""
+
     name = "is-cse"
     title = "IS-CSE"
     reference = "He et al. 2023, arXiv 2305.07424; code dll-wu/IS-CSE@10757da"

@@ -20,9 +20,11 @@ from methods.base import (
 
 
 class MixCSE(Contrastive):
+    """Mixed vectors of two sentences as negatives."""
+
     name = "mixcse"
     title = "MixCSE"
-    reference = "Zhang et al. 2022 (AAAI), code BDBC-KG-NLP/MixCSE_AAAI2022@884145e"
+    reference = "Zhang et al. 2022 (AAAI); code BDBC-KG-NLP/MixCSE_AAAI2022@884145e"
 
     class Hyper(Contrastive.Hyper):
         # Released script.

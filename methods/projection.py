@@ -63,6 +63,8 @@ def random_directions(width: int, dimensions: int, seed: int) -> Tensor:
 
 
 class Projection(Transform):
+    """Projection on leading directions of a corpus."""
+
     name = "projection"
     title = "Projection"
     reference = "after Chen et al. 2023, arXiv 2305.06154, Table 5"

@@ -145,6 +145,8 @@ class PromptEncoder:
 
 
 class PromptBERT(Contrastive):
+    """The mask state of templates as sentence vector."""
+
     name = "promptbert"
     title = "PromptBERT"
     reference = "Jiang et al. 2022, arXiv 2201.04337; code kongds/Prompt-BERT@690ba6e"

@@ -20,6 +20,8 @@ from methods.base import (
 
 
 class Published(Method):
+    """A checkpoint as its authors trained it."""
+
     name = "published"
     title = "Published checkpoint"
     reference = "the checkpoint's authors"

@@ -31,6 +31,8 @@ _TEACHER = transformer_with("teacher_pooler")
 
 
 class RankCSE(Contrastive):
+    """SimCSE plus a ranking by teachers."""
+
     name = "rankcse"
     title = "RankCSE"
     reference = "Liu et al. 2023, arXiv 2305.16726"

@@ -6,6 +6,8 @@ from methods.base import SHARED_RECIPE, Context, Contrastive, Step, Tokens, stre
 
 
 class SimCSE(Contrastive):
+    """One sentence twice, with different dropout, as positives."""
+
     name = "simcse"
     title = "SimCSE"
     reference = "Gao, Yao and Chen 2021, arXiv 2104.08821; code princeton-nlp/SimCSE@49fa580"

@@ -24,6 +24,8 @@ from methods.base import (
 
 
 class SimCSEPlusPlus(Contrastive):
+    """Negatives without dropout, and contrast between dimensions."""
+
     name = "simcse-plus-plus"
     title = "SimCSE++"
     reference = "Xu et al. 2023, arXiv 2305.13192; code Jiahao004/SimCSE-plus-plus@32cf66a"

@@ -198,6 +198,8 @@ class SkipThoughtEncoder:
 
 
 class SkipThought(Method):
+    """A sentence predicts its neighbours."""
+
     name = "skip-thought"
     title = "Skip-thought"
     reference = "Kiros et al. 2015, arXiv 1506.06726; code ryankiros/skip-thoughts@8fc6ac7"

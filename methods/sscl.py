@@ -10,6 +10,8 @@ from methods.base import SHARED_RECIPE, Contrastive, Negatives, NonNegativeInt, 
 
 
 class SSCL(Contrastive):
+    """Vectors of intermediate layers as additional negatives."""
+
     name = "sscl"
     title = "SSCL"
     reference = "Chen et al. 2023, arXiv 2305.06154; code nuochenpku/SSCL@1a7e75f"

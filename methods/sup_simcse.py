@@ -9,6 +9,8 @@ from methods.base import Context, Contrastive, Negatives, NonNegativeFloat, Step
 
 
 class SupSimCSE(Contrastive):
+    """Labelled entailments as positives, contradictions as negatives."""
+
     name = "sup-simcse"
     title = "SimCSE, trained with labels"
     reference = "Gao, Yao and Chen 2021, arXiv 2104.08821; code princeton-nlp/SimCSE@49fa580"

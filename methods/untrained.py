@@ -6,9 +6,11 @@ from methods.base import LABEL, Context, Field, HyperParameters, Method, Pooler
 
 
 class Untrained(Method):
+    """A pooler on the raw checkpoint."""
+
     name = "untrained"
     title = "Untrained"
-    reference = "Gao, Yao and Chen 2021, Table 5; princeton-nlp/SimCSE issue 285"
+    reference = "Gao, Yao and Chen 2021, arXiv 2104.08821, Table 5"
 
     class Hyper(HyperParameters):
         # The default reproduces the published 56.70 (docs/methods.md#untrained).

@@ -67,6 +67,8 @@ class Whitened(Mapped):
 
 
 class Whitening(Transform):
+    """A linear map makes the covariance the identity."""
+
     name = "whitening"
     title = "Whitening"
     version = 2

@@ -27,11 +27,11 @@ CHINESE = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")
 
 
 class WordNoise(Method):
+    """SimCSE with swapped or deleted words."""
+
     name = "word-noise"
     title = "SimCSE+noise"
-    reference = (
-        "SimCSE reproduction in Chinese with noise; base code shuxinyin/SimCSE-Pytorch@c5bc95a"
-    )
+    reference = "SimCSE reproduction in Chinese with noise; code shuxinyin/SimCSE-Pytorch@c5bc95a"
 
     class Hyper(HyperParameters):
         # The report does not say which.

@@ -50,6 +50,8 @@ class BagOfWords:
 
 
 class WordOverlap(Method):
+    """The cosine of word counts, a lower bound."""
+
     name = "word-overlap"
     title = "Word overlap"
     version = 2  # means of unit vectors instead of sums of signs

@@ -21,6 +21,7 @@ from matplotlib.figure import Figure
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from bench.cli import lists
 from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
 from bench.judge import stage
 from bench.judge.world import SCORES, SEEDS
@@ -47,6 +48,7 @@ NAMES = (
     "config/README.md",
     "docs/error-rates.md",
     "docs/findings.md",
+    "docs/lists.md",
     "docs/spread.md",
     "docs/world.md",
 )
@@ -306,7 +308,10 @@ def hyper_parameter_lines() -> str:
     return "\n".join([*lines, "```"])
 
 
-TABLES: dict[str, Callable[[], pd.DataFrame | str]] = {
+TABLES: dict[str, Callable[[], pd.DataFrame | list[dict[str, Any]] | str]] = {
+    "methods": lists.methods_table,
+    "tasks": lists.tasks_table,
+    "papers": lists.papers_table,
     "keys": partial(keys_table, Suite),
     "keys of a method": partial(keys_table, MethodEntry),
     "keys of a comparison": partial(keys_table, Compare),
@@ -335,9 +340,10 @@ TABLES: dict[str, Callable[[], pd.DataFrame | str]] = {
 }
 
 
-def markdown(table: pd.DataFrame | str) -> str:
-    if isinstance(table, str):
-        return table
+def markdown(content: pd.DataFrame | list[dict[str, Any]] | str) -> str:
+    if isinstance(content, str):
+        return content
+    table = pd.DataFrame(content, dtype=object)  # whole numbers with gaps would become floats
     rows = [table.columns, ["---"] * table.shape[1], *table.fillna("").to_numpy()]
     return "\n".join(f"| {' | '.join(map(str, row))} |" for row in rows)
 

@@ -16,31 +16,30 @@ from bench.cli.parameters import (
     parse_tasks,
 )
 from bench.datasets.metrics import check_probe_seeds
+from bench.report import LEADERBOARD_FORMATS
 from bench.utils.errors import UserError, warn
 
 
-@command("check-method")
+@command("check-method", epilog="Example: sentbench check-method examples/spread_out.py")
 def check_method(file: Annotated[Path, arg("A file with methods.", "FILE.py")]) -> int:
     """Check a file of methods against the contract.
 
-    Prints one line per clause up to the first that does not hold; the exit status is then 1.
+    The command prints one line per clause. It stops at the first that does not hold, with exit
+    status 1.
     """
     from bench.checks.method_contract import check_contract
 
     return check_contract(file)
 
 
-# Formats of the table, each with its name in `bench.report.leaderboard`.
-FORMATS = {"plain": "text", "markdown": "markdown", "latex": "latex", "csv": "csv"}
-
-
 def score_tables(
     by_label: Mapping[str, Sequence[dict[str, Any]]],
-    form: str = "plain",
+    form: str = "text",
     **origin: Any,
 ) -> str:
-    """The leaderboards of encoders, given the records of each by label, in one of `FORMATS`: as CSV
-    a line per score, with all digits. For `origin` see `bench.judge.stage.judge_encoders`."""
+    """The leaderboards of encoders, given the records of each by label, in one of
+    `LEADERBOARD_FORMATS`: as CSV a line per score, with all digits. For `origin` see
+    `bench.judge.stage.judge_encoders`."""
     if form == "csv":
         import pandas as pd
 
@@ -56,40 +55,48 @@ def score_tables(
     from bench.results.records import ScoredEncoder
 
     judged = judge_encoders([ScoredEncoder(*entry) for entry in by_label.items()], **origin)
-    return show_leaderboards(judged, FORMATS[form], judged.systems)
+    return show_leaderboards(judged, form, judged.systems)
 
 
-@command()
+@command(epilog="Example: sentbench evaluate toy-bert --pooler avg --data world")
 def evaluate(
     model: Annotated[
         list[str],
         arg(
-            "Hub id, folder (Hugging Face, sentence-transformers, or of a run), or "
-            "module:function. Several may have options of their own: "
+            "A hub id, a folder (of Hugging Face, sentence-transformers or a run), or "
+            "module:function. Each of several models can have its own options: "
             "MODEL[pooler=avg,prompt=query,normalize] (docs/encoders.md).",
             "MODEL",
         ),
     ],
     out: Annotated[
-        Path | None, opt("FILE.json for the records of one model, or a folder.", "PATH")
+        Path | None, opt("Write records to FILE.json, of one model, or to a folder.", "PATH")
     ] = None,
-    form: Annotated[str, opt("Of the table.", name="--format", **one_of(list(FORMATS)))] = "plain",
-    pooler: Annotated[str | None, opt("Needed if the model stores no pooler.", "NAME")] = None,
-    prompt: Annotated[str | None, opt("One of the model's; '' for none.", "NAME")] = None,
+    form: Annotated[
+        str, opt("The format of the table.", name="--format", **one_of(LEADERBOARD_FORMATS))
+    ] = "text",
+    pooler: Annotated[
+        str | None, opt("The pooler, which is needed if the model stores none.", "NAME")
+    ] = None,
+    prompt: Annotated[str | None, opt("A prompt of the model, or '' for none.", "NAME")] = None,
     normalize: Annotated[bool, opt("Scale vectors to length 1.", name="--normalize")] = False,
-    template: Annotated[str | None, opt("Text around '<sentence>' (docs/encoders.md).")] = None,
-    dims: Annotated[int | None, opt("Keep only the first dimensions of vectors.", min=1)] = None,
+    template: Annotated[
+        str | None, opt("A text with '<sentence>' in it (docs/encoders.md).", "TEXT")
+    ] = None,
+    dims: Annotated[
+        int | None, opt("Keep only the first N dimensions of vectors.", "N", min=1)
+    ] = None,
     dtype: Annotated[
-        str, opt("Of weights and states.", **one_of(["float32", "bfloat16"]))
+        str, opt("The type of weights and states.", **one_of(["float32", "bfloat16"]))
     ] = "float32",
     tasks: Tasks = ["sts"],
     mode: Mode = "test",
     probe_seeds: Annotated[
-        list[int], opt("Score again with classifiers of these seeds.", "N ...")
+        list[int], opt("Train the classifiers also with each of these seeds.", "N ...")
     ] = [],
-    data: Annotated[str, opt(f"{DATA_HELP}.", "NAME")] = "senteval",
+    data: Annotated[str, opt(f"The evaluation data: {DATA_HELP}.", "NAME")] = "senteval",
 ) -> int:
-    """Score one or more encoders, print a table and write records.
+    """Score one or more encoders, and print a table.
 
     Without --out nothing is written, and an interrupted evaluation starts again.
     """
@@ -135,18 +142,22 @@ def evaluate(
     return 2 if errors else 0
 
 
-COMPARED = "An encoder, as `evaluate` takes it; with --suite a method or label."
+COMPARED = "An encoder, as evaluate takes it. With --suite, a method or label of the suite."
 
 
-@command()
+@command(
+    epilog="Example: sentbench compare toy-bert[pooler=avg] toy-bert[pooler=last] --data world"
+)
 def compare(
     a: Annotated[str, arg(COMPARED, "A")],
     b: Annotated[str, arg(COMPARED, "B")],
     suite: OptionalSuite = None,
     tasks: Tasks = [],
     mode: Mode = "test",
-    data: Annotated[str, opt(f"{DATA_HELP}.", "NAME")] = "senteval",
-    out: Annotated[Path | None, opt("A folder for records and test items.", "FOLDER")] = None,
+    data: Annotated[str, opt(f"The evaluation data: {DATA_HELP}.", "NAME")] = "senteval",
+    out: Annotated[
+        Path | None, opt("Write records and test items to this folder.", "FOLDER")
+    ] = None,
 ) -> None:
     """Compare two encoders over test items, or two rows of a suite over seeds.
 
@@ -177,18 +188,18 @@ def compare(
     print(two_compared(judged.suite, pairs, "A - B is not a claim of this suite"))
 
 
-@command()
+@command(epilog="Example: sentbench verify results/smoke/scores/simcse*.json")
 def verify(
     result: Annotated[
         list[Path],
-        arg("A file of scores, of a suite or of evaluate.", "RESULT"),
+        arg("Files of scores, of a suite or of evaluate.", "RESULT"),
     ],
     suite: OptionalSuite = None,
-    data: Annotated[str | None, opt("The data, if not where RESULT says.", "NAME")] = None,
+    data: Annotated[str | None, opt("The data, if they are not where RESULT says.", "NAME")] = None,
 ) -> int:
     """Recompute scores from their encoders, and compare.
 
-    --suite names the folder with the run's encoder if RESULT is not in it. The exit status is 0 if
+    --suite names the suite with the encoder if RESULT is in another folder. The exit status is 0 if
     all results are confirmed, 1 if one is not, and 2 if one cannot be recomputed.
     """
     from bench.checks.verify import verify as verify_result

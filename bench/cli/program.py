@@ -12,8 +12,8 @@ from typer.main import get_command
 from bench.cli.parameters import app
 from bench.utils.errors import UserError
 
-# They declare the commands, in the order of --help.
-from bench.cli import runs, evaluate, report  # noqa: F401 # isort: skip
+# They declare the commands.
+from bench.cli import runs, evaluate, report, lists  # noqa: F401 # isort: skip
 
 NAME = "sentbench"  # [project.scripts] in pyproject.toml
 

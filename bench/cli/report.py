@@ -9,42 +9,45 @@ import typer
 
 from bench.cli.parameters import (
     OptionalSuite,
+    Suite,
     Yes,
     arg,
     command,
     one_of,
     opt,
     parse_tasks,
+    suite_configuration,
 )
 from bench.cli.start import start
 from bench.report import LEADERBOARD_FORMATS
 from bench.utils.errors import UserError, listed
 
-PAPER = arg("The paper, such as gs-infonce-v2.", "PAPER")
-TABLE = arg("Its table, as printed: 'Table 2'.", "TABLE")
+PAPER = arg("A paper, such as gs-infonce-v2.", "PAPER")
+TABLE = arg("A table of the paper, such as 'Table 2'.", "TABLE")
 CORES = os.cpu_count() or 1
 
 
-@command()
+@command(epilog="Example: sentbench show gs-infonce-v2 'Table 2' --suite paper")
 def show(
     paper: Annotated[str | None, PAPER] = None,
     table: Annotated[str | None, TABLE] = None,
     suite: OptionalSuite = None,
     form: Annotated[
-        str, opt("Of leaderboards.", name="--format", **one_of(LEADERBOARD_FORMATS))
+        str, opt("The format of leaderboards.", name="--format", **one_of(LEADERBOARD_FORMATS))
     ] = "text",
     rows: Annotated[
-        list[str] | None, opt("Methods or labels of leaderboards; by default all.", "NAME ...")
+        list[str] | None, opt("Methods or labels in leaderboards. By default all.", "NAME ...")
     ] = None,
     why: Annotated[
-        str | None, opt("A row or method; shows what its verdicts rest on.", "ROW")
+        str | None, opt("Show what the verdicts of this row or method rest on.", "ROW")
     ] = None,
 ) -> None:
     """Show the leaderboards of a suite, or a printed table.
 
-    With --suite alone, every system with its seeds and its difference from the baseline. With a
-    paper and a table, the printed numbers; --suite adds our scores and verdicts below each row.
-    With a paper alone, its tables. As CSV, the leaderboards are one table.
+    With --suite alone, the leaderboards have every system with its seeds and its difference from
+    the baseline. As CSV they are one table. With a paper and a table, the printed numbers are
+    shown, and --suite adds our scores and verdicts below each row. With a paper alone, the names
+    of its tables are shown.
     """
     from bench.judge.stage import judge_plans, read_suite
 
@@ -83,21 +86,27 @@ def show(
                 print(f"\n{printed_table(judged, *place)}")
     else:
         raise UserError(
-            "nothing to show: name a suite's folder, as in --suite results/smoke, which --format "
-            "and --rows need; or a paper and its table, as in gs-infonce-v2 'Table 2'"
+            "nothing to show: name a suite, as in --suite smoke, which --format and --rows need; "
+            "or a paper and its table, as in gs-infonce-v2 'Table 2'"
         )
 
 
-@command()
+@command(epilog="Example: sentbench reproduce gs-infonce-v2 'Table 2' --row GS-InfoNCE")
 def reproduce(
     context: typer.Context,
     paper: Annotated[str, PAPER],
     table: Annotated[str, TABLE],
-    row: Annotated[str, opt("A row, as printed, or a method.", "ROW")],
-    backbone: Annotated[str | None, opt("As printed; by default all of the row.", "NAME")] = None,
-    seeds: Annotated[int | None, opt("By default as many as planned.", "N", min=1)] = None,
-    tasks: Annotated[list[str] | None, opt("By default all that it prints.", "NAME ...")] = None,
-    cores: Annotated[int, opt("CPU cores to use; by default all.", "N", min=1)] = CORES,
+    row: Annotated[str, opt("A row as printed, or a method for all its rows.", "ROW")],
+    backbone: Annotated[
+        str | None, opt("A backbone as printed. By default all of the row.", "NAME")
+    ] = None,
+    seeds: Annotated[
+        int | None, opt("The number of seeds. By default as many as planned.", "N", min=1)
+    ] = None,
+    tasks: Annotated[
+        list[str] | None, opt("Tasks to score. By default all that the row has.", "NAME ...")
+    ] = None,
+    cores: Annotated[int, opt("The number of CPU cores. By default all.", "N", min=1)] = CORES,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", "-n", help="Only print the configuration.")
     ] = False,
@@ -105,9 +114,9 @@ def reproduce(
 ) -> int:
     """Run one row of a printed table.
 
-    Plans its runs, runs them, and shows the result. The paper suite has the same runs. Writes the
-    configuration results/NAME/config.yaml, which Snakemake runs, and asks first if it is long; the
-    same command again continues.
+    The command writes the configuration results/NAME/config.yaml, runs it with Snakemake, and shows
+    the table with the results. It prints hours, disk and device first, and asks if it is long. The
+    paper suite has the same runs. To continue an interrupted run, give the same command again.
     """
     import torch
 
@@ -152,18 +161,23 @@ def reproduce(
     return 0
 
 
-@command()
+@command(epilog="Example: sentbench coverage --suite paper")
 def coverage(
     suite: OptionalSuite = None,
     config: Annotated[
-        list[Path] | None, opt("Without --suite; by default paper, chinese.", "FILE.yaml ...")
+        list[Path] | None,
+        opt(
+            "Without --suite, the suites whose plans count. By default paper and chinese.",
+            "SUITE ...",
+            parser=suite_configuration,
+        ),
     ] = None,
-    out: Annotated[Path | None, opt("FILE.md.", "FILE")] = None,
+    out: Annotated[Path | None, opt("Write the tables to this file.", "FILE.md")] = None,
 ) -> None:
     """Show which printed numbers are covered.
 
-    Counts the numbers that have a recipe, a place in a plan, a score of ours and a verdict, with
-    the reasons why others have none.
+    The command counts the printed numbers that have a recipe, a planned run, a score of ours and a
+    verdict, and gives the reasons why others have none.
     """
     from bench.judge.stage import judge_plans, read_suite
     from bench.report.coverage import report
@@ -177,7 +191,7 @@ def coverage(
     print(report(judged, out))
 
 
-@command()
+@command(epilog="Example: sentbench audit sscl")
 def audit(paper: Annotated[str | None, PAPER] = None, suite: OptionalSuite = None) -> None:
     """Check the printed numbers for contradictions, by default of all papers.
 
@@ -196,16 +210,21 @@ def audit(paper: Annotated[str | None, PAPER] = None, suite: OptionalSuite = Non
     print(rendered("audit.txt", findings=results, kinds=FINDING_KINDS))
 
 
-@command()
+@command(epilog="Example: sentbench render paper --out partial")
 def render(
-    suite: Annotated[Path, arg("The suite's folder, results/<suite>.", "SUITE")],
-    out: Annotated[Path | None, opt("For tables/ and report/; by default SUITE.", "FOLDER")] = None,
-    figures: Annotated[Path | None, opt("By default figures/ beside tables/.", "FOLDER")] = None,
+    suite: Suite,
+    out: Annotated[
+        Path | None,
+        opt("Write tables/ and report/ here. By default to the suite's folder.", "FOLDER"),
+    ] = None,
+    figures: Annotated[
+        Path | None, opt("Write figures here. By default to figures/ beside tables/.", "FOLDER")
+    ] = None,
 ) -> None:
     """Render all tables, figures and the page of a suite.
 
-    They are made of the results that are there, and say so if runs are missing; so this works while
-    a suite runs.
+    The command works while a suite runs. It uses the results that exist, and tables and page say
+    which runs are missing.
     """
     from bench.judge.stage import read_suite
     from bench.report.render import render as render_all

@@ -11,8 +11,11 @@ from typing import Annotated
 from bench.cli.parameters import (
     CORPORA_HELP,
     DATA_HELP,
+    RESULTS,
+    Configuration,
     Mode,
-    SuiteFolder,
+    Suite,
+    SuiteOption,
     Tasks,
     Yes,
     arg,
@@ -21,38 +24,44 @@ from bench.cli.parameters import (
     opt,
     parse_tasks,
 )
-from bench.cli.start import DEVICES, RESULTS, start
+from bench.cli.start import DEVICES, start
 from bench.runs import ANALYSES, STAGES
-from bench.utils.errors import UserError, did_you_mean, errors_of
+from bench.utils.errors import UserError, errors_of
 
 Stages = Annotated[list[str], opt("Only these stages.", **one_of(STAGES))]
 
 
-@command()
+@command(epilog="Example: sentbench plan paper --device h200")
 def plan(
-    config: Annotated[Path | None, opt("A configuration.", "FILE.yaml")] = None,
-    suite: Annotated[str | None, opt("A suite of the project: config/NAME.yaml.", "NAME")] = None,
-    seeds: Annotated[int | None, opt("Seeds 1 to N, not the configuration's.", "N", min=1)] = None,
-    out: Annotated[Path | None, opt("Write the plan here.", "FILE.json")] = None,
+    file: Configuration,
+    seeds: Annotated[
+        int | None, opt("Plan seeds 1 to N instead of the configuration's.", "N", min=1)
+    ] = None,
+    out: Annotated[Path | None, opt("Write the plan to this file.", "FILE.json")] = None,
     lost: Annotated[
-        bool, opt("With --out: the plan there is lost; rows with scores get no planned seeds.")
+        bool,
+        opt(
+            "With --out, write a lost plan again. All seeds of rows with scores then count as "
+            "added.",
+            name="--lost",
+        ),
     ] = False,
-    device: Annotated[str | None, opt("Predict hours on it, and disk.", **one_of(DEVICES))] = None,
+    device: Annotated[
+        str | None, opt("Predict the hours on this device, and the disk space.", **one_of(DEVICES))
+    ] = None,
     contamination: Annotated[
-        bool, opt("Count test items that stand in corpora and dev sets.", name="--contamination")
+        bool,
+        opt("Count the test items that are in corpora and dev sets.", name="--contamination"),
     ] = False,
 ) -> None:
-    """Check a configuration, plan its suite, predict hours and disk, or count contamination.
+    """Check a suite's configuration, or plan its runs.
 
-    Without further options it is only checked. The plan lists all runs of the suite with their
-    settings. The configuration is given by one of --config and --suite.
+    Without options, the configuration is only checked. The plan lists all runs of the suite with
+    their settings.
     """
     from bench.report.formats import rendered
     from bench.runs import config as configurations
 
-    if (config is None) == (suite is None):
-        raise UserError("give exactly one of --config, --suite")
-    file = config or _shipped(suite or "")
     content = configurations.load(file)
     if seeds:
         content = configurations.reseeded(content, range(1, seeds + 1))
@@ -72,24 +81,25 @@ def plan(
     print(rendered("planned.txt", plan=planned))
 
 
-@command(context_settings={"ignore_unknown_options": True})
+@command(
+    context_settings={"ignore_unknown_options": True},
+    epilog="Example: sentbench run smoke --cores 2",
+)
 def run(
-    suite: Annotated[str, arg("A configuration, or a suite of the project.", "FILE.yaml")],
-    options: Annotated[list[str] | None, arg("An option or a target.", "SNAKEMAKE_OPTION")] = None,
+    file: Configuration,
+    options: Annotated[
+        list[str] | None, arg("Options and targets of Snakemake.", "SNAKEMAKE_OPTION")
+    ] = None,
     yes: Yes = False,
 ) -> int:
     """Run a suite in the working folder.
 
-    Prints hours, disk and device, and asks if it is long. Starts Snakemake, whose options and
-    targets can follow: --cores 2, --resources gpu=8, -n to only plan. Results are in results/NAME
-    and figures/NAME; the same command again continues.
+    This command prints hours, disk and device, asks if it is long, and starts Snakemake. Options of
+    Snakemake can follow: --cores 2, --resources gpu=8, or -n to see what would run. Results are in
+    results/NAME and figures/NAME. To continue an interrupted suite, give the same command again.
     """
     from bench.runs import config as configurations
 
-    if suite.startswith("-"):
-        raise UserError(f"name the configuration before {suite}: run FILE.yaml {suite} ...")
-    # A name without a suffix is of a shipped suite, unless a file here has that name.
-    file = Path(suite) if Path(suite).suffix or Path(suite).is_file() else _shipped(suite)
     # Checked here first: Snakemake would add a traceback to an error. It also prints the warnings.
     with errors_of(f"configuration {file}"), redirect_stderr(StringIO()):
         suite_plan = configurations.plan(
@@ -99,27 +109,15 @@ def run(
     return start(file, suite_plan, options or [], yes)
 
 
-def _shipped(suite: str) -> Path:
-    """The configuration of a suite that is shipped with the project."""
-    from bench.runs import SUITES
-
-    shipped = {path.stem: path for path in SUITES.glob("*.yaml")}
-    if suite not in shipped:
-        raise UserError(
-            f"unknown suite '{suite}'{did_you_mean(suite, shipped)}; name the file of another"
-        )
-    return shipped[suite]
-
-
-@command("status")
+@command("status", epilog="Example: sentbench status paper")
 def show_status(
-    suite: SuiteFolder,
+    suite: Suite,
     as_json: Annotated[bool, opt("Print everything as JSON.", name="--json")] = False,
 ) -> None:
     """Show how far a suite is.
 
-    Counts the runs done, running, failed and left, and predicts the hours left. Each failed run has
-    its last error and its log. Works while a workflow runs.
+    The command counts the runs that are done, running, failed and left, predicts the hours left,
+    and shows the last error and the log of each failed run. It works while a workflow runs.
     """
     import json
     from dataclasses import asdict
@@ -134,25 +132,34 @@ def show_status(
         print(rendered("status.txt", **vars(suite_status)), end="")
 
 
-@command()
+@command(epilog="Example: sentbench train sscl toy-bert --corpus world --data world --seed 1")
 def train(
-    method: Annotated[str, arg("method[key=value,...]+ingredient@paper|official.", "METHOD")],
-    backbone: Annotated[str, arg("Name or folder; some methods have none.", "BACKBONE")] = "none",
-    suite: SuiteFolder = Path("results/by-hand"),
-    corpus: Annotated[str, opt(f"{CORPORA_HELP}.", "NAME")] = "",
-    data: Annotated[str, opt(f"{DATA_HELP}.", "NAME")] = "senteval",
-    seed: Annotated[int | None, opt("Needed by a training.", "N", min=0)] = None,
-    recipe: Annotated[list[str], opt("Fields of the recipe.", "KEY=VALUE ...")] = [],
+    method: Annotated[
+        str, arg("A method, as method[key=value,...]+ingredient@paper or @official.", "METHOD")
+    ],
+    backbone: Annotated[
+        str, arg("Its backbone, by name or folder. Some methods need none.", "BACKBONE")
+    ] = "none",
+    suite: SuiteOption = RESULTS / "by-hand",
+    corpus: Annotated[str, opt(f"The training text: {CORPORA_HELP}.", "NAME")] = "",
+    data: Annotated[str, opt(f"The evaluation data: {DATA_HELP}.", "NAME")] = "senteval",
+    seed: Annotated[int | None, opt("The seed. Methods that train need one.", "N", min=0)] = None,
+    recipe: Annotated[
+        list[str], opt("Fields of the recipe, such as batch_size=128.", "KEY=VALUE ...")
+    ] = [],
     tasks: Tasks = ["sts"],
-    analyses: Annotated[list[str], opt("What to measure.", **one_of(ANALYSES))] = [],
+    analyses: Annotated[
+        list[str], opt("Further measurements of the encoder.", **one_of(ANALYSES))
+    ] = [],
     mode: Mode = "test",
     stages: Stages = list(STAGES),
 ) -> None:
     """Train, score and analyse one run, and print its scores.
 
-    A trained run is not trained again, and an interrupted training continues from its checkpoint;
-    scores and analyses are made again. A training that diverges, or that its backbone makes
-    impossible, is a result. show --suite has the scores of all runs by hand.
+    A run that is trained is not trained again, but scored and analysed again. An interrupted
+    training continues from its checkpoint. If a training diverges or its backbone makes it
+    impossible, this is recorded as its result. sentbench show --suite by-hand compares the scores
+    of all such runs.
     """
     from bench.cli.evaluate import score_tables
     from bench.results.records import read_scores
@@ -192,35 +199,44 @@ def train(
             print(f"Show them again: sentbench show --suite {shlex.quote(str(suite))}")
 
 
-@command()
+@command(epilog="Example: sentbench job --suite smoke --stages score")
 def job(
-    suite: SuiteFolder,
-    ids: Annotated[list[str], arg("Runs of the plan; by default all.", "ID")] = [],
+    suite: SuiteOption,
+    ids: Annotated[list[str], arg("Runs of the plan. By default all.", "ID")] = [],
     stages: Stages = list(STAGES),
-    attempt: Annotated[int, opt("From 2 on, no run that failed for good.", "N", min=1)] = 1,
+    attempt: Annotated[
+        int,
+        opt("From attempt 2 on, runs that cannot succeed are not tried again.", "N", min=1),
+    ] = 1,
 ) -> None:
-    """Train, score and analyse runs of a plan, as the workflow does.
+    """Train, score and analyse runs of a plan.
 
-    Results that exist are not repeated. An interrupted training continues from its checkpoint. A
-    training that diverges, or that its backbone makes impossible, is a result.
+    The workflow starts this command. Results that exist are not made again, and an interrupted
+    training continues from its checkpoint.
     """
     from bench.stages.jobs import run_job
 
     run_job(suite, ids, stages, retry=attempt > 1)
 
 
-@command()
+@command(epilog="Example: sentbench fetch corpus wiki1m --suite paper --out corpus.json")
 def fetch(
-    kind: Annotated[str, arg("What the input is.", **one_of(["data", "corpus", "backbone"]))],
+    kind: Annotated[str, arg("The kind of input.", **one_of(["data", "corpus", "backbone"]))],
     name: Annotated[
-        str, arg(f"Data: {DATA_HELP}. Corpus: {CORPORA_HELP}. Or a backbone's name.", "NAME")
+        str,
+        arg(f"Data: {DATA_HELP}. Corpus: {CORPORA_HELP}. Backbone: its name or folder.", "NAME"),
     ],
-    suite: SuiteFolder,
-    out: Annotated[Path, opt("Where the description of the input is written.", "FILE.json")],
-    tasks: Annotated[list[str], opt("For data: tasks that will be scored.", "NAME ...")] = [],
-    data: Annotated[str, opt("For a corpus derived from data: these.", "NAME")] = "senteval",
+    suite: SuiteOption,
+    out: Annotated[Path, opt("Write the description of the input to this file.", "FILE.json")],
+    tasks: Annotated[list[str], opt("With data, the tasks that will be scored.", "NAME ...")] = [],
+    data: Annotated[
+        str, opt("With a corpus, the evaluation data from which it is made.", "NAME")
+    ] = "senteval",
 ) -> None:
-    """Fetch and verify one input of a suite, and describe it."""
+    """Download and verify one input of a suite.
+
+    The workflow starts this command. It writes a description of the input.
+    """
     from bench.runs import paths
     from bench.utils.files import write_json
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.cli.parameters import RESULTS
 from bench.runs.plan import Plan
 from bench.utils.errors import warn
 
-RESULTS = Path("results")  # of all suites, in the working folder
 DEVICES = ["a100", "h100", "h200", "cpu"]  # whose hours are predicted
 EXIT_NOT_STARTED = 3
 # Snakemake's options with which it starts no job, and those that send jobs to other machines.

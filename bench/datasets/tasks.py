@@ -34,6 +34,7 @@ class Task:
     name: str
     group: str
     protocol: str
+    source: str = ""  # the data set and its paper
     # The file of a split below the data folder. {split} stands for the name of the split, or for
     # the name that `names` has for it.
     path: str = ""
@@ -144,7 +145,7 @@ def task_of(name: str) -> Task:
     if name.startswith(OWN_PROBING):
         path = f"probing/{name.removeprefix(OWN_PROBING)}.txt"
         return Task(
-            name, "own_probing", PROBING, path, reader="parts", even=True, language=_UNKNOWN
+            name, "own_probing", PROBING, path=path, reader="parts", even=True, language=_UNKNOWN
         )
     return TASKS[name]
 

@@ -47,7 +47,7 @@ def method_class(name: str) -> type[Method]:
     """Return the method `name`, or raise `UserError` with the closest match."""
     classes = method_classes()
     if name not in classes:
-        hint = did_you_mean(name, classes)
+        hint = f"{did_you_mean(name, classes)}; list all with: sentbench methods"
         if not method_paths():
             hint += "; for your own methods, set BENCH_METHODS to their files or folders"
         raise UserError(f"unknown method '{name}'{hint}")

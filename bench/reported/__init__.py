@@ -2,6 +2,7 @@
 
 Files:
     *.csv named after a paper: one per printed table, in long form, one row per number.
+    papers.yaml: titles and years of the papers.
     names.yaml: the names of rows as printed.
     mapping.yaml: the mapping from printed labels to runs.
     figures.yaml: the papers' figures; `bench.reported.figures` reads it.

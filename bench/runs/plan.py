@@ -396,4 +396,4 @@ def read_as(kind: type[AnyPlan], path: Path) -> AnyPlan:
 
 def plan_command(path: Path) -> str:
     """The shell command that writes a plan."""
-    return f"sentbench plan --config FILE.yaml --out {shlex.quote(str(path))}"
+    return f"sentbench plan FILE.yaml --out {shlex.quote(str(path))}"

@@ -49,7 +49,7 @@ class EncoderEntry(StrictModel):
     label: Annotated[str, Field(max_length=60)] = ""
     """its name in tables; by default the last part of `model`"""
     pooler: str | None = None
-    """as `bench evaluate` takes it; by default the one that the model names"""
+    """as `sentbench evaluate` takes it; by default the one that the model names"""
     prompt: str | None = None
     """a prompt of a sentence-transformers folder by name, or a text before each sentence, such as
     `"query: "`, `""` for none; by default the folder's default"""

@@ -174,7 +174,7 @@ class Context(Protocol):
 # selection and optimisation therefore need no special case. A method never casts its input: it
 # computes in the dtype of the vectors it is given.
 class Method(nn.Module):
-    """Base class of all methods."""
+    """Base class of all methods. The docstring of each says its idea in at most eight words."""
 
     name: ClassVar[str]  # in configurations and on the command line
     title: ClassVar[str]  # in tables

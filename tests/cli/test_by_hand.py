@@ -60,7 +60,7 @@ def test_a_configurations_plan_stays(by_hand, tiny_bert, tiny_data, tiny_corpus,
     config, plan = tmp_path / "config.yaml", tmp_path / "plan.json"
     content = tiny_configuration(tiny_bert, tiny_data, tiny_corpus, methods=["simcse"])
     config.write_text(yaml.safe_dump(content))
-    assert main(["plan", "--config", str(config), "--out", str(plan)]) == 0
+    assert main(["plan", str(config), "--out", str(plan)]) == 0
     before = plan.read_text()
     status, said = by_hand("word-overlap")
     assert (status, "Spearman x 100" in said.out) == (0, True)

@@ -85,7 +85,7 @@ def test_what_stops_a_command_is_one_sentence(command, error, status, said, monk
 def test_a_folder_named_methods_hides_nothing(tmp_path):
     (tmp_path / "methods").mkdir()
     (tmp_path / "methods" / "__init__.py").write_text("raise SystemExit('not these')\n")
-    words = ["plan", "--suite", "smoke", "--out", "plan.json"]
+    words = ["plan", "smoke", "--out", "plan.json"]
     options = {"env": os.environ | {"PYTHONPATH": str(ROOT)}, "capture_output": True}
     done = subprocess.run([*COMMAND, *words], cwd=tmp_path, **options)
     assert (done.returncode, done.stderr) == (0, b"")

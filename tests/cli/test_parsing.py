@@ -22,7 +22,11 @@ EVALUATE = ["evaluate", "model", "--out", "o"]
         ([*TRAIN, "--recipe", "x=-1", "note=--x"], "recipe", ["x=-1", "note=--x"]),
         (["fetch", "data", "senteval", "--tasks", "--suite", "s", "--out", "o"], "tasks", []),
         (["evaluate", "--tasks", "sts", "--out", "o", "--", "m", "--x"], "model", ["m", "--x"]),
-        (["coverage", "--config", "a", "b", "--out", "o.md"], "config", [Path("a"), Path("b")]),
+        (
+            ["coverage", "--config", "smoke", "paper", "--out", "o.md"],
+            "config",
+            [Path("config/smoke.yaml"), Path("config/paper.yaml")],
+        ),
         ([*EVALUATE, "--prompt=--x"], "prompt", "--x"),
     ],
 )

@@ -62,13 +62,14 @@ COMMANDS = [
     ([*TRAIN, "--recipe", "batch_size"], "'batch_size'", "write key=value"),
     ([*TRAIN, "--tasks"], "--tasks needs a value"),
     ([*TRAIN, "--mode", "tset"], "'tset' is unknown; did you mean 'test'?"),
-    (["plan"], "give exactly one of --config, --suite"),
-    (["plan", "--config", "nothing.yaml"], "configuration nothing.yaml", "config/ holds"),
-    (["run", "--cores", "2", "c.yaml"], "name the configuration before --cores: run FILE.yaml"),
-    (["plan", "--suite", "smoke", "--out", "mydata"], "mydata is a folder; pass the name of a"),
+    (["plan"], "missing argument 'SUITE'; see sentbench plan --help"),
+    (["plan", "nothing.yaml"], "'nothing.yaml' is no suite", "its folder or its YAML file"),
+    (["plan", "results/smok"], "'results/smok' is no suite; did you mean 'smoke'? (known: "),
+    (["run", "--cores", "2", "c.yaml"], "'--cores' is no suite", "give a suite's name"),
+    (["plan", "smoke", "--out", "mydata"], "mydata is a folder; pass the name of a"),
     (
-        ["status", "--suite", "smoke"],
-        "plan.json does not exist; did you mean 'results/smoke'?",
+        ["status", "smok"],
+        "plan.json does not exist; did you mean 'smoke'?",
     ),
     (
         ["evaluate", "./nosuch", "--out", "o"],
@@ -89,6 +90,7 @@ COMMANDS = [
         ["reproduce", *ROW, "SimCSE", "--backbone", "bert-base"],
         "prints no 'SimCSE' on 'bert-base'; did you mean 'bert-base-uncased'? (known:",
     ),
+    (["methods", "simsce"], "did you mean 'simcse'?", "list all with: sentbench methods"),
     (["check-method", "missing.py"], "missing.py does not exist or is no .py file; give a file"),
 ]
 
@@ -119,7 +121,7 @@ def test_a_mistake_is_one_sentence(row, folder, capsys):
             text = yaml.safe_dump({key: value for key, value in values if value is not None})
         before = sorted([*before, folder / "suite.yaml"])
         (folder / "suite.yaml").write_text(text)
-        words = ["plan", "--config", "suite.yaml", "--out", "plan.json"]
+        words = ["plan", "suite.yaml", "--out", "plan.json"]
     assert main(words) == 2
     printed = capsys.readouterr()
     assert printed.out == ""

@@ -47,7 +47,7 @@ def state():
 
 exec(sys.argv[1])
 before = state()
-plan = ["plan", "--config", "config.yaml", "--out", "results/s/plan.json"]
+plan = ["plan", "config.yaml", "--out", "results/s/plan.json"]
 job, render = ["job", "--suite", "results/s"], ["render", "results/s", "--out", "results/s"]
 failed = [words for words in (plan, job, render) if main(words)]
 own = sentbench.score(letters, tasks=["TREC", "MPQA"], data="world", mode="dev")

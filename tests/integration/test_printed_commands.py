@@ -19,7 +19,6 @@ from bench.cli import main
 from bench.cli.program import commands
 from bench.download.hub import pin
 from bench.models.model import Model
-from bench.runs import config as configurations
 from bench.runs.plan import plan_command
 from bench.utils.files import sha256_file
 from tests.support.programs import ROOT, ended
@@ -41,7 +40,7 @@ BLOCK = r"^```(\w*)\n(.*?)^```$"
 INDENTED = r"(?<=\n\n)(?: {4}.*\n(?:\n(?= {4}))?)+"
 # Words that a reader replaces, and files that a document tells its reader to write.
 PLACES = {"N": "1"} | dict.fromkeys(
-    ["FILE.yaml", "SUITE.yaml", "my-suite.yaml"], "examples/suite.yaml"
+    ["FILE.yaml", "SUITE", "SUITE.yaml", "my-suite.yaml"], "examples/suite.yaml"
 )
 PLACES |= {"my-profile": "profiles/slurm", "X": "examples/suite.yaml"}
 # Programs that are not the project's; their commands are not tried.
@@ -126,7 +125,13 @@ def distinct(lines):
 
 PRINTED = distinct(line for path in DOCUMENTS for line in in_document(path))
 IN_CODE = distinct(line for path in CODE for line in in_code(path))
-ALONE = {"audit", "coverage"}  # of others, one word names the command and is none
+ALONE = {
+    "audit",
+    "coverage",
+    "methods",
+    "papers",
+    "tasks",
+}  # of others, one word names the command and is none
 RUN = [
     words
     for words in PRINTED
@@ -135,7 +140,6 @@ RUN = [
     and (words[1] in ALONE or len(words) > 2)
     and ("--suite" not in words or {"results/paper", "paper"} & {*words})
 ]
-SUITES = {path.stem for path in configurations.SUITES.glob("*.yaml")}
 # Of Snakemake and pytest.
 OF_OTHERS = {"--cores", "--resources", "--profile", "--configfile", "--pyargs", "--help"}
 
@@ -151,7 +155,7 @@ def parsed(words):
     command, settings = commands().commands[words[0]], commands().context_settings
     parameters = command.make_context(words[0], [*words[1:]], **settings).params
     if words[0] == "run":
-        assert parameters["suite"] in SUITES or (ROOT / parameters["suite"]).is_file()
+        assert parameters["file"].is_file()
         check_snakemake(parameters["options"] or [])
     if words[0] == "evaluate":
         for model in parameters["model"]:
@@ -232,7 +236,8 @@ def suite(tmp_path):
 
 def test_a_path_in_a_message_is_quoted():
     path = Path("a suite's folder [1]") / "plan.json"
-    assert parsed(shlex.split(plan_command(path))[1:])["out"] == path
+    _, *words = shlex.split(plan_command(path))
+    assert parsed([PLACES.get(word, word) for word in words])["out"] == path
 
 
 # --- Block by block, in a copy of the project ---

@@ -66,7 +66,7 @@ def write(tiny_bert, tiny_data, tiny_corpus):
 def without_slurm(config):
     """The scores of a suite, of one process without any workflow."""
     bench = sys.executable, "-m", "bench"
-    words = ["plan", "--config", config, "--out", "results/tiny/plan.json"]
+    words = ["plan", config, "--out", "results/tiny/plan.json"]
     ended(*bench, *words, cwd=config.parent)
     ended(*bench, "job", "--suite", "results/tiny", cwd=config.parent)
     return scores(config.parent)

@@ -150,7 +150,7 @@ def test_it_checks_a_method_and_knows_the_printed_numbers_and_the_suites(program
     assert " 12 passed in " in said
     text = done(programs / "sentbench", "show", "gs-infonce-v2", "Table 2", cwd=tmp_path)
     assert "GS-InfoNCE" in text
-    done(programs / "sentbench", "plan", "--suite", "smoke", "--out", "p.json", cwd=tmp_path)
+    done(programs / "sentbench", "plan", "smoke", "--out", "p.json", cwd=tmp_path)
     assert len(json.loads((tmp_path / "p.json").read_text())["runs"]) > 10
 
 

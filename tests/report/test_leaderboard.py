@@ -365,7 +365,7 @@ def test_why_says_the_sentences_of_a_printed_row(folder, capsys, monkeypatch):
 def test_nothing_to_show_says_what_to_name(words, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["show", *words]) == 2
-    assert "name a suite's folder" in capsys.readouterr().err
+    assert "name a suite, as in" in capsys.readouterr().err
 
 
 def test_a_paper_alone_lists_its_tables(capsys):

@@ -31,8 +31,8 @@ def test_the_command_of_a_number_finds_its_row_and_no_other():
         numbers[numbers["metric"].isin(PRINTED)].drop_duplicates(ROW_COLUMNS).itertuples()
     ):
         words = shlex.split(reproduce_command(number))
-        assert words[:4] == ["python", "-m", "bench", "reproduce"]
-        source, table, _, row, _, backbone = words[4:]
+        assert words[:2] == ["sentbench", "reproduce"]
+        source, table, _, row, _, backbone = words[2:]
         result = find_rows(source, table, row, backbone)
         assert {own.label for own in result} == {
             tuple(getattr(number, name) for name in ROW_COLUMNS)

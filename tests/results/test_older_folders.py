@@ -16,7 +16,7 @@ STORED = Path(__file__).parent / "stored"
     ("commit", "told"),
     [
         ("04104866", ["is not a scores file", "move it away and run the suite again"]),
-        ("14ecfc7c", ["is not a plan", "sentbench plan --config FILE.yaml --out", "--lost"]),
+        ("14ecfc7c", ["is not a plan", "sentbench plan FILE.yaml --out", "--lost"]),
     ],
 )
 def test_an_older_folder_is_one_sentence(commit, told, capsys):

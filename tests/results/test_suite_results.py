@@ -161,9 +161,7 @@ def test_a_plan_that_does_not_fit_is_reported(tmp_path):
     plan = read_json(path)
     plan["runs"][0]["id"] = "../../x"
     write_json(path, plan)
-    told = (
-        rf"is not a plan \('runs.0.id' should match .* plan --config FILE.yaml --out {path} --lost$"
-    )
+    told = rf"is not a plan \('runs.0.id' should match .* plan FILE.yaml --out {path} --lost$"
     with pytest.raises(UserError, match=told):
         read_results(tmp_path)
 

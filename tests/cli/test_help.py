@@ -1,0 +1,48 @@
+"""The help of the program and of each command."""
+
+import re
+
+import pytest
+
+from bench.cli import main
+from bench.cli.parameters import COMMANDS, SHIPPED
+from bench.cli.program import commands
+
+
+@pytest.fixture
+def help_of(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def text(*words):
+        assert main([*words, "--help"]) == 0
+        return capsys.readouterr().out
+
+    return text
+
+
+def test_each_command_is_in_one_group():
+    names = [name for group in COMMANDS.values() for name in group]
+    assert sorted(names) == sorted(commands().commands)
+
+
+def test_the_help_of_the_program_has_each_group_and_no_cut_sentence(help_of):
+    text = help_of()
+    assert re.findall(r"^(\w+):$", text, re.MULTILINE) == ["Options", *COMMANDS]
+    for name in commands().commands:
+        assert re.search(rf"^  {name} +[A-Z].*[a-z]\.$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", commands().commands)
+def test_the_help_of_a_command_has_no_type_of_python(name, help_of):
+    assert not re.search(r"<(list|str|int|float|path|file|bool)\b", help_of(name), re.IGNORECASE)
+
+
+@pytest.mark.parametrize("name", commands().commands)
+def test_each_command_has_an_example(name, help_of):
+    # Each is parsed by tests/integration/test_printed_commands.py.
+    assert re.search(rf"^  Example: sentbench {name}\b.*\n\Z", help_of(name), re.MULTILINE)
+
+
+def test_run_names_the_suites_of_the_project(help_of):
+    words = re.split(r"[\s,.()]+", help_of("run"))
+    assert {*SHIPPED} <= {*words}
