@@ -24,6 +24,7 @@ from bench.report.formats import (
 from bench.utils.files import write_text
 
 IDENTITY = ["leaderboard", "backbone", "method", "setting", "task"]  # of a comparison
+CROSSED = "compare_sts_transfer"  # stem of the figure of STS against transfer tasks
 RIGHT = {"n", "A", "B", "A - B", "p", "p, margin", "A, print", "B, print"}  # columns of numbers
 
 
@@ -135,7 +136,7 @@ def render_versus(
     numbers, if there are any, as `<stem>_printed.csv`. Figures are written into `figures`, by
     default into `out`.
     """
-    texts = []
+    texts, numbers = [], pairs_frame(pairs)
     for rows in grouped(pairs, lambda pair: pair.leaderboard):
         leaderboard = rows[0].leaderboard
         decisive = _decisive(rows, suite.leaderboard(leaderboard).whole.overall)
@@ -144,14 +145,20 @@ def render_versus(
         if out is None:
             continue
         # matplotlib takes half a second, and tables alone need none.
-        from bench.report.figures import compared
+        from bench.report.figures.compared import versus_figure
+        from bench.report.figures.crossed import crossed_figure, crossed_table
         from bench.report.figures.style import drawing, save
 
-        stem, numbers = leaderboard_stem(leaderboard, "compare"), pairs_frame(pairs)
-        numbers = numbers[numbers["leaderboard"] == leaderboard]
-        write_table(out, suite.suite, stem, numbers, table, text, "", reasons(pairs=decisive))
+        stem = leaderboard_stem(leaderboard, "compare")
+        on_leaderboard = numbers[numbers["leaderboard"] == leaderboard]
+        why = reasons(pairs=decisive)
+        write_table(out, suite.suite, stem, on_leaderboard, table, text, "", why)
         if any(pair.printed for pair in decisive):
             write_text(out / f"{stem}_printed.csv", csv(printed_frame(rows)))
+        crossed = crossed_table(numbers)
         with drawing():
-            save(compared.versus_figure(suite, decisive), figures or out, stem, numbers)
+            save(versus_figure(suite, decisive), figures or out, stem, on_leaderboard)
+            # Two systems have no order to speak of.
+            if leaderboard == "transfer" and len(crossed) > 2:
+                save(crossed_figure(suite, crossed), figures or out, CROSSED, crossed)
     return "\n\n".join(texts)
