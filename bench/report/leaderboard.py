@@ -102,7 +102,9 @@ def shown_leaderboard(
         if row.labelled:
             group += ", trained with labels"
         line = {"Backbone": group, "Method": name, "n": str(row.n), "Remark": row.remark}
-        in_dev = f"{row.in_dev:.1f} % ({score_text(row.on_rest)})" if row.in_dev else ""
+        in_dev = f"{row.in_dev:.1f} %" if row.in_dev else ""
+        if in_dev and row.on_rest is not None:
+            in_dev += f" ({row.on_rest:.2f})"
         line |= {title: _difference(row, medium != "latex"), IN_DEV: in_dev}
         for task in leaderboard.columns:
             score = row.score(task)
