@@ -108,7 +108,7 @@ def figure_of_rows(
     for panel, part, rows in zip(figure.axes, parts, edges, strict=True):
         panel.set_title(backbone_text(part[0].panel))
         # Rows are read downwards, and matplotlib counts upwards.
-        panel.set(xlabel=scale, ylim=(rows[-1], 0))
+        panel.set(xlabel=style.wrapped(scale, 60), ylim=(rows[-1], 0))
         panel.label_outer()
         panel.margins(x=0.05 if isinf(ends[0]) else 0.17)  # room for arrows
         middles = (rows[:-1] + rows[1:]) / 2
