@@ -73,7 +73,7 @@ def answers_figure() -> Figure:
     panel, strips = "98 % intervals of five claims", []
     for verdict, (mean, half_width) in EXAMPLES.items():
         interval = [mean - half_width, mean, mean + half_width]
-        strips.append(Strip(panel, "", verdict, [(interval, 0, DIFFERENCES)], verdict != "open"))
+        strips.append(Strip(panel, "", verdict, [(interval, 0, DIFFERENCES)], verdict))
     note = "Solid: no gain. Dotted: the margin, one point."
     figure = figure_of_rows(strips, "The words of a claim", [note], "gain in points")
     for value, line in enumerate(("-", ":")):

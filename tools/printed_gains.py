@@ -166,7 +166,8 @@ def gains_figure() -> Figure:
         ends = [gain.points - half_width, gain.points + half_width]
         marks: list[Mark] = [(ends, 0, SPREAD), ([gain.points], 0, GAIN)]
         text = "1 run" if gain.runs == 1 else f"mean of {gain.runs} runs"
-        strips.append(Strip(gain.method, gain.backbone, text, marks, ends[0] > 0))
+        verdict = "better" if ends[0] > 0 else "open"
+        strips.append(Strip(gain.method, gain.backbone, text, marks, verdict))
     title = f"So few runs neither confirm nor refute {undecided} of {len(strips)} printed gains"
     scale = "gain over SimCSE on the STS average (Spearman x 100)"
     figure = figure_of_rows(strips, title, [GAINS_NOTE], scale)

@@ -159,21 +159,21 @@ def figures(suite: SuiteResults) -> list[FigureRow]:
 
 def _figure(suite: SuiteResults, figure: PaperFigure) -> FigureRow | None:
     points, remarks, names = [], [], []
-    xs = set()
+    xs: set[Any] = set()
     for series in figure.series:
         places = [_place(suite, figure, series, x, texts) for x, texts in series.points]
         has_runs = any(place.measured for place in places)
         for place in places:
             remarks += place.remarks
-            xs |= {point["x"] for point in place.measured}
             if not place.measured:
                 names.append(place.name)
             if has_runs:  # without a run, the printed points are no series of a redrawn figure
                 points += place.measured + place.printed
-    is_sweep = any(series.runs for series in figure.series)
-    # Without a value of x nothing was measured, and a figure without data is not drawn.
-    if len(xs) <= is_sweep:
-        return None  # a single value is no sweep
+        of_series = {point["x"] for place in places for point in place.measured}
+        # A series of a sweep is a line; its points, and not those of other series, make a figure.
+        xs = max(xs, of_series, key=len) if series.runs else xs | of_series
+    if len(xs) < 2:  # nothing was measured, or a single point
+        return None
     if names:
         remarks.append(f"Not in this suite: {', '.join(names)}.")
     return FigureRow(

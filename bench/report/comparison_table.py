@@ -25,6 +25,7 @@ from bench.utils.errors import printable
 from bench.utils.files import write_text
 
 IDENTITY = ["leaderboard", "backbone", "method", "setting", "task"]  # of a comparison
+CROSSED = "compare_sts_transfer"  # stem of the figure of STS against transfer tasks
 RIGHT = {"pairs", "A", "B", "A - B", "p", "p, margin", "A, print", "B, print"}  # columns of numbers
 
 
@@ -142,20 +143,27 @@ def write_comparisons(
     as figures. With several methods tables show averages only, if there are any. CSV has every
     task, with printed numbers, if there are any, as `<stem>_printed.csv`."""
     # matplotlib takes half a second, for which commands that only show a comparison need not wait.
-    from bench.report.figures import compared
+    from bench.report.figures.compared import versus_figure
+    from bench.report.figures.crossed import crossed_figure, crossed_table
     from bench.report.figures.style import drawing, save
 
+    numbers = pairs_frame(pairs)
     for rows in grouped(pairs, lambda pair: pair.leaderboard):
         leaderboard = rows[0].leaderboard
         decisive = _decisive(rows, suite.leaderboard(leaderboard).whole.overall)
-        stem, numbers = leaderboard_stem(leaderboard, "compare"), pairs_frame(rows)
+        stem = leaderboard_stem(leaderboard, "compare")
+        on_leaderboard = numbers[numbers["leaderboard"] == leaderboard]
         caption, why = comparison_caption(suite, decisive), reasons(pairs=decisive)
-        notes = comparison_legend(suite, decisive)
-        write_table(out, suite.suite, stem, numbers, _shown(decisive), caption, *notes, why=why)
+        table, notes = _shown(decisive), comparison_legend(suite, decisive)
+        write_table(out, suite.suite, stem, on_leaderboard, table, caption, *notes, why=why)
         if any(pair.printed for pair in decisive):
             write_text(out / f"{stem}_printed.csv", csv(printed_frame(rows)))
+        crossed = crossed_table(numbers)
         with drawing():
-            save(compared.versus_figure(suite, decisive), figures_dir, stem, numbers)
+            save(versus_figure(suite, decisive), figures_dir, stem, on_leaderboard)
+            # Two systems have no order to speak of.
+            if leaderboard == "transfer" and len(crossed) > 2:
+                save(crossed_figure(suite, crossed), figures_dir, CROSSED, crossed)
 
 
 def two_compared(suite: Heading, pairs: Iterable[PairRow], unclaimed: str, *unused: str) -> str:

@@ -108,7 +108,9 @@ def shown_leaderboard(
         remarks = [row.progress, row.remark] if is_short else [row.remark]
         line = {"Backbone": group, "Method": name, "n": str(row.n)}
         line["Remark"] = "; ".join(filter(None, remarks))
-        in_dev = f"{row.in_dev:.1f} % ({score_text(row.on_rest)})" if row.in_dev else ""
+        in_dev = f"{row.in_dev:.1f} %" if row.in_dev else ""
+        if in_dev and row.on_rest is not None:
+            in_dev += f" ({row.on_rest:.2f})"
         line |= {title: _difference(row, not is_short), IN_DEV: in_dev}
         for task in leaderboard.columns:
             score = row.score(task)

@@ -1,5 +1,5 @@
-"""The page of a judged suite: a folder that works from disk, with its systems first, then every
-printed number, and the runs of each.
+"""The page of a judged suite: a folder that works from disk, with its result first, then its
+systems, every printed number that can be compared, and the runs of each.
 
 The page's script reads `data`: `runs`, `origins` (distinct provenances), and `entries`, one per
 number that can be opened. Table cells refer to entries by index, entries to runs, runs to origins.
@@ -11,20 +11,21 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import mode
 from typing import Any
 from urllib.parse import quote
 
 from bench.judged.rows import Judged, LeaderboardRow, NumberRow, RunRow, RunScores, SystemRow
 from bench.report import coverage, printed_table, tables
-from bench.report.formats import TEMPLATES, rendered
+from bench.report.formats import TEMPLATES, backbone_text, rendered, short_names
 from bench.report.leaderboard import (
     IN_DEV,
-    caption,
     difference_title,
     legend,
     shown_leaderboard,
     shown_leaderboards,
 )
+from bench.report.summary import result
 from bench.utils.errors import counted
 from bench.utils.files import atomic_file, write_text
 
@@ -84,6 +85,8 @@ class LeaderboardLine:
 
     key: str  # of its entry
     row: SystemRow
+    name: str
+    more: list[str]  # its backbone and its corpus, if they are not those of most rows
     scores: dict[str, str]  # by column
 
 
@@ -100,7 +103,11 @@ class LeaderboardSection:
 def page_content(judged: Judged, scores: str) -> Json:
     """The content of the page, apart from its pictures; `scores` is the address of the folder of
     scores."""
-    printed, numbers = printed_table.printed_tables(judged.numbers), judged.numbers
+    numbers, printed = judged.numbers, {}
+    # Where nothing can be compared, the printed numbers alone would be a third of the page.
+    if any(number.is_comparable for number in numbers):
+        printed = printed_table.printed_tables(numbers)
+    deviating = [row for row in judged.world if row.verdict.kind != "reproduced"]
     leaderboards = []
     for leaderboard in shown_leaderboards(judged):
         if judged.leaderboard_systems(leaderboard.name):
@@ -122,8 +129,9 @@ def page_content(judged: Judged, scores: str) -> Json:
     return {
         "judged": judged,
         "leaderboards": leaderboards,
+        "result": result(judged),
         "legend": legend(judged.suite, judged.systems),
-        "world": tables.world_table(judged.world) if judged.world else None,
+        "world": tables.world_table(deviating) if deviating else None,
         "world_in_short": tables.world_in_short(judged.world),
         "in_short": tables.in_short(numbers),
         "verdicts": printed_table.verdict_counts(numbers),
@@ -174,15 +182,21 @@ def _leaderboard(judged: Judged, leaderboard: LeaderboardRow) -> LeaderboardSect
         IN_DEV,
     )
     scored = {name: True for name in titles if name in table.columns}
+    names, settings = short_names(rows)
+    usual = [mode(row.backbone for row in rows), mode(row.corpus for row in rows)]
     lines = []
     for place, (row, texts) in enumerate(zip(rows, table.rows, strict=True)):
+        more = [text for text in (row.backbone, row.corpus) if text not in usual]
         scores = {name: texts[name] for name in scored}
         # Two systems may have one name, so the key has the place.
-        lines.append(LeaderboardLine(f"{leaderboard.name} {place}", row, scores))
+        key = f"{leaderboard.name} {place}"
+        lines.append(LeaderboardLine(key, row, names[row.name], more, scores))
     columns = {"Method": False, "n": True} | scored
     if "Remark" in table.columns:
         columns["Remark"] = False
-    return LeaderboardSection(leaderboard, caption(suite, leaderboard, rows), columns, lines)
+    where = backbone_text(usual[0]) + (f", trained on {usual[1]}" if usual[1] else "")
+    caption = f"{leaderboard.planned.title}; unless a row says otherwise, {where}."
+    return LeaderboardSection(leaderboard, f"{caption} {settings}", columns, lines)
 
 
 def _system_entry(line: LeaderboardLine, places: Mapping[str, int]) -> Json:

@@ -1,4 +1,4 @@
-"""The findings of a suite, in some ten lines for the terminal."""
+"""The result of a suite, in some ten lines."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +12,9 @@ from bench.report.tables import in_short, world_in_short
 LINES = TextWrapper(width=110, subsequent_indent="    ", break_on_hyphens=False)
 
 
-def summary(judged: Judged, out: Path, figures: Path) -> str:
-    """The runs, the verdicts on printed numbers, each method against the baseline on the first
-    leaderboard, and the places of tables, figures and page."""
+def result(judged: Judged) -> list[str]:
+    """The runs, the verdicts on printed numbers, and each method against the baseline on the first
+    leaderboard: a paragraph each."""
     pairs, about = [], None
     if judged.pairs:
         leaderboard = judged.suite.leaderboard(judged.pairs[0].leaderboard)
@@ -25,7 +25,17 @@ def summary(judged: Judged, out: Path, figures: Path) -> str:
             pair for pair in judged.pairs if (pair.leaderboard, pair.task) == cell
         )
     text = rendered(
-        "summary.txt", judged=judged, pairs=pairs, about=about, out=out, figures=figures,
-        in_short=in_short, world_in_short=world_in_short, by_items=by_items, wrapped=LINES.fill,
+        "summary.txt", judged=judged, pairs=pairs, about=about, in_short=in_short,
+        world_in_short=world_in_short, by_items=by_items,
     )  # fmt: skip
-    return f"{text}\n"
+    return text.splitlines()
+
+
+def summary(judged: Judged, out: Path, figures: Path) -> str:
+    """The result for the terminal, and the places of tables, figures and page."""
+    places = (
+        f"tables:  {out}/tables/   (sts.md is the suite's own)",
+        f"figures: {figures}/",
+        f"page:    {out}/report/index.html\n",
+    )
+    return "\n".join([*map(LINES.fill, result(judged)), *places])

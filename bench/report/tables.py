@@ -118,8 +118,8 @@ QUOTED_CAPTION = (
 )
 WORLD_CAPTION = (
     "Scores beside the scores of the reference machine (docs/portability.md): they say whether the "
-    "code computes the same as before, and nothing about a method. Furthest: the distance in "
-    "points of the score that is the furthest away in tolerances."
+    "code computes the same as before, and nothing about a method. Furthest: the score with "
+    "the largest difference, measured in its tolerance."
 )
 
 

@@ -233,7 +233,7 @@ def test_the_share_in_the_dev_set_stands_beside_rows_that_have_any():
     rows = [system(f"m{n}", BASELINE, in_dev=x, on_rest=y) for n, (x, y) in enumerate(shares)]
     text = shown_leaderboard(heading(), STS, rows)
     texts = [line["In dev set (rest)"] for line in text.rows]
-    assert texts == ["6.1 % (68.90)", "6.1 % (–)", "", ""]
+    assert texts == ["6.1 % (68.90)", "6.1 %", "", ""]
     assert ["In dev set (rest)" in shown_leaderboard(heading(), STS, part).columns
             for part in (rows, rows[2:])] == [True, False]  # fmt: skip
 

@@ -46,7 +46,7 @@ def test_the_first_line_counts_systems_seeds_trainings_and_minutes():
 @pytest.mark.parametrize(
     ("more", "how", "line"),
     [
-        ({}, "paired by seed; verdicts answer claims, at 2 % a look:", "not claimed: SSCL"),
+        ({}, "paired by seed; verdicts answer claims:", "not claimed: SSCL"),
         ({"verdict": "worse"}, "paired by seed; verdicts", "worse: SSCL"),
         ({"outside": True, "kind": "items", "verdict": "lower"}, "over the test items:",
          "lower: SSCL (outside encoder)"),
@@ -58,5 +58,5 @@ def test_a_suite_without_an_average_is_compared_on_its_first_task(more, how, lin
     pairs = [pair("sscl", [-10.0], task="STS-B", label="SSCL", **more)]
     pairs.append(pair("sscl", [5.0], task="SICK-R"))
     result = lines(judged((), part, pairs=pairs))
-    assert result[1].startswith(f"against SimCSE, official, Spearman x 100 on STS-B, {how}")
+    assert result[1].startswith(f"Against SimCSE, official, Spearman x 100 on STS-B, {how}")
     assert result[2] == f"  bert-base-uncased, {line} -10.00 ± 0.50"

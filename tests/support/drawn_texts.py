@@ -13,7 +13,8 @@ def covered(figure):
     with patch.object(Text, "draw", lambda text, _: texts.append(text)):
         FigureCanvasAgg(figure).draw()
     texts = [text for text in texts if text.get_text().strip()]
-    boxes = [(text.get_text(), text.get_window_extent()) for text in texts]
+    # Of an annotation the text alone: its line may cross others.
+    boxes = [(text.get_text(), Text.get_window_extent(text)) for text in texts]
     edge = figure.bbox
     result = [
         (text, "the edge")

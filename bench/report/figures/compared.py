@@ -3,8 +3,10 @@ They show printed averages beside our seeds, leaderboards, and comparisons with 
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import inf, isinf
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bench.judged.rows import (
@@ -25,6 +27,7 @@ from bench.report.formats import (
     difference_text,
     names_of,
     score_text,
+    short_names,
     verdict_text,
 )
 from bench.utils.files import stem
@@ -32,10 +35,18 @@ from bench.utils.files import stem
 # --- Layout ---
 
 # Inches: height of a row, of each line of its name, extra height of a panel, of the axis.
-ROW, NAME, PANEL, AXIS = 0.12, 0.1, 0.34, 0.3
-_NAME_WIDTH = 45  # letters per line
-NEAR = 10  # points; a mark further away would squeeze the differences between the others
-FAR = f"Marks more than {NEAR} points below the median are left of the axis."
+ROW, NAME, PANEL, AXIS = 0.06, 0.1, 0.34, 0.42
+_NAME_WIDTH = 48  # letters per line
+# Of `limits`: interquartile ranges, as in box plots, and points.
+FENCE, ROOM = 1.5, 5
+BEYOND = "◀ and ▶: the furthest mark of a row beyond the axis."
+
+# Verdicts up and down: colours that all kinds of colour vision distinguish, and marks.
+UP: style.Look = {"color": style.GREEN, "marker": "^", "ls": "", "label": "better"}
+DOWN: style.Look = {"color": style.WINE, "marker": "v", "ls": "", "label": "worse"}
+DECIDED: dict[str | None, style.Look] = {
+    "better": UP, "better, gain below the margin": UP, "higher": UP, "worse": DOWN, "lower": DOWN,
+}  # fmt: skip
 
 # Scores, their distance from the middle of the row, and their look; later marks are drawn over
 # earlier ones.
@@ -50,43 +61,81 @@ class Strip:
     name: str  # at the left
     text: str  # at the right
     marks: Sequence[Mark]
-    stands_out: bool = False  # whether the text is in bold and colour
+    verdict: str | None = None  # gives the text a colour
+
+    @property
+    def values(self) -> list[float]:
+        return [value for values, _, _ in self.marks for value in values]
 
 
-def figure_of_rows(strips: Sequence[Strip], title: str, notes: Sequence[str], scale: str) -> Figure:
+def limits(strips: Sequence[Strip]) -> tuple[float, float]:
+    """The ends of an axis: no mark far outside the quartiles, which would squeeze the differences
+    between the others."""
+    values = [value for strip in strips for value in strip.values]
+    first, third = np.quantile(values or [0], (0.25, 0.75))
+    room = max(FENCE * (third - first), ROOM)
+    return first - room, third + room
+
+
+def figure_of_rows(
+    strips: Sequence[Strip],
+    title: str,
+    notes: Sequence[str],
+    scale: str,
+    ends: tuple[float, float] = (-inf, inf),
+) -> Figure:
     """A figure with the panels of its rows below each other.
 
     Args:
-        strips: all have the same height, which the longest name needs.
+        strips: each is as high as its name needs.
         title, notes: texts above and below the panels.
         scale: label of the axis that all panels share.
+        ends: of the axis. Of the marks of a row beyond an end, the furthest is an arrow with its
+            value.
     """
     parts = grouped(strips, lambda strip: strip.panel)
     names = {strip.name: style.wrapped(strip.name, _NAME_WIDTH) for strip in strips}
-    lines = max([name.count("\n") + 1 for name in names.values()], default=1)
-    height = len(strips) * (ROW + NAME * lines) + len(parts) * PANEL + AXIS
+    # The edges of the rows of each part. The unit is a row whose name has one line.
+    edges = []
+    for part in parts:
+        heights = [ROW + NAME * (names[strip.name].count("\n") + 1) for strip in part]
+        edges.append(np.cumsum([0, *heights]) / (ROW + NAME))
+    totals = [rows[-1] for rows in edges]
+    height = sum(totals) * (ROW + NAME) + len(parts) * PANEL + AXIS
     figure = Figure((style.WIDTH, height), layout="constrained")
     if parts:  # matplotlib refuses a figure without panels; a suite without scores has none
-        # Panels are as high as they have rows, so that all rows are equally high.
-        figure.subplots(len(parts), sharex=True, height_ratios=[*map(len, parts)])
-    for panel, part in zip(figure.axes, parts, strict=True):
+        figure.subplots(len(parts), sharex=True, height_ratios=totals)
+    for panel, part, rows in zip(figure.axes, parts, edges, strict=True):
         panel.set_title(backbone_text(part[0].panel))
         # Rows are read downwards, and matplotlib counts upwards.
-        panel.set(xlabel=scale, ylim=(len(part) - 0.5, -0.5))
+        panel.set(xlabel=style.wrapped(scale, 60), ylim=(rows[-1], 0))
         panel.label_outer()
-        panel.set_yticks(range(len(part)), [names[strip.name] for strip in part], size=7)
-        for y, strip in enumerate(part):
-            for scores, distance, look in strip.marks:
-                if scores:
-                    panel.plot(scores, [y + distance] * len(scores), **look)
-            text = panel.text(
-                1.02, y, strip.text, transform=panel.get_yaxis_transform(), va="center"
-            )
-            # Colour alone would be lost in print and for colour-blind readers.
-            if strip.stands_out:
-                text.set(color=style.ORANGE, weight="bold")
+        panel.margins(x=0.05 if isinf(ends[0]) else 0.17)  # room for arrows
+        middles = (rows[:-1] + rows[1:]) / 2
+        panel.set_yticks(middles, [names[strip.name] for strip in part], size=6.5)
+        for y, strip in zip(middles, part, strict=True):
+            _draw(panel, y, strip, *ends)
     style.add_texts(figure, title, notes)
     return figure
+
+
+def _draw(panel: Axes, y: float, strip: Strip, low: float, high: float) -> None:
+    """The marks and the text of a row."""
+    for values, distance, look in strip.marks:
+        if values and min(values) <= high and max(values) >= low:
+            inside = [low <= value <= high for value in values]
+            heights = [y + distance] * len(values)
+            panel.plot(np.clip(values, low, high), heights, markevery=inside, **look)
+    lowest, highest = min(strip.values, default=low), max(strip.values, default=high)
+    of_panel = {"transform": panel.get_yaxis_transform(), "va": "center"}
+    if lowest < low:
+        panel.text(0, y, f"◀ {lowest:.1f}", size=6, **of_panel)
+    if highest > high:
+        panel.text(1, y, f"{highest:.1f} ▶", size=6, ha="right", **of_panel)
+    text = panel.text(1.02, y, strip.text, **of_panel)
+    # Colour alone would be lost in print and for colour-blind readers.
+    if strip.verdict in DECIDED:
+        text.set(color=DECIDED[strip.verdict]["color"], weight="bold")
 
 
 def _around(middle: float | None, half_width: float | None) -> Sequence[float]:
@@ -96,26 +145,13 @@ def _around(middle: float | None, half_width: float | None) -> Sequence[float]:
     return [middle - half_width, middle, middle + half_width]
 
 
-def _cut(figure: Figure) -> Figure:
-    """Let the axis begin where `FAR` says."""
-    xs: list[float] = []
-    for panel in figure.axes:
-        for line in panel.get_lines():
-            xs.extend(line.get_xdata())
-    if xs:
-        low = np.median(xs) - NEAR
-        # The panels share their axis, so the limit of one holds for all.
-        figure.axes[0].set_xlim(left=max(low, figure.axes[0].get_xlim()[0]))
-    return figure
-
-
 # --- Printed and measured ---
 
 LOOKS = {
     "official": style.OFFICIAL | {"label": "a seed, official settings"},
     "paper": style.PAPER_LOOK | {"label": "a seed, paper settings"},
 }
-BAND: style.Look = {"color": "#D5D8DD", "lw": 9, "solid_capstyle": "butt"}
+BAND: style.Look = {"color": "#D5D8DD", "lw": 7, "solid_capstyle": "butt"}
 TOLERANCE = BAND | {"label": "printed ± tolerance"}
 MEAN = {"color": style.INK, "marker": "|", "ms": 9, "mew": 1.2, "ls": "", "label": "mean"}
 # A verdict asks whether our mean is within the tolerance, and whether one run of ours could have
@@ -146,7 +182,7 @@ def _strip(number: NumberRow, panel: str) -> Strip:
     the tolerance, the interval of one run.
     """
     side, verdict = number.ours, number.ours.verdict
-    shift = 0.18 if number.other else 0.0
+    shift = 0.22 if number.other else 0.0
     color = {"color": _look(side)["color"]}
     marks: list[Mark] = [
         (_around(number.value, verdict.tolerance), 0, TOLERANCE),
@@ -158,8 +194,7 @@ def _strip(number: NumberRow, panel: str) -> Strip:
     for scored_side in _scored(number):
         y = -shift if scored_side is side else shift
         marks.append((scored_side.scores, y, _look(scored_side)))
-    is_outside = verdict.kind in ("lower", "higher")
-    return Strip(panel, number.label, f"{verdict.mark} {verdict.kind}", marks, is_outside)
+    return Strip(panel, number.label, f"{verdict.mark} {verdict.kind}", marks, verdict.kind)
 
 
 # What the numbers beside verdicts mean, and why the intervals of a row may not tell its verdict.
@@ -191,7 +226,7 @@ def leaderboard_figure(
 ) -> Figure:
     """The systems of a leaderboard: a panel per backbone, a mark for the average of each seed, over
     the planned tasks."""
-    about = leaderboard.planned
+    about, (names, settings) = leaderboard.planned, short_names(rows)
     strips = []
     for row in rows:
         look = style.UNTRAINED_LOOK
@@ -201,13 +236,14 @@ def leaderboard_figure(
                 look = look | {"label": "a seed, own method"}
         averages = ScoreColumns(scores=row.averages)
         marks: list[Mark] = [(averages.scores, 0, look), (known([averages.mean]), 0, MEAN)]
-        strips.append(Strip(row.backbone, row.name, score_text(averages.mean, averages.sd), marks))
+        text = score_text(averages.mean, averages.sd)
+        strips.append(Strip(row.backbone, names[row.name], text, marks))
     title = f"Suite {heading.suite}: every seed of every method, {about.title}"
     scale = about.title
     if about.overall == "Avg":
         scale = f"average {scale}"
-    notes = [FAR, heading.remark_on(row.backbone for row in rows)]
-    return _cut(figure_of_rows(strips, title, notes, scale))
+    notes = [BEYOND, settings, heading.remark_on(row.backbone for row in rows)]
+    return figure_of_rows(strips, title, notes, scale, limits(strips))
 
 
 def figure_stems(numbers: Iterable[NumberRow]) -> dict[str, list[NumberRow]]:
@@ -231,11 +267,11 @@ def figure_stems(numbers: Iterable[NumberRow]) -> dict[str, list[NumberRow]]:
 # --- Comparisons with a baseline ---
 
 
-_DIFFERENCE = style.OFFICIAL | {"alpha": 0.6, "label": "difference at one seed"}
+_DIFFERENCE = style.OFFICIAL | {"alpha": 0.6, "ms": 3, "label": "difference at one seed"}
 PRINTED = style.PRINTED_LOOK | {"color": style.ORANGE, "label": "printed difference"}
 MARGIN = style.PRINTED_LOOK | {"color": style.GREY, "mew": 0.7, "label": "margin of a claim"}
 DIFFERENCES = MEAN | {
-    "ms": 7, "mew": 1.4, "lw": 1.2, "ls": "-", "label": "mean difference with its interval"
+    "ms": 5, "mew": 1.2, "lw": 1.2, "ls": "-", "label": "mean difference with its interval"
 }  # fmt: skip
 CORRECTED = (
     "Intervals (98 %, over test items 95 %) are of single differences; verdicts hold after Holm's "
@@ -245,17 +281,9 @@ CORRECTED = (
 
 def versus_figure(heading: Heading, pairs: Sequence[PairRow]) -> Figure:
     """The comparisons of one leaderboard: a panel per backbone, a mark for the difference at each
-    seed.
-
-    With several methods, untrained ones are left out: their differences are so large that the gains
-    of the trained methods would not be visible.
-    """
+    seed."""
     leaderboard, baseline = pairs[0].leaderboard, pairs[0].baseline_name
-    methods, names = f"{pairs[0].name},", names_of(pairs)
-    if "Method" in names:
-        trained = [pair for pair in pairs if pair.kind == "paired"]
-        methods = "every trained method" if trained else "every method"
-        pairs = trained or pairs
+    columns, (names, settings) = names_of(pairs), short_names(pairs)
     strips = []
     for pair in sorted(pairs, key=lambda pair: pair.task != "Avg"):
         printed = known(gain.gain for gain in pair.printed)
@@ -263,17 +291,20 @@ def versus_figure(heading: Heading, pairs: Sequence[PairRow]) -> Figure:
         interval = _around(pair.difference, pair.half_width or 0.0)
         marks: list[Mark] = [(known([pair.margin]), 0, MARGIN), (printed, 0, PRINTED)]
         if pair.kind != "items":
-            marks.append((pair.differences, 0.16, _DIFFERENCE))
-        marks.append((interval, -0.1, DIFFERENCES))
-        texts = {"Method": pair.name, "Task": pair.task}
-        name = ", ".join(texts[column] for column in names)
+            marks.append((pair.differences, 0.25, _DIFFERENCE))
+        marks.append((interval, -0.15, DIFFERENCES))
+        if pair.verdict in DECIDED:
+            marks.append((known([pair.difference]), -0.15, DECIDED[pair.verdict]))
+        texts = {"Method": names[pair.name], "Task": pair.task}
+        name = ", ".join(texts[column] for column in columns)
         text = f"{difference_text(pair.difference)} {verdict_text(pair.verdict)}".rstrip()
-        strips.append(Strip(pair.backbone, name, text, marks, pair.verdict not in (None, "open")))
-    notes = [FAR, heading.remark_on(pair.backbone for pair in pairs), CORRECTED]
+        strips.append(Strip(pair.backbone, name, text, marks, pair.verdict))
+    methods = "every method" if "Method" in columns else f"{pairs[0].name},"
+    notes = [BEYOND, settings, heading.remark_on(pair.backbone for pair in pairs), CORRECTED]
     over = "over the test items" if by_items(pairs) else "seed by seed"
     title = f"Suite {heading.suite}: {methods} minus {baseline}, {over}"
     scale = f"difference in points ({heading.leaderboard(leaderboard).planned.title})"
-    figure = _cut(figure_of_rows(strips, title, notes, scale))
+    figure = figure_of_rows(strips, title, notes, scale, limits(strips))
     for panel in figure.axes:
         panel.axvline(0, color=style.GREY, lw=1, zorder=1)
     return figure

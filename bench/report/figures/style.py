@@ -36,7 +36,7 @@ UNDATED: dict[str, Any] = {
 
 Look = dict[str, Any]  # arguments of `Axes.plot`; the label is the entry of the legend
 PRINTED_LOOK: Look = {
-    "color": INK, "marker": "|", "ms": 13, "mew": 1.8, "ls": "", "label": "printed",
+    "color": INK, "marker": "|", "ms": 9, "mew": 1.8, "ls": "", "label": "printed",
 }  # fmt: skip
 OFFICIAL: Look = {"color": BLUE, "marker": "o", "ls": "", "alpha": 0.8}
 PAPER_LOOK: Look = {"color": ORANGE, "marker": "s", "ls": "", "alpha": 0.8}

@@ -127,9 +127,9 @@
   const look = (index) => ({ stroke: COLOURS[index % 6], "stroke-dasharray": DASHES[Math.floor(index / 6) % 3] });
 
   // One quantity over the steps, for several runs.
-  function chart(name, title, runs) {
+  function chart(column, title, runs) {
     const lines = runs.map((run) =>
-      (run.curve[name] ?? []).map((y, index) => [run.curve.step[index], y]).filter(([, y]) => y !== null));
+      (run.curve[column] ?? []).map((y, index) => [run.curve.step[index], y]).filter(([, y]) => y !== null));
     const [xs, ys] = [0, 1].map((axis) => lines.flat().map((point) => point[axis]));
     if (!xs.length) return null;
     const [x0, x1, low, high] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
@@ -137,9 +137,15 @@
     const up = (y) => (120 - (120 * (y - low)) / (high - low || 1)).toFixed(1);
     const polylines = lines.map((line, index) =>
       drawn("polyline", { ...look(index), points: line.map(([x, y]) => `${across(x)},${up(y)}`).join(" ") }));
+    const text = (x, y, anchor, number) =>
+      drawn("text", { x, y, "text-anchor": anchor }, String(Number(number.toPrecision(4))));
+    const levels = [...new Set([low, (low + high) / 2, high])].map((y) => text(-6, Number(up(y)) + 4, "end", y));
+    const steps = [...new Set([x0, Math.round((x0 + x1) / 2), x1])].map((x) => text(across(x), 136, "middle", x));
+    const axes = drawn("path", { d: "M0 0V120H280" });
+    const name = drawn("text", { x: 140, y: 150, "text-anchor": "middle" }, "step");
     const label = `${title}: from ${low.toPrecision(4)} to ${high.toPrecision(4)}, steps ${x0} to ${x1}`;
-    const svg = drawn("svg", { viewBox: "-3 -3 286 126", role: "img", "aria-label": label }, ...polylines);
-    return element("figure", {}, element("figcaption", {}, label), svg);
+    const svg = drawn("svg", { viewBox: "-48 -6 346 160", role: "img", "aria-label": label }, axes, ...polylines, ...levels, ...steps, name);
+    return element("figure", {}, element("figcaption", {}, title), svg);
   }
 
   function curves(runs) {
