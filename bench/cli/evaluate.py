@@ -145,9 +145,7 @@ def evaluate(
 COMPARED = "An encoder, as evaluate takes it. With --suite, a method or label of the suite."
 
 
-@command(
-    epilog="Example: sentbench compare toy-bert[pooler=avg] toy-bert[pooler=last] --data world"
-)
+@command(epilog="Example: sentbench compare gs-infonce simcse --suite smoke")
 def compare(
     a: Annotated[str, arg(COMPARED, "A")],
     b: Annotated[str, arg(COMPARED, "B")],
@@ -159,7 +157,7 @@ def compare(
         Path | None, opt("Write records and test items to this folder.", "FOLDER")
     ] = None,
 ) -> None:
-    """Compare two encoders over test items, or two rows of a suite over seeds.
+    """Compare two encoders, or two rows of a suite.
 
     Encoders are scored first, by default on sts; with --out the same command continues an
     interrupted comparison. With --suite nothing is scored, and only claims of the suite have

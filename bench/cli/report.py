@@ -193,9 +193,10 @@ def coverage(
 
 @command(epilog="Example: sentbench audit sscl")
 def audit(paper: Annotated[str | None, PAPER] = None, suite: OptionalSuite = None) -> None:
-    """Check the printed numbers for contradictions, by default of all papers.
+    """Check the printed numbers for contradictions.
 
-    With --suite, the numbers that its configuration adds, if it adds any.
+    By default all papers are checked. With --suite, the numbers that its configuration adds are
+    checked, if it adds any.
     """
     from bench.report.formats import rendered
     from bench.reported.address import find_paper

@@ -56,7 +56,7 @@ def judge_encoders(
         scores = {RecordedScore(**record).cell: record["value"] for record in encoder.records}
         # Tables take systems, so each encoder becomes a run of a suite that nobody planned.
         run = PlannedRun(
-            id="encoder", method=f"encoder-{place}", label=encoder.label, setting="paper",
+            id="encoder", method=f"encoder-{place}", label=encoder.label, setting="",
             trained=False, backbone=NO_BACKBONE, seed=None,
             tasks=tuple(dict.fromkeys(cell.task for cell in scores if cell.task != "Avg")),
         )  # fmt: skip

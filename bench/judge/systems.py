@@ -46,7 +46,7 @@ def shown_name(results: Sequence[RunResults]) -> str:
     name = result.run.label
     if result.run.outside:
         name += OUTSIDE
-    elif not is_own(result.run):
+    elif result.run.setting and not is_own(result.run):
         name += f", {result.run.setting}"
     if result.contaminated(result.provenance.contamination):
         name += " (has seen test sentences)"

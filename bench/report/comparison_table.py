@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from bench.judged.rows import OUTSIDE, Heading, PairRow, PrintedGain, grouped
+from bench.judged.rows import Heading, PairRow, PrintedGain, grouped
 from bench.report.formats import (
     Frame,
     TextTable,
@@ -181,6 +181,5 @@ def two_compared(suite: Heading, pairs: Iterable[PairRow], unclaimed: str, *unus
     if not all(pair.verdict for pair in shown):
         notes.append(f"Without a verdict: {unclaimed}.")
     names = f"A: {shown[0].name}", f"B: {shown[0].baseline_name}"
-    lines = [printable(name.removesuffix(OUTSIDE)) for name in names]
     table = plain(_shown(shown).without(*unused), "; ".join(dict.fromkeys(titles)), *notes)
-    return "\n".join([*lines, "", table])
+    return "\n".join([*map(printable, names), "", table])

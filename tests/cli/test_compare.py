@@ -104,7 +104,7 @@ def test_the_numbers_are_of_the_items_and_a_second_start_scores_nothing(
     assert rows["Transfer, TREC"][1:3] == [f"{value:.2f}" for value in accuracies]
     assert rows["Transfer, TREC"][4] == f"{p:.3f}"
     note = " ".join(out.split())
-    assert "95 % interval, which is over the n test items and not over trainings" in note
+    assert "A - B has a 95 % interval over these items, not over trainings" in note
     monkeypatch.setattr(jobs, "score_encoder", None)
     assert main(words) == 0
     assert capsys.readouterr().out == out

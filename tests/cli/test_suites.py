@@ -56,6 +56,7 @@ def test_a_file_is_the_configuration_whatever_its_name(file):
 
 def test_plan_and_status_take_the_same_words(file, capsys):
     assert main(["plan", str(file), "--out", "results/tiny/plan.json"]) == 0
+    capsys.readouterr()
     said = []
     for word in ("tiny", "results/tiny", "my.yaml"):
         assert main(["status", word]) == 0

@@ -133,7 +133,7 @@ def test_a_mistake_is_one_sentence(row, folder, capsys):
 
 def test_a_configuration_that_is_not_utf_8_is_one_sentence(folder, capsys):
     (folder / "suite.yaml").write_bytes(f"# café\n{TEXT}".encode("latin-1"))
-    assert main(["plan", "--config", "suite.yaml"]) == 2
+    assert main(["plan", "suite.yaml"]) == 2
     err = capsys.readouterr().err
     assert "can't decode byte 0xe9" in err
     assert err.endswith("; save it as UTF-8\n")
@@ -142,10 +142,10 @@ def test_a_configuration_that_is_not_utf_8_is_one_sentence(folder, capsys):
 def test_a_valid_configuration_says_what_it_plans(folder, capsys):
     values = CONFIG | {"methods": ["simcse", "word-overlap", "sscl"], "seeds": [1, 2, 3]}
     (folder / "suite.yaml").write_text(yaml.safe_dump(values | {"compare": "simcse"}))
-    assert main(["plan", "--config", "suite.yaml"]) == 0
+    assert main(["plan", "suite.yaml"]) == 0
     first, second = capsys.readouterr().out.splitlines()
     assert first == "tiny: 7 runs, 6 trainings, 3 methods, 1 backbone, 3 seeds"
     assert second.startswith("1 claim; seeds planned for both sides: 3;")
     (folder / "suite.yaml").write_text(TEXT)
-    assert main(["plan", "--config", "suite.yaml"]) == 0
+    assert main(["plan", "suite.yaml"]) == 0
     assert capsys.readouterr().out.endswith(", 1 seed\nno claims\n")

@@ -52,7 +52,9 @@ def test_the_tutorial_does_what_it_says(tmp_path):
         (tmp_path / name).write_text(content, encoding="utf-8")
     suite, programs = tmp_path / "results" / "mine", tmp_path / "programs"
     programs.mkdir()
-    for name, command in {"python": SNAKEMAKE[:1], "snakemake": SNAKEMAKE}.items():
+    python, *_ = SNAKEMAKE
+    own = {"python": [python], "snakemake": SNAKEMAKE, "sentbench": [python, "-m", "bench"]}
+    for name, command in own.items():
         (programs / name).write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
         (programs / name).chmod(0o755)
     path = f"{programs}:{os.environ['PATH']}"
