@@ -27,6 +27,7 @@ KINDS = {  # what each has that others lack
     "diffcse@paper": "a discriminator",
     "diffcse@official": "a discriminator that reads padding",
     f"declutr[batch_size=2,{SPANS}]": "a masked-language loss",
+    "pcl[rounds=1]": "a second network that learns, and augmented sequences",
     "rankcse": "a teacher",
     "mixcse": "mixed negatives",
     "focal-infonce": "weighted negatives",
