@@ -1,7 +1,8 @@
 """PCL: each sentence has a group of augmented positives, which two networks contrast and agree on
 (docs/methods.md#pcl)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -10,9 +11,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from methods.base import (
+    BASE_DEPTH,
     Context,
     Contrastive,
     NonNegativeInt,
+    Shape,
     Step,
     Tokens,
     cosine,
@@ -38,13 +41,34 @@ class PCL(Contrastive):
         """contrast the group with other sentences"""
         peer: bool = True
         """a second network, which is trained too"""
+        # pcl/models.py:249
+        peer_pooler: bool = False
+        """the second has the checkpoint's pooler"""
+        padded: bool = False
+        """the second attends to padding"""
 
-    # README.md:67-73, for the paper was not at hand; run_unsup_pcl.sh:13.
+    # README.md:67-73, for the paper was not at hand.
     paper = {"*": {"batch_size": 64}}
-    official = {"*": {"batch_size": 256}}
+    # run_unsup_pcl.sh:13. RoBERTa's checkpoints store no pooler.
+    official = {
+        "*": {"batch_size": 256, "peer_pooler": True, "padded": True},
+        "roberta-base": {"peer_pooler": False},
+        "roberta-large": {"peer_pooler": False},
+    }
+    used_if = dict.fromkeys(("peer_pooler", "padded"), lambda hyper: hyper.peer)
+
+    @classmethod
+    def clamp_to_backbone(cls, hyper: Any, shape: Shape) -> Any:
+        """Leave out the pooler of small backbones, many of which store none."""
+        if shape.depth < BASE_DEPTH:
+            return hyper.model_copy(update={"peer_pooler": False})
+        return hyper
 
     def prepare(self, context: Context) -> None:
-        self.peer: Any = context.copy_backbone() if self.hyper.peer else None
+        if self.hyper.peer:
+            self.peer: Any = context.copy_backbone()
+            if self.hyper.peer_pooler:
+                self.pooler = context.encoder("cls").model.pooler
 
     def step_loss(self, context: Context, step: Step) -> Tensor:
         tokens = step.take(context.tokens())
@@ -54,9 +78,20 @@ class PCL(Contrastive):
         own = [*views.vectors, *views.extras[self.name]]
         peers: Sequence[Tensor] = ()
         if self.hyper.peer:
-            lists = [tokens, tokens, *extras[self.name]]
-            peers = context.embed(lists, model=self.peer).vectors
+            peers = self.peer_vectors(context, [tokens, tokens, *extras[self.name]])
         return sum(self.group_terms(own, peers), self.loss(views, step))
+
+    def peer_vectors(self, context: Context, lists: Sequence[Tokens]) -> Sequence[Tensor]:
+        """Return the second network's vectors (n, d) of each list of n sequences."""
+        rows = [row for tokens in lists for row in tokens]
+        if self.hyper.padded:
+            pad, longest = context.tokenizer.pad_token_id, max(map(len, rows))
+            rows = [[*row, *[pad] * (longest - len(row))] for row in rows]
+        states, _ = context.states(rows, self.peer)
+        pooled = states[-1][:, 0]
+        if self.hyper.peer_pooler:
+            pooled = context.apply(self.pooler, states[-1])
+        return context.head(pooled).chunk(len(lists))
 
     def group_terms(self, own: Sequence[Tensor], peers: Sequence[Tensor]) -> list[Tensor]:
         """Return what is added to the first network's InfoNCE, from vectors (n, d) of each network:
@@ -78,36 +113,30 @@ class PCL(Contrastive):
 
 def augmented(tokens: Tokens, rounds: int, step: Step) -> Sequence[Tokens]:
     """Return lists of n sequences: shuffled, reversed, with fewer and with more pieces."""
-    seed, lists = stream_seed(step.seed, "augmentations", step.index), []
     # Many small draws, for which torch's generators are slow.
-    draw = Random(seed)  # noqa: S311 (no secret)
-    for change in (shuffle, reverse, delete, repeat) * rounds:
+    draw = Random(stream_seed(step.seed, "augmentations", step.index))  # noqa: S311 (no secret)
+    # They change the pieces in place.
+    changes: tuple[Callable[[list[int]], None], ...] = (
+        draw.shuffle, list.reverse, partial(delete, draw), partial(repeat, draw),
+    )  # fmt: skip
+    lists = []
+    for change in changes * rounds:
         rows = []
         for row in tokens:
             pieces = list(row[1:-1])
-            change(pieces, draw)
+            change(pieces)
             rows.append([row[0], *pieces, row[-1]])
         lists.append(rows)
     return lists
 
 
-def shuffle(pieces: list[int], draw: Random) -> None:
-    """Shuffle pieces in place, as the three functions below change them."""
-    draw.shuffle(pieces)
-
-
-def reverse(pieces: list[int], draw: Random) -> None:
-    """Reverse pieces."""
-    pieces.reverse()
-
-
-def delete(pieces: list[int], draw: Random) -> None:
+def delete(draw: Random, pieces: list[int]) -> None:
     """Delete a share of the pieces, of equal ones the first."""
     for _ in range(round(len(pieces) * SHARE)):
         pieces.remove(draw.choice(pieces))
 
 
-def repeat(pieces: list[int], draw: Random) -> None:
+def repeat(draw: Random, pieces: list[int]) -> None:
     """Insert copies of a share of the pieces at any place."""
     for _ in range(min(round(len(pieces) * SHARE), LONGEST - 2 - len(pieces))):
         pieces.insert(draw.randint(0, len(pieces)), draw.choice(pieces))

@@ -4,13 +4,16 @@ from random import Random
 
 import pytest
 import torch
+from transformers import BertConfig, BertModel
+from transformers.models.bert.modeling_bert import BertPooler
 
 from methods.base import Shape, info_nce
-from methods.pcl import LONGEST, PCL, augmented, delete, repeat, shuffle
+from methods.pcl import LONGEST, PCL, augmented, delete, repeat
 from tests.oracles.edits import Mutation, each, edits
 from tests.support.method_cases import gradients
-from tests.support.method_runs import BERT, ROBERTA, step, weights_of
+from tests.support.method_runs import BERT, ROBERTA, Runs, step, weights_of
 from tests.support.outcomes import assert_same_training
+from tests.support.tiny_backbones import bert_tokenizer
 
 ROWS = [3, 6, 17, 30]
 # qiyuw/PeerCL@5e40ea5: get_sym_kl_loss, get_cross_denoise_loss, get_simcse_loss and get_bce_loss of
@@ -94,24 +97,28 @@ def test_augmentations():
     assert set(more) == set(row)
 
 
-@pytest.mark.parametrize("change", [shuffle, delete, repeat])
+@pytest.mark.parametrize("change", [delete, repeat])
 def test_short_and_long_sentences_are_augmented(change):
     for size in (0, 1, 2):  # a fifth of two pieces is rounded to none
         pieces = list(range(size))
-        change(pieces, Random(0))
+        change(Random(0), pieces)
         assert len(pieces) == size
     for size in (LONGEST - 4, LONGEST - 2, LONGEST):
         pieces = list(range(size))
-        change(pieces, Random(0))
+        change(Random(0), pieces)
         assert len(pieces) <= max(size, LONGEST - 2)
 
 
-def test_a_step_adds_the_terms_of_both_networks(runs):
-    method, context = runs.exact("pcl[rounds=1]")
+def prepared(runs, text):
+    method, context = runs.exact(text)
     with torch.no_grad():
         next(method.peer.encoder.layer[0].parameters()).mul_(1.5)
     tokens = [context.tokens()[row] for row in ROWS]
-    lists = [tokens, tokens, *augmented(tokens, 1, step(0, ROWS))]
+    return method, context, [tokens, tokens, *augmented(tokens, 1, step(0, ROWS))]
+
+
+def test_a_step_adds_the_terms_of_both_networks(runs):
+    method, context, lists = prepared(runs, "pcl[rounds=1]@paper")
     own = [context.embed([rows]).vectors[0] for rows in lists]
     peers = [context.embed([rows], model=method.peer).vectors[0] for rows in lists]
     expected = info_nce(own[0], own[1], 0.05) + sum(method.group_terms(own, peers))
@@ -120,6 +127,35 @@ def test_a_step_adds_the_terms_of_both_networks(runs):
     trained = [*method.parameters(), *weights_of(context)]
     assert len({*trained}) == len(trained)  # the second network is a copy
     assert all(gradient.any() for gradient in gradients(loss, [*method.parameters()])[1])
+
+
+@pytest.mark.parametrize("pooled", [True, False])
+def test_as_released_the_second_reads_padding_and_has_a_pooler(runs, pooled):
+    """transformers' own pass without a mask, of which no padding is left out."""
+    method, context, lists = prepared(runs, "pcl[padded=true,rounds=1]@paper")
+    if pooled:  # as below 12 layers it has none
+        method.hyper = method.hyper.model_copy(update={"peer_pooler": True})
+        method.pooler = BertPooler(context.backbone.config).double()
+    rows = [row for tokens in lists for row in tokens]
+    longest, pad = max(map(len, rows)), context.tokenizer.pad_token_id
+    ids = torch.tensor([[*row, *[pad] * (longest - len(row))] for row in rows])
+    states = method.peer(input_ids=ids).last_hidden_state
+    first = method.pooler(states) if pooled else states[:, 0]
+    result = torch.cat([*method.peer_vectors(context, lists)])
+    torch.testing.assert_close(result, context.head(first), rtol=1e-9, atol=1e-9)
+
+
+def test_the_pooler_is_the_checkpoints(runs, tmp_path):
+    """A backbone of 12 layers that stores one."""
+    folder = tmp_path / "pooled"
+    config = BertConfig(vocab_size=200, hidden_size=8, num_attention_heads=2, intermediate_size=8)
+    model = BertModel(config)
+    model.save_pretrained(folder)
+    bert_tokenizer().save_pretrained(folder)
+    runs = Runs(folder, runs.corpus, runs.data, tmp_path)
+    method, _, _ = runs.start("pcl")
+    assert torch.equal(method.pooler.dense.weight, model.pooler.dense.weight)
+    assert {*method.pooler.parameters()} < {*method.parameters()}
 
 
 def test_switched_off_it_is_simcse_bit_for_bit(train_tiny):
@@ -131,8 +167,15 @@ def test_switched_off_it_is_simcse_bit_for_bit(train_tiny):
 
 SHARED = {"learning_rate": 3e-5, "epochs": 1, "max_length": 32, "temperature": 0.05, "rounds": 2}
 VALUES = [
-    (f"pcl@{setting}", backbone, {**SHARED, "batch_size": size})
-    for setting, size in (("official", 256), ("paper", 64))
-    for backbone in (BERT, ROBERTA)
-]
+    (f"pcl@{setting}", backbone,
+     {**SHARED, "batch_size": size, "padded": padded, "peer_pooler": pooled})
+    for setting, backbone, size, padded, pooled in (
+        ("official", BERT, 256, True, True), ("official", ROBERTA, 256, True, False),
+        ("paper", BERT, 64, False, False), ("paper", ROBERTA, 64, False, False),
+    )
+]  # fmt: skip
 OUT_OF_LIMITS = {"pcl": "rounds=-1 peer=2"}
+WITHOUT_EFFECT = {
+    "peer_pooler": ("peer=false", False, True),
+    "padded": ("peer=false", False, True),
+}
