@@ -142,9 +142,7 @@ class DeCLUTR(Method):
     ) -> tuple[Tokens, Tensor, Tensor, Tensor]:
         """Return the masked tokens; row, position and original of each predicted token."""
         masked, pieces, predicted = masked_pieces(tokens, tokenizer, self.hyper.masked, step)
-        by_sequence = predicted.split([len(row) for row in tokens])
-        rows, positions = pad_sequence(by_sequence, batch_first=True).nonzero(as_tuple=True)
-        return masked, rows, positions, pieces[predicted]
+        return masked, *places(tokens, predicted), pieces[predicted]
 
     def loss(
         self, anchors: Tensor, positives: Tensor, guesses: tuple[Tensor, Tensor] | None
@@ -176,6 +174,13 @@ def masked_pieces(
     masked = torch.where(predicted & (draws >= 1 - REPLACED), random, masked)
     rows = masked.split([len(row) for row in tokens])
     return [row.tolist() for row in rows], pieces, predicted
+
+
+def places(tokens: Tokens, predicted: Tensor) -> tuple[Tensor, Tensor]:
+    """Return row and position of each predicted token, from which of all tokens are (m)."""
+    by_sequence = predicted.split([len(row) for row in tokens])
+    rows, positions = pad_sequence(by_sequence, batch_first=True).nonzero(as_tuple=True)
+    return rows, positions
 
 
 def sample_spans(

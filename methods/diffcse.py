@@ -21,6 +21,7 @@ from methods.base import (
     Shape,
     Step,
     Tokens,
+    Views,
     separate_dropout,
     stream,
     to_device,
@@ -67,18 +68,21 @@ class DiffCSE(Contrastive):
         return hyper
 
     def prepare(self, context: Context) -> None:
-        width = self.shape.width
         self.projector: nn.Module | None = None
         if self.hyper.batchnorm:
-            self.projector = projector(width, stream(context.seed, "projector"))
+            self.projector = projector(self.shape.width, stream(context.seed, "projector"))
         if self.hyper.weight:
-            language_model = context.load_masked_language_model(self.hyper.generator)
-            self.generator = Frozen(language_model.train())  # its configuration sets its dropout
-            self.discriminator = context.copy_backbone()
-            self.detector = nn.Linear(width, 2)
-            bound, generator = 1 / math.sqrt(width), stream(context.seed, "detector")
-            for weights in self.detector.parameters():  # torch's default distribution
-                nn.init.uniform_(weights, -bound, bound, generator=generator)
+            self.prepare_reader(context)
+
+    def prepare_reader(self, context: Context) -> None:
+        """Set up what reads the sentence vector."""
+        language_model = context.load_masked_language_model(self.hyper.generator)
+        self.generator = Frozen(language_model.train())  # its configuration sets its dropout
+        self.discriminator = context.copy_backbone()
+        self.detector = nn.Linear(self.shape.width, 2)
+        bound, generator = 1 / math.sqrt(self.shape.width), stream(context.seed, "detector")
+        for weights in self.detector.parameters():  # torch's default distribution
+            nn.init.uniform_(weights, -bound, bound, generator=generator)
 
     def step_loss(self, context: Context, step: Step) -> Tensor:
         tokens = step.take(context.tokens())
@@ -87,8 +91,14 @@ class DiffCSE(Contrastive):
         loss = self.loss(views, step)
         if not self.hyper.weight:
             return loss
-        detection = self.detection(context, [*tokens, *tokens], torch.cat([*views.vectors]), step)
-        return loss + self.hyper.weight * detection
+        reading = self.reader_loss(context, [*tokens, *tokens], encoded, views, step)
+        return loss + self.hyper.weight * reading
+
+    def reader_loss(
+        self, context: Context, tokens: Tokens, encoded: Views, views: Views, step: Step
+    ) -> Tensor:
+        """Return the loss of what reads the vectors of m sequences, before or after projection."""
+        return self.detection(context, tokens, torch.cat([*views.vectors]), step)
 
     def projected(self, context: Context, vectors: Sequence[Tensor]) -> Sequence[Tensor]:
         """Project lists of vectors (n, d) together: they share the batch statistics."""

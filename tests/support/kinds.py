@@ -27,6 +27,8 @@ KINDS = {  # what each has that others lack
     "diffcse@paper": "a discriminator",
     "diffcse@official": "a discriminator that reads padding",
     f"declutr[batch_size=2,{SPANS}]": "a masked-language loss",
+    "infocse[skip=1]": "new layers that read other states",
+    "pcl[rounds=1]": "a second network that learns, and augmented sequences",
     "rankcse": "a teacher",
     "mixcse": "mixed negatives",
     "focal-infonce": "weighted negatives",
@@ -40,8 +42,8 @@ NOT_PACKED = "simcse[pooler=avg]"  # on a backbone with a forward pass of its ow
 # With modules of their own beside the backbone's, whose products autocast casts.
 CASTING = [
     "simcse", "sscl[dimension=16,positive=self]", "esimcse[queue=12]", "is-bert", "rankcse", "dclr",
-    CT_BERT, *(text for text in KINDS if text.startswith(("skip", "diffcse", "declutr", "cot"))),
-    NOT_PACKED,
+    CT_BERT, NOT_PACKED,
+    *(text for text in KINDS if text.startswith(("skip", "diffcse", "declutr", "cot", "info"))),
 ]  # fmt: skip
 OFF = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
