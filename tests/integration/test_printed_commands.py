@@ -303,7 +303,7 @@ def test_the_blocks_of_the_readme_and_of_a_dry_run_work_in_order(project):
     assert project(again) == table
     outputs = [project(line) for line in rest]
     assert "Spread-out" in outputs[-2]
-    assert "| sentence-transformers/all-MiniLM-L6-v2 (outside encoder) |" in outputs[-1]
+    assert "| sentence-transformers/all-MiniLM-L6-v2 |" in outputs[-1]
     dry = project(f"{reproduce} --dry-run")
     write, run, *cluster, show_again = re.findall(r"^#   (.*)$", dry, re.MULTILINE)
     # What is printed for other machines plans the runs that `reproduce` has just made.
