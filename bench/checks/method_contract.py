@@ -7,6 +7,7 @@ data and a toy backbone stand in for all that a method asks for, so nothing is d
 """
 
 import difflib
+import inspect
 import os
 import random
 import tempfile
@@ -213,11 +214,19 @@ def test_table_keys(trial: Trial) -> None:
 
 
 def test_slot_names(trial: Trial) -> None:
-    """its functions have names of slots, or others"""
+    """its functions have names and arguments of slots, or other names"""
     bases = trial.cls.__mro__[1:]
     slots = {name for base in bases for name in vars(base) if not name.startswith("_")}
     for name, value in vars(trial.cls).items():
-        if callable(getattr(value, "__func__", value)) and name not in slots:
+        if not inspect.isfunction(getattr(value, "__func__", value)):
+            continue
+        if name in slots:
+            own, slot = (inspect.signature(getattr(cls, name)) for cls in (trial.cls, bases[0]))
+            try:
+                own.bind(*slot.parameters)
+            except TypeError:
+                fail(f"'{name}' takes {own}; write {name}({', '.join(slot.parameters)})")
+        else:
             (near,) = difflib.get_close_matches(name, slots, n=1, cutoff=NEARLY) or [""]
             require(
                 not near, f"nothing calls '{name}'; rename it to '{near}', or let it start with '_'"
