@@ -35,9 +35,11 @@ def _spelled_otherwise(text: str, runs: Sequence[PlannedRun]) -> list[PlannedRun
     try:
         _, setting = parse(text)
     except UserError:
-        if labels:
-            raise UserError(f"'{text}' is not planned{did_you_mean(text, labels)}") from None
-        raise
+        if "[" in text and not labels:
+            raise
+        # It may be meant as a label, and no text of a method.
+        names = {run.label for run in runs}
+        raise UserError(f"'{text}' is not planned{did_you_mean(text, names)}") from None
     method = text.strip().removesuffix(f"@{setting}")
     # All seeds of a row have one text, so one of them is resolved.
     of_setting = [run for run in runs if setting in (None, run.setting)]
