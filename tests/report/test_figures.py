@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from bench.datasets.tasks import STS_TASKS
-from bench.report.comparison_table import pairs_frame
 from bench.report.figures.compared import (
     Strip,
     comparison,
@@ -336,7 +335,7 @@ def crossing(**more):
         kind = "one-sample" if method == "overlap" else "paired"
         for name, value in zip(("sts", "transfer"), values, strict=True):
             pairs.append(pair(method, [value], leaderboard=name, kind=kind, **more))
-    return crossed_table(pairs_frame(pairs))
+    return crossed_table(pairs)
 
 
 def test_a_cross_has_both_differences_with_their_intervals():
@@ -387,7 +386,7 @@ def test_texts_cover_nothing_and_stay_inside():
             mini.suite, mini.suite.leaderboard("sts"), mini.leaderboard_systems("sts")
         ),
         "wiki-mini, compare": versus_figure(mini.suite, overall),
-        "wiki-mini, crossed": crossed_figure(mini.suite, crossed_table(pairs_frame(mini.pairs))),
+        "wiki-mini, crossed": crossed_figure(mini.suite, crossed_table(mini.pairs)),
     }
     for stem, figure in drawn.items():
         assert covered(figure) == [], stem

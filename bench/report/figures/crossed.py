@@ -1,11 +1,13 @@
 """STS against transfer tasks: the differences of all systems from the baseline, with intervals."""
 
+from collections.abc import Sequence
+
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator
 
-from bench.judged.rows import Heading
+from bench.judged.rows import Heading, PairRow
 from bench.report.figures import style
-from bench.report.formats import Frame, short_names
+from bench.report.formats import Frame, data_frame, short_names
 
 HEIGHT, AXIS, NAME_WIDTH = 0.2, 0.6, 52  # inches of a name and of the axis; letters per line
 LINEAR = 5  # points; the few systems far from the baseline would squeeze the others
@@ -16,12 +18,15 @@ NOTE = (
 SAME = ["backbone", "method", "setting", "name"]  # columns that identify a system
 
 
-def crossed_table(pairs: Frame) -> Frame:
+def crossed_table(pairs: Sequence[PairRow]) -> Frame:
     """The systems that are compared with the baseline on both averages, with intervals: a row per
-    system of the frame of all comparisons."""
-    averages = pairs[pairs["task"] == "Avg"].dropna(subset="half_width")
+    system."""
+    averages = [pair for pair in pairs if pair.task == "Avg" and pair.half_width is not None]
     sts, transfer = (
-        averages.loc[averages["leaderboard"] == name, [*SAME, "kind", "difference", "half_width"]]
+        data_frame(
+            [dict(pair) for pair in averages if pair.leaderboard == name],
+            [*SAME, "kind", "difference", "half_width"],
+        )
         for name in ("sts", "transfer")
     )
     table = sts.merge(transfer, on=SAME, suffixes=("_sts", "_transfer"))
