@@ -18,7 +18,7 @@ import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 # Modules of these names are common, and Python may find another one first.
 _HERE = Path(__file__).parent
@@ -71,7 +71,7 @@ def compare(
     tasks: str | Sequence[str] = "sts",
     data: str = "senteval",
     *,
-    mode: Literal["test", "dev"] = "test",
+    mode: str = "test",
     out: Path | None = None,
 ) -> Any:
     """Score two encoders and compare them over test items, as `sentbench compare` does.
@@ -100,10 +100,10 @@ def compare(
     """
     from bench.judge.stage import judge_encoders
     from bench.report.comparison_table import encoders_frame
-    from bench.stages.pair import score_pair
+    from bench.stages.encoders import score_pair
 
     names = [tasks] if isinstance(tasks, str) else tasks
-    scored = score_pair([a, b], names, out, data, mode)
+    scored = score_pair([a, b], names, data, mode, out)
     return encoders_frame(judge_encoders(scored, data, mode).pairs)
 
 

@@ -162,7 +162,7 @@ def train(
     of all such runs.
     """
     from bench.cli.evaluate import score_tables
-    from bench.results.records import read_scores
+    from bench.results.records import ScoredEncoder, read_scores
     from bench.runs.paths import result_file
     from bench.runs.plan import Plan
     from bench.runs.resolve import resolve
@@ -193,7 +193,7 @@ def train(
         file = result_file(suite, run.id, "score")
         records = read_scores(file).as_written()["records"]
         if records:  # none of a training that diverged
-            print(score_tables({method: records}, data=data, mode=mode))
+            print(score_tables([ScoredEncoder(method, records)], data=data, mode=mode))
         print(f"\nScores: {file}")
         if is_shown:
             print(f"Show them again: sentbench show --suite {shlex.quote(str(suite))}")

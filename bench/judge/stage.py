@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from bench.judge.heading import heading
 from bench.judge.judge import judge
@@ -44,7 +44,7 @@ def judge_plans(plans: Sequence[Plan]) -> Judged:
 def judge_encoders(
     encoders: Sequence[ScoredEncoder],
     data: str = "senteval",
-    mode: Literal["test", "dev"] = "test",
+    mode: Any = "test",
     probe_seeds: Sequence[int] = (),
 ) -> Judged:
     """The systems of encoders outside suites, and the comparison of the first with the second if
