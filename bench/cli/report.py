@@ -206,8 +206,9 @@ def audit(paper: Annotated[str | None, PAPER] = None, suite: OptionalSuite = Non
 
     source = paper and find_paper(paper)
     own = own_numbers(read_plan(suite / "plan.json").printed) if suite else []
-    every = findings(own, claims=()) if own else findings()
-    results = [finding for finding in every if source in (None, finding.source)]
+    results = findings(own, claims=()) if own else findings()
+    if source:
+        results = [finding for finding in results if finding.source == source]
     print(rendered("audit.txt", findings=results, kinds=FINDING_KINDS))
 
 

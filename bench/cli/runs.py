@@ -101,10 +101,9 @@ def run(
     from bench.runs import config as configurations
 
     # Checked here first: Snakemake would add a traceback to an error. It also prints the warnings.
+    content = configurations.load(file)
     with errors_of(f"configuration {file}"), redirect_stderr(StringIO()):
-        suite_plan = configurations.plan(
-            configurations.validate(configurations.read(file), file.parent)
-        )
+        suite_plan = configurations.plan(content)
         suite_plan.after(RESULTS / suite_plan.suite / "plan.json")
     return start(file, suite_plan, options or [], yes)
 

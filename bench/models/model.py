@@ -117,11 +117,10 @@ class Model:
 
 def check_files(models: Sequence[Model]) -> None:
     """Refuse models whose records would be written to one file."""
-    by_file: dict[str, Model] = {}
+    names = [model.file for model in models]
     for model in models:
-        first = by_file.setdefault(model.file, model)
-        if first is not model:
+        if names.count(model.file) > 1:
             raise UserError(
-                f"'{first.label}' and '{model.label}' would both be written to {model.file}; "
-                "omit one, or evaluate each into a folder of its own"
+                f"'{model.label}' and another model would both be written to {model.file}; omit "
+                "one, or evaluate each into a folder of its own"
             )
