@@ -175,12 +175,7 @@ def leaderboard(suite: Any, leaderboard: str = "sts") -> Any:
     return frame(_judged(suite), leaderboard)
 
 
-def against(
-    suite: Any,
-    baseline: str = "",
-    methods: str | Sequence[str] = (),
-    backbones: str | Sequence[str] = (),
-) -> tuple[Any, Any]:
+def against(suite: Any, baseline: str = "", methods: str | Sequence[str] = ()) -> tuple[Any, Any]:
     """Return the comparisons of a suite with a baseline, and the printed gains.
 
     >>> rows, printed = sentbench.against(suite, "simcse", "mixcse")  # doctest: +SKIP
@@ -188,8 +183,8 @@ def against(
     Args:
         suite: as `read_suite` returns it.
         baseline: a method of the suite or its label; by default the suite's own.
-        methods, backbones: a name, or names, of those to return, by default all. Holm's correction
-            is over all claims in any case.
+        methods: a name, or names, of those to return, by default all. Holm's correction is over
+            all claims in any case.
 
     Returns:
         Two DataFrames. A row of the first is a method on a task: `difference` in points, `n` (pairs
@@ -198,8 +193,7 @@ def against(
         printed gains, the columns of compare_printed.csv.
 
     Raises:
-        UserError: a method or backbone is not of the suite or has no scores, or no baseline is
-            known.
+        UserError: a method is not of the suite or has no scores, or no baseline is known.
     """
     from bench.judge.stage import compared
     from bench.report.comparison_table import pairs_frame, printed_frame
@@ -208,7 +202,6 @@ def against(
     judged = _judged(suite)
     names = [methods] if isinstance(methods, str) else methods
     methods = [planned_text(judged.folder, name) for name in names]
-    backbones = [backbones] if isinstance(backbones, str) else backbones
     baseline = baseline and planned_text(judged.folder, baseline)
-    pairs = compared(judged, baseline, methods, backbones)
+    pairs = compared(judged, baseline, methods)
     return pairs_frame(pairs), printed_frame(pairs)
