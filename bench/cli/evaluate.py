@@ -1,4 +1,4 @@
-"""Commands that score and compare any encoders, and that confirm or cross-check scores."""
+"""Commands that score, compare and verify any encoders, and that check methods."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -34,9 +34,6 @@ Stages = Annotated[list[str], opt("Only these stages.", **one_of(STAGES))]
 @command(epilog="Example: sentbench plan paper --device h200")
 def plan(
     file: Configuration,
-    seeds: Annotated[
-        int | None, opt("Plan seeds 1 to N instead of the configuration's.", "N", min=1)
-    ] = None,
     out: Annotated[Path | None, opt("Write the plan to this file.", "FILE.json")] = None,
     lost: Annotated[
         bool,
@@ -63,8 +60,6 @@ def plan(
     from bench.runs import config as configurations
 
     content = configurations.load(file)
-    if seeds:
-        content = configurations.reseeded(content, range(1, seeds + 1))
     with errors_of(f"configuration {file}"):
         planned = configurations.plan(content)
     if out:

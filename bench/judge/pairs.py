@@ -1,7 +1,5 @@
-"""Methods of a suite compared with a baseline, paired by seed, and the verdicts on claims.
-
-`against` is the only path from a suite to these comparisons.
-"""
+"""Comparisons: methods of a suite with a baseline, paired by seed, with the verdicts on claims; and
+two encoders over test items."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
