@@ -102,8 +102,7 @@ def compare(
     from bench.report.comparison_table import encoders_frame
     from bench.stages.encoders import score_pair
 
-    names = [tasks] if isinstance(tasks, str) else tasks
-    scored = score_pair([a, b], names, data, mode, out)
+    scored = score_pair([a, b], tasks, data, mode, out)
     return encoders_frame(judge_encoders(scored, data, mode).pairs)
 
 

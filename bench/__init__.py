@@ -54,6 +54,5 @@ def score(
     from bench.stages.encoders import score_models
 
     encoder = Model(model, Options(**options))
-    names = [tasks] if isinstance(tasks, str) else tasks
-    (scored,), _ = score_models([encoder], names, data, mode, out, [*probe_seeds])
+    (scored,), _ = score_models([encoder], tasks, data, mode, out, [*probe_seeds])
     return scored.records

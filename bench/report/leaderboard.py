@@ -50,11 +50,8 @@ def shown_leaderboards(judged: Judged) -> list[LeaderboardRow]:
 
 def difference_title(leaderboard: LeaderboardRow) -> str:
     """The heading of the column with differences from the baseline."""
-    return (
-        "Minus baseline"
-        if leaderboard.overall == "Avg"
-        else f"{leaderboard.overall} minus baseline"
-    )
+    overall = leaderboard.overall
+    return "Minus baseline" if overall == "Avg" else f"{overall} minus baseline"
 
 
 def _names(rows: Sequence[SystemRow]) -> list[str]:

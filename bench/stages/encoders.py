@@ -40,7 +40,7 @@ from bench.utils.errors import UserError, errors_of, warn
 
 def score_models(
     models: Sequence[Model],
-    tasks: Sequence[str],
+    tasks: str | Sequence[str],
     data: str,
     mode: str,
     out: Path | None = None,
@@ -66,7 +66,7 @@ def score_models(
     for model in models:  # before data are downloaded, and before hours of encoding
         model.check()
     folder = paths.data_folder(data)
-    task_data = read_tasks(tasks, folder)
+    task_data = read_tasks([tasks] if isinstance(tasks, str) else tasks, folder)
     if has_items and not any(task.has_test for task in task_data):
         raise UserError("no task of 'tasks' has a test split to compare on; name others")
     scored, errors = [], []
@@ -107,7 +107,7 @@ def _check_folder(folder: Path) -> None:
 
 def score_pair(
     sources: Sequence[str | Path | Function],
-    tasks: Sequence[str],
+    tasks: str | Sequence[str],
     data: str,
     mode: str,
     out: Path | None,
