@@ -43,7 +43,7 @@ def score_models(
     tasks: str | Sequence[str],
     data: str,
     mode: str,
-    out: Path | None = None,
+    out: str | Path | None = None,
     probe_seeds: Sequence[int] = (),
     *,
     has_items: bool = False,
@@ -58,9 +58,10 @@ def score_models(
     """
     check_mode(mode)
     check_probe_seeds(probe_seeds)
-    is_file = len(models) == 1 and out is not None and out.suffix == ".json" and not out.is_dir()
+    place = Path(out or "")
+    is_file = len(models) == 1 and place.suffix == ".json" and not place.is_dir()
     if out and not is_file:
-        _check_folder(out)
+        _check_folder(place)
     if not has_items:
         check_files(models)
     for model in models:  # before data are downloaded, and before hours of encoding
@@ -110,7 +111,7 @@ def score_pair(
     tasks: str | Sequence[str],
     data: str,
     mode: str,
-    out: Path | None,
+    out: str | Path | None,
 ) -> list[ScoredEncoder]:
     """Score both sides of a comparison as `score_models` does. A name may have options in brackets,
     as in `Model.read`."""

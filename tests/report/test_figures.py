@@ -172,8 +172,8 @@ def test_leaderboard_draws_every_seed():
     ]
     figure = leaderboard_figure(SUITE, leaderboard(planned=["STS12", "STS-B"]), systems)
     panel, second = figure.axes
-    assert names_of(panel) == ["simcse, official", "simcse", "Mine", "sscl, official"]
-    assert "Settings are paper unless a name says otherwise." in notes_of(figure)
+    assert names_of(panel) == ["simcse", "simcse, paper", "Mine", "sscl"]
+    assert "Settings are official unless a name says otherwise." in notes_of(figure)
     assert points(panel, 0, "o") == list(ROWS)
     assert points(panel, 0, "|") == [76.0]
     assert points(panel, 1, "s") == [75.0, 75.5, 76.0]

@@ -93,7 +93,7 @@ def cells(heading, column, rows, **more):
      ("gain below the margin", "<", False), ("open", "?", False), ("higher", "△", False)],
 )  # fmt: skip
 def test_a_claim_that_is_better_alone_is_bold(verdict, sign, is_bold):
-    rows = [ISCSE.changed(verdict=verdict), SIMCSE, ISCSE.changed(label="SSCL", verdict=None)]
+    rows = [ISCSE.changed(verdict=verdict), SIMCSE, ISCSE.changed(name="SSCL", verdict=None)]
     lines = [*cells(COMPARED, "Minus baseline", rows).values()]
     assert lines == [f"+2.03 ± 0.14 {sign} {verdict}", "baseline", "+2.03 ± 0.14"]
     table = shown_leaderboard(COMPARED, STS, rows)
@@ -107,10 +107,10 @@ def test_a_claim_that_is_better_alone_is_bold(verdict, sign, is_bold):
 @pytest.mark.parametrize(
     ("second", "names"),
     [
-        ({"method": "sscl", "setting": "paper"}, ["simcse", "sscl"]),
-        ({"setting": "paper"}, ["simcse, official", "simcse, paper"]),
+        ({"method": "sscl", "setting": "paper"}, ["simcse", "sscl, paper"]),
+        ({"setting": "paper"}, ["simcse", "simcse, paper"]),
         ({"backbone": "b"}, ["simcse", "simcse"]),
-        ({"corpus": "c"}, ["simcse, official, wiki1m", "simcse, official, c"]),
+        ({"corpus": "c"}, ["simcse, wiki1m", "simcse, c"]),
         ({"outside": True, "name": "simcse (outside encoder)"},
          ["simcse", "simcse (outside encoder)"]),
     ],
@@ -176,7 +176,7 @@ def test_a_legend_says_no_more_than_occurs_in_its_rows():
     ):
         assert words in text
     assert legend(TWO, [SIMCSE])[1:] == [
-        "Setting: official; corpus: wiki1m.",
+        "Settings are official unless a name says otherwise. Corpus: wiki1m.",
         "Minus baseline: Avg, or the task that the heading names, minus that of SimCSE, official: "
         "mean over the seeds that both have, with its 98 % interval.",
     ]
@@ -187,7 +187,10 @@ def test_what_all_rows_share_is_in_the_caption():
     lines = in_format(judged(rows, COMPARED), STS, rows, "text").splitlines()
     assert lines[0] == f"Suite s on {BASE}: Spearman x 100 on seven STS tasks, n = 3"
     assert lines[2].split()[:2] == ["Method", "STS12"]
-    assert "Setting: official; corpus: wiki1m. Without a backbone: SSCL." in lines
+    assert (
+        "Settings are official unless a name says otherwise. Corpus: wiki1m. Without a backbone: SSCL."
+        in lines
+    )
 
 
 def test_remarks_stand_below_the_table():

@@ -7,7 +7,7 @@ from matplotlib.ticker import FixedLocator
 
 from bench.judged.rows import Heading, PairRow
 from bench.report.figures import style
-from bench.report.formats import Frame, data_frame, short_names
+from bench.report.formats import Frame, data_frame
 
 HEIGHT, AXIS, NAME_WIDTH = 0.2, 0.6, 52  # inches of a name and of the axis; letters per line
 LINEAR = 5  # points; the few systems far from the baseline would squeeze the others
@@ -37,10 +37,8 @@ def crossed_figure(heading: Heading, table: Frame) -> Figure:
     """A cross per system, with the rank correlation in the title."""
     figure = Figure((style.WIDTH, len(table) * HEIGHT + AXIS), layout="constrained")
     panel = figure.subplots()
-    rows = [*table.itertuples()]
-    names, settings = short_names(rows)
     # In the order of their heights, names need lines that hardly cross.
-    for place, row in enumerate(rows):
+    for place, row in enumerate(table.itertuples()):
         look = style.OFFICIAL | {"label": "trained"}
         if row.kind_sts != "paired":
             look = style.UNTRAINED_LOOK | {"label": "not trained"}
@@ -49,7 +47,7 @@ def crossed_figure(heading: Heading, table: Frame) -> Figure:
             *at, row.half_width_transfer, row.half_width_sts, color=look["color"], lw=0.8
         )
         panel.plot(*at, **look)
-        name = names[row.name]
+        name = heading.short(row.name)
         if table["backbone"].nunique() > 1:
             name = f"{row.backbone}, {name}"
         panel.annotate(
@@ -68,5 +66,7 @@ def crossed_figure(heading: Heading, table: Frame) -> Figure:
     panel.axhline(0, color=style.GREY, lw=1, zorder=1)
     ranks = table["difference_sts"].corr(table["difference_transfer"], "spearman")
     title = f"Suite {heading.suite}: STS against transfer tasks, rank correlation {ranks:+.2f}"
-    style.add_texts(figure, title, [NOTE, settings, heading.remark_on(table["backbone"])])
+    style.add_texts(
+        figure, title, [NOTE, heading.about_names, heading.remark_on(table["backbone"])]
+    )
     return figure
