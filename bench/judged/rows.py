@@ -5,6 +5,7 @@ A row holds what a table, a figure or the page needs of it, so that nothing is l
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from statistics import fmean, stdev
@@ -444,7 +445,8 @@ class Heading(StrictModel):
 
     def short(self, name: str) -> str:
         """The name of a system without the setting of most runs."""
-        return name.replace(f", {self.setting}", "", 1) if self.setting else name
+        # Labels are free text, and may hold the word.
+        return re.sub(rf", {self.setting}(?= \(has seen|$)", "", name) if self.setting else name
 
     def leaderboard(self, name: str) -> LeaderboardRow:
         return next(leaderboard for leaderboard in self.leaderboards if leaderboard.name == name)

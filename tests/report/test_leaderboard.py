@@ -121,6 +121,16 @@ def test_names_have_no_more_than_tells_them_apart(second, names):
     assert [line["Method"] for line in lines] == names
 
 
+def test_a_name_lacks_the_usual_setting_alone():
+    names = {
+        "a, official": "a",
+        "a, official (has seen test sentences)": "a (has seen test sentences)",
+        "b, officially, paper": "b, officially, paper",
+    }
+    assert {name: heading().short(name) for name in names} == names
+    assert heading(setting="").short("f[template=a, b]") == "f[template=a, b]"
+
+
 def test_only_planned_tasks_are_columns():
     part = leaderboard(planned=["STS-B", "SICK-R"])
     row = system(
@@ -187,10 +197,8 @@ def test_what_all_rows_share_is_in_the_caption():
     lines = in_format(judged(rows, COMPARED), STS, rows, "text").splitlines()
     assert lines[0] == f"Suite s on {BASE}: Spearman x 100 on seven STS tasks, n = 3"
     assert lines[2].split()[:2] == ["Method", "STS12"]
-    assert (
-        "Settings are official unless a name says otherwise. Corpus: wiki1m. Without a backbone: SSCL."
-        in lines
-    )
+    shared = "Corpus: wiki1m. Without a backbone: SSCL."
+    assert f"{heading().about_names} {shared}" in lines
 
 
 def test_remarks_stand_below_the_table():
