@@ -18,7 +18,7 @@ import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 # Modules of these names are common, and Python may find another one first.
 _HERE = Path(__file__).parent
@@ -71,7 +71,7 @@ def compare(
     tasks: str | Sequence[str] = "sts",
     data: str = "senteval",
     *,
-    mode: Literal["test", "dev"] = "test",
+    mode: str = "test",
     out: Path | None = None,
 ) -> Any:
     """Score two encoders and compare them over test items, as `sentbench compare` does.
@@ -100,10 +100,9 @@ def compare(
     """
     from bench.judge.stage import judge_encoders
     from bench.report.comparison_table import encoders_frame
-    from bench.stages.pair import score_pair
+    from bench.stages.encoders import score_pair
 
-    names = [tasks] if isinstance(tasks, str) else tasks
-    scored = score_pair([a, b], names, out, data, mode)
+    scored = score_pair([a, b], tasks, data, mode, out)
     return encoders_frame(judge_encoders(scored, data, mode).pairs)
 
 
@@ -175,12 +174,7 @@ def leaderboard(suite: Any, leaderboard: str = "sts") -> Any:
     return frame(_judged(suite), leaderboard)
 
 
-def against(
-    suite: Any,
-    baseline: str = "",
-    methods: str | Sequence[str] = (),
-    backbones: str | Sequence[str] = (),
-) -> tuple[Any, Any]:
+def against(suite: Any, baseline: str = "", methods: str | Sequence[str] = ()) -> tuple[Any, Any]:
     """Return the comparisons of a suite with a baseline, and the printed gains.
 
     >>> rows, printed = sentbench.against(suite, "simcse", "mixcse")  # doctest: +SKIP
@@ -188,8 +182,8 @@ def against(
     Args:
         suite: as `read_suite` returns it.
         baseline: a method of the suite or its label; by default the suite's own.
-        methods, backbones: a name, or names, of those to return, by default all. Holm's correction
-            is over all claims in any case.
+        methods: a name, or names, of those to return, by default all. Holm's correction is over
+            all claims in any case.
 
     Returns:
         Two DataFrames. A row of the first is a method on a task: `difference` in points, `n` (pairs
@@ -198,8 +192,7 @@ def against(
         printed gains, the columns of compare_printed.csv.
 
     Raises:
-        UserError: a method or backbone is not of the suite or has no scores, or no baseline is
-            known.
+        UserError: a method is not of the suite or has no scores, or no baseline is known.
     """
     from bench.judge.stage import compared
     from bench.report.comparison_table import pairs_frame, printed_frame
@@ -208,7 +201,6 @@ def against(
     judged = _judged(suite)
     names = [methods] if isinstance(methods, str) else methods
     methods = [planned_text(judged.folder, name) for name in names]
-    backbones = [backbones] if isinstance(backbones, str) else backbones
     baseline = baseline and planned_text(judged.folder, baseline)
-    pairs = compared(judged, baseline, methods, backbones)
+    pairs = compared(judged, baseline, methods)
     return pairs_frame(pairs), printed_frame(pairs)

@@ -33,8 +33,8 @@ def score(
         mode: how classifiers are trained: "test", as papers report, or "dev", fast.
         probe_seeds: further seeds of the classifiers, which score the same vectors again on the
             test split; the records have the aggregation "probe seed N".
-        out: a file for the records with their provenance; with one, an interrupted evaluation can
-            go on.
+        out: FILE.json for the records with their provenance, or a folder; with one, an interrupted
+            evaluation can go on.
         options: how the model is read: `pooler`, `prompt`, `normalize`, `template`, `dims`, `dtype`
             (`bench.models.options.Options`, docs/encoders.md).
 
@@ -49,26 +49,10 @@ def score(
         UserError: the model, a task or a data file is not as it should be; or a function gives a
             text other vectors in another order or batch.
     """
-    import tempfile
-
-    from bench.datasets.metrics import check_probe_seeds
-    from bench.evaluation.classifier import check_mode
-    from bench.evaluation.scoring import read_tasks
     from bench.models.model import Model
     from bench.models.options import Options
-    from bench.runs import paths
-    from bench.stages.device import lease
-    from bench.stages.jobs import evaluate
+    from bench.stages.encoders import score_models
 
-    check_mode(mode)
-    names = [tasks] if isinstance(tasks, str) else tasks
-    probe_seeds = [*probe_seeds]
-    check_probe_seeds(probe_seeds)
-    folder = paths.data_folder(data)
     encoder = Model(model, Options(**options))
-    with (
-        lease() as device,
-        tempfile.TemporaryDirectory(prefix="sentbench-score-") as temporary,
-    ):
-        file = Path(temporary) / "scores.json" if out is None else Path(out)
-        return evaluate(encoder, read_tasks(names, folder), mode, folder, file, device, probe_seeds)
+    (scored,), _ = score_models([encoder], tasks, data, mode, out, [*probe_seeds])
+    return scored.records

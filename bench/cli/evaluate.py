@@ -1,6 +1,6 @@
-"""Commands that score and compare any encoders, and that confirm or cross-check scores."""
+"""Commands that score, compare and verify any encoders, and that check methods."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +15,6 @@ from bench.cli.parameters import (
     opt,
     parse_tasks,
 )
-from bench.datasets.metrics import check_probe_seeds
 from bench.report import LEADERBOARD_FORMATS
 from bench.utils.errors import UserError, warn
 
@@ -32,29 +31,23 @@ def check_method(file: Annotated[Path, arg("A file with methods.", "FILE.py")]) 
     return check_contract(file)
 
 
-def score_tables(
-    by_label: Mapping[str, Sequence[dict[str, Any]]],
-    form: str = "text",
-    **origin: Any,
-) -> str:
-    """The leaderboards of encoders, given the records of each by label, in one of
-    `LEADERBOARD_FORMATS`: as CSV a line per score, with all digits. For `origin` see
-    `bench.judge.stage.judge_encoders`."""
+def score_tables(encoders: Sequence[Any], form: str = "text", **origin: Any) -> str:
+    """The leaderboards of each `ScoredEncoder` in one of `LEADERBOARD_FORMATS`: as CSV a line per
+    score, with all digits. For `origin` see `bench.judge.stage.judge_encoders`."""
     if form == "csv":
         import pandas as pd
 
         from bench.report.formats import csv
 
         lines = []
-        for label, records in by_label.items():
-            lines += [{"model": label, **record} for record in records]
+        for encoder in encoders:
+            lines += [{"model": encoder.label, **record} for record in encoder.records]
         columns = ["model", "task", "split", "metric", "aggregation", "value"]
         return csv(pd.DataFrame(lines)[columns]).strip()
     from bench.judge.stage import judge_encoders
     from bench.report.leaderboard import show_leaderboards
-    from bench.results.records import ScoredEncoder
 
-    judged = judge_encoders([ScoredEncoder(*entry) for entry in by_label.items()], **origin)
+    judged = judge_encoders(encoders, **origin)
     return show_leaderboards(judged, form, judged.systems)
 
 
@@ -100,42 +93,17 @@ def evaluate(
 
     Without --out nothing is written, and an interrupted evaluation starts again.
     """
-    from tempfile import TemporaryDirectory
-
-    from bench.evaluation import scoring
     from bench.models.model import Model
-    from bench.runs import paths
-    from bench.stages import jobs
-    from bench.stages.device import lease
+    from bench.stages.encoders import score_models
 
-    check_probe_seeds(probe_seeds)
-    if out and out.suffix in (".csv", ".md", ".tex", ".txt"):
-        raise UserError(
-            f"--out {out}: name a FILE.json or a folder for records; tables are printed, such as "
-            f"by --format csv > {out}"
-        )
     common = {
         "pooler": pooler, "prompt": prompt, "normalize": normalize, "template": template,
         "dims": dims, "dtype": dtype,
     }  # fmt: skip
     models = [member for word in model for member in Model.read(word, common)]
-    for member in models:  # before data are downloaded, and before hours of encoding
-        member.check()
-    task_names, errors = parse_tasks(tasks), list[str]()
-    folder = paths.data_folder(data)
-    with lease() as device, TemporaryDirectory(prefix="sentbench-") as temporary:
-        # Without --out the records live as long as this command.
-        out = out or Path(temporary, "scores.json" if len(models) == 1 else "")
-        if out.suffix == ".json" and len(models) == 1:
-            task_data = scoring.read_tasks(task_names, folder)
-            records = jobs.evaluate(models[0], task_data, mode, folder, out, device, probe_seeds)
-            by_label = {models[0].label: records}
-        else:
-            by_label, errors = jobs.score_models(
-                models, task_names, mode, folder, out, device, probe_seeds
-            )
-    if by_label:
-        print(score_tables(by_label, form, data=data, mode=mode, probe_seeds=probe_seeds))
+    scored, errors = score_models(models, parse_tasks(tasks), data, mode, out, probe_seeds)
+    if scored:
+        print(score_tables(scored, form, data=data, mode=mode, probe_seeds=probe_seeds))
     # After the table, so that they stand at the end of a long output.
     for error in errors:
         warn(f"error: {error}")
@@ -167,13 +135,11 @@ def compare(
 
     if not suite:
         from bench.judge.stage import judge_encoders
-        from bench.stages.pair import score_pair
+        from bench.stages.encoders import score_pair
 
-        how: dict[str, Any] = {"data": data, "mode": mode}
-        scored = score_pair([a, b], parse_tasks(tasks) or ["sts"], out, **how)
-        judged = judge_encoders(scored, **how)
-        unused = "Backbone", "p, margin"
-        print(two_compared(judged.suite, judged.pairs, "no test items are kept", *unused))
+        scored = score_pair([a, b], parse_tasks(tasks) or ["sts"], data, mode, out)
+        judged = judge_encoders(scored, data, mode)
+        print(two_compared(judged.suite, judged.pairs, "no test items are kept"))
         return
     if tasks or out:
         raise UserError("--suite compares scores that exist; omit --tasks and --out")

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from bench.cli.parameters import (
+    RESULTS,
     OptionalSuite,
     Suite,
     Yes,
@@ -16,7 +17,6 @@ from bench.cli.parameters import (
     one_of,
     opt,
     parse_tasks,
-    suite_configuration,
 )
 from bench.cli.start import start
 from bench.report import LEADERBOARD_FORMATS
@@ -134,7 +134,7 @@ def reproduce(
     name = find_table(source, table)
     rows = find_rows(source, name, row, backbone)
     content = row_config(rows, seeds, parse_tasks(tasks or []))
-    suite = Path("results", content.suite)
+    suite = RESULTS / content.suite
     file = suite / "config.yaml"
     show_again = f"sentbench show {shlex.join([source, name])} --suite {suite}"
     suite_plan = configurations.plan(content)
@@ -164,20 +164,13 @@ def reproduce(
 @command(epilog="Example: sentbench coverage --suite paper")
 def coverage(
     suite: OptionalSuite = None,
-    config: Annotated[
-        list[Path] | None,
-        opt(
-            "Without --suite, the suites whose plans count. By default paper and chinese.",
-            "SUITE ...",
-            parser=suite_configuration,
-        ),
-    ] = None,
     out: Annotated[Path | None, opt("Write the tables to this file.", "FILE.md")] = None,
 ) -> None:
     """Show which printed numbers are covered.
 
     The command counts the printed numbers that have a recipe, a planned run, a score of ours and a
-    verdict, and gives the reasons why others have none.
+    verdict, and gives the reasons why others have none. Without --suite, the plans of the suites
+    paper and chinese count.
     """
     from bench.judge.stage import judge_plans, read_suite
     from bench.report.coverage import report
@@ -186,8 +179,8 @@ def coverage(
     if suite:
         judged = read_suite(suite)
     else:
-        files = config or configurations.PAPERS
-        judged = judge_plans([configurations.plan(configurations.load(file)) for file in files])
+        suites = map(configurations.load, configurations.PAPERS)
+        judged = judge_plans([*map(configurations.plan, suites)])
     print(report(judged, out))
 
 
@@ -206,8 +199,9 @@ def audit(paper: Annotated[str | None, PAPER] = None, suite: OptionalSuite = Non
 
     source = paper and find_paper(paper)
     own = own_numbers(read_plan(suite / "plan.json").printed) if suite else []
-    every = findings(own, claims=()) if own else findings()
-    results = [finding for finding in every if source in (None, finding.source)]
+    results = findings(own, claims=()) if own else findings()
+    if source:
+        results = [finding for finding in results if finding.source == source]
     print(rendered("audit.txt", findings=results, kinds=FINDING_KINDS))
 
 

@@ -34,9 +34,6 @@ Stages = Annotated[list[str], opt("Only these stages.", **one_of(STAGES))]
 @command(epilog="Example: sentbench plan paper --device h200")
 def plan(
     file: Configuration,
-    seeds: Annotated[
-        int | None, opt("Plan seeds 1 to N instead of the configuration's.", "N", min=1)
-    ] = None,
     out: Annotated[Path | None, opt("Write the plan to this file.", "FILE.json")] = None,
     lost: Annotated[
         bool,
@@ -63,8 +60,6 @@ def plan(
     from bench.runs import config as configurations
 
     content = configurations.load(file)
-    if seeds:
-        content = configurations.reseeded(content, range(1, seeds + 1))
     with errors_of(f"configuration {file}"):
         planned = configurations.plan(content)
     if out:
@@ -101,10 +96,9 @@ def run(
     from bench.runs import config as configurations
 
     # Checked here first: Snakemake would add a traceback to an error. It also prints the warnings.
+    content = configurations.load(file)
     with errors_of(f"configuration {file}"), redirect_stderr(StringIO()):
-        suite_plan = configurations.plan(
-            configurations.validate(configurations.read(file), file.parent)
-        )
+        suite_plan = configurations.plan(content)
         suite_plan.after(RESULTS / suite_plan.suite / "plan.json")
     return start(file, suite_plan, options or [], yes)
 
@@ -162,7 +156,7 @@ def train(
     of all such runs.
     """
     from bench.cli.evaluate import score_tables
-    from bench.results.records import read_scores
+    from bench.results.records import ScoredEncoder, read_scores
     from bench.runs.paths import result_file
     from bench.runs.plan import Plan
     from bench.runs.resolve import resolve
@@ -193,7 +187,7 @@ def train(
         file = result_file(suite, run.id, "score")
         records = read_scores(file).as_written()["records"]
         if records:  # none of a training that diverged
-            print(score_tables({method: records}, data=data, mode=mode))
+            print(score_tables([ScoredEncoder(method, records)], data=data, mode=mode))
         print(f"\nScores: {file}")
         if is_shown:
             print(f"Show them again: sentbench show --suite {shlex.quote(str(suite))}")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from statistics import mode
 
 from bench.judge.systems import shown_name
 from bench.judged.rows import Heading, LeaderboardRow
@@ -45,6 +46,7 @@ def heading(
     is_of_project = (SUITES / f"{plan.suite}.yaml").is_file()
     return Heading(
         suite=plan.suite,
+        setting=mode([result.run.setting for result in suite.runs] or [""]),
         mode=plan.mode,
         config=plan.suite if is_of_project else "FILE.yaml",
         baseline=suite.baseline,

@@ -1,7 +1,5 @@
-"""Methods of a suite compared with a baseline, paired by seed, and the verdicts on claims.
-
-`against` is the only path from a suite to these comparisons.
-"""
+"""Comparisons: methods of a suite with a baseline, paired by seed, with the verdicts on claims; and
+two encoders over test items."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,7 +18,7 @@ from bench.judge.printed_gains import printed_gains
 from bench.judge.sample import Sample, differences_of
 from bench.judge.statistics import holm
 from bench.judge.systems import shown_name
-from bench.judged.rows import NO_BACKBONE, LeaderboardRow, PairRow, ScoreColumns
+from bench.judged.rows import NO_BACKBONE, LeaderboardRow, PairRow, ScoreColumns, grouped
 from bench.judged.verdicts import ITEMS_LEVEL, Pairing, PairVerdict
 from bench.results.suite_results import SuiteResults
 from bench.results.system import Scores, System
@@ -201,10 +199,8 @@ def against(
             f"{', '.join(names)}; run its missing runs first, or pass others"
         )
     _decide_claims(comparisons, claims)
-    for leaderboard in leaderboards:
-        _decide_over_items(
-            x for x in comparisons if (x.leaderboard, x.task) == (leaderboard, leaderboard.overall)
-        )
+    # There is one look, on the column that sums up the leaderboard.
+    _decide_over_items(x for x in comparisons if x.task == x.leaderboard.overall)
     is_beside_print = not (suite.plan.stand_ins or differs(suite))
     return [comparison.row(is_beside_print) for comparison in comparisons]
 
@@ -212,13 +208,10 @@ def against(
 def over_items(suite: SuiteResults, leaderboards: Iterable[LeaderboardRow]) -> list[PairRow]:
     """Compare the first encoder of a suite with the second, neither of which has seeds: in the
     columns that sum up each leaderboard."""
-    rows = []
-    for leaderboard in leaderboards:
-        pairs = _comparisons(suite, [leaderboard], suite.runs[1].run.text, ())
-        shown = [pair for pair in pairs if pair.task in leaderboard.summary]
-        _decide_over_items(shown)
-        rows += [pair.row(is_beside_print=False) for pair in shown]
-    return rows
+    comparisons = _comparisons(suite, leaderboards, suite.runs[1].run.text, ())
+    pairs = [pair for pair in comparisons if pair.task in pair.leaderboard.summary]
+    _decide_over_items(pairs)
+    return [pair.row(is_beside_print=False) for pair in pairs]
 
 
 def _decide_claims(comparisons: Iterable[_Comparison], claims: Sequence[Claim]) -> None:
@@ -261,18 +254,19 @@ def _progress(sample: Sample, family: int, decision: Decision) -> str:
     return ", ".join(clauses)
 
 
-def _decide_over_items(of_leaderboard: Iterable[_Comparison]) -> None:
-    """Decide the comparisons of a leaderboard that rest on test items. There is one look, on the
-    column that sums up the leaderboard, and Holm's correction is over the leaderboard."""
-    tested = [(comparison, comparison.items) for comparison in of_leaderboard if comparison.items]
-    p_values = holm([items.p_value for _, items in tested])
-    for (comparison, items), p in zip(tested, p_values, strict=True):
-        verdict: PairVerdict = "open"
-        if p < ITEMS_LEVEL:
-            verdict = "higher" if items.difference > 0 else "lower"
-        comparison.decision = Decision(verdict, p)
-        comparison.reason = (
-            f"{items.n:,} test items; difference {items.difference:.2f}, "
-            f"{100 * (1 - ITEMS_LEVEL):.0f} % interval ±{items.half_width():.2f}; p = {p:.2g}, "
-            f"Holm over {counted(len(tested), 'pair')}"
-        )
+def _decide_over_items(comparisons: Iterable[_Comparison]) -> None:
+    """Decide the comparisons that rest on test items. Holm's correction is over those of a
+    leaderboard."""
+    for of_leaderboard in grouped(comparisons, lambda comparison: comparison.leaderboard.name):
+        tested = [(pair, pair.items) for pair in of_leaderboard if pair.items]
+        p_values = holm([items.p_value for _, items in tested])
+        for (pair, items), p in zip(tested, p_values, strict=True):
+            verdict: PairVerdict = "open"
+            if p < ITEMS_LEVEL:
+                verdict = "higher" if items.difference > 0 else "lower"
+            pair.decision = Decision(verdict, p)
+            pair.reason = (
+                f"{items.n:,} test items; difference {items.difference:.2f}, "
+                f"{100 * (1 - ITEMS_LEVEL):.0f} % interval ±{items.half_width():.2f}; "
+                f"p = {p:.2g}, Holm over {counted(len(tested), 'pair')}"
+            )

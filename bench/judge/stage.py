@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from bench.judge.heading import heading
 from bench.judge.judge import judge
@@ -13,7 +13,7 @@ from bench.results.records import Provenance, RecordedScore, ScoredEncoder
 from bench.results.suite_results import SuiteResults, read_results
 from bench.results.system import RunResults
 from bench.runs.plan import Plan, PlannedRun
-from bench.utils.errors import UserError, did_you_mean, listed
+from bench.utils.errors import UserError, listed
 
 
 def read_suite(suite_dir: Path | str) -> Judged:
@@ -44,7 +44,7 @@ def judge_plans(plans: Sequence[Plan]) -> Judged:
 def judge_encoders(
     encoders: Sequence[ScoredEncoder],
     data: str = "senteval",
-    mode: Literal["test", "dev"] = "test",
+    mode: Any = "test",
     probe_seeds: Sequence[int] = (),
 ) -> Judged:
     """The systems of encoders outside suites, and the comparison of the first with the second if
@@ -69,12 +69,10 @@ def judge_encoders(
     return Judged(suite=heading(suite, leaderboards), systems=tuple(rows), pairs=tuple(pairs))
 
 
-def compared(
-    judged: Judged, baseline: str = "", methods: Sequence[str] = (), backbones: Sequence[str] = ()
-) -> list[PairRow]:
-    """The comparisons of a suite with its baseline or another one, of some methods on some
-    backbones; by default of all. Holm's correction is over all of them in any case. Methods are
-    named with their setting (`bench.runs.naming.planned_text`)."""
+def compared(judged: Judged, baseline: str = "", methods: Sequence[str] = ()) -> list[PairRow]:
+    """The comparisons of a suite with its baseline or another one, of some methods, by default of
+    all. Holm's correction is over all of them in any case. Methods are named with their setting
+    (`bench.runs.naming.planned_text`)."""
     heading, pairs = judged.suite, judged.pairs
     assert judged.folder is not None
     if baseline not in ("", heading.baseline):
@@ -83,21 +81,15 @@ def compared(
         raise UserError(f"suite {heading.suite} has no baseline; name one")
     elif not pairs:
         raise UserError(heading.uncompared)
-    # Rows are chosen last, so that a row has the same numbers whatever stands beside it.
-    planned = dict.fromkeys(run.backbone for run in judged.runs)
-    for name in backbones:
-        if name not in planned:
-            hint = did_you_mean(name, planned)
-            raise UserError(f"backbone '{name}' is not in suite {heading.suite}{hint}")
-    rows = [pair for pair in pairs if pair.backbone in (backbones or planned)]
-    side_b, where = pairs[0].baseline, ", ".join(backbones or planned)
-    problem = f"to compare with '{side_b}' on {where}; run its missing runs first, or pass others"
-    if not rows:
-        raise UserError(f"suite {heading.suite} has no scores {problem}")
+    side_b, texts = pairs[0].baseline, {pair.text for pair in pairs}
     # Each method is checked: otherwise a method without scores would silently miss its row.
     for text in methods:
         if text == (baseline or heading.baseline):
             raise UserError(f"'{side_b}' would be compared with itself; pass another baseline")
-        if text not in {pair.text for pair in rows}:
-            raise UserError(f"suite {heading.suite} has no scores of '{text}' {problem}")
-    return [pair for pair in rows if not methods or pair.text in methods]
+        if text not in texts:
+            raise UserError(
+                f"suite {heading.suite} has no scores of '{text}' to compare with '{side_b}'; run "
+                "its missing runs first, or pass others"
+            )
+    # Rows are chosen last, so that a row has the same numbers whatever stands beside it.
+    return [pair for pair in pairs if not methods or pair.text in methods]

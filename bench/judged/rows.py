@@ -5,6 +5,7 @@ A row holds what a table, a figure or the page needs of it, so that nothing is l
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from statistics import fmean, stdev
@@ -417,6 +418,7 @@ class Heading(StrictModel):
     """What tables, figures and page say of the suite."""
 
     suite: str  # its name
+    setting: str = ""  # of most runs
     mode: str  # of the classifiers
     config: str  # what `sentbench run` takes for it
     baseline: str  # empty if nothing is compared with it
@@ -435,6 +437,16 @@ class Heading(StrictModel):
     def is_compared(self) -> bool:
         """Whether there are pairs with its baseline."""
         return bool(self.baseline) and not self.uncompared
+
+    @property
+    def about_names(self) -> str:
+        """What `short` leaves out, as a sentence."""
+        return f"Settings are {self.setting} unless a name says otherwise."
+
+    def short(self, name: str) -> str:
+        """The name of a system without the setting of most runs."""
+        # Labels are free text, and may hold the word.
+        return re.sub(rf", {self.setting}(?= \(has seen|$)", "", name) if self.setting else name
 
     def leaderboard(self, name: str) -> LeaderboardRow:
         return next(leaderboard for leaderboard in self.leaderboards if leaderboard.name == name)

@@ -30,11 +30,12 @@ CLAIM_MEANINGS: dict[Any, str] = {
     "worse": "the claimed gain is below 0",
     "gain below the margin": "the claimed gain is below its margin, and may be 0",
 }
+_OVER_ITEMS = "on other test items, at 5 %; nothing is said of other trainings"
 COMPARISON_MEANINGS: dict[PairVerdict, str] = {
     **CLAIM_MEANINGS,
     "open": "not decided",
-    "higher": "on other test items, at 5 %; nothing is said of other trainings",
-    "lower": "on other test items, at 5 %; nothing is said of other trainings",
+    "higher": _OVER_ITEMS,
+    "lower": _OVER_ITEMS,
 }
 
 # What decides: seeds of both; seeds of one and the other's only score; seeds of one and classifier

@@ -145,12 +145,12 @@ def prompt_text(folder: Path, options: Options) -> str:
     name = prompt.strip()
     if not name:
         return ""
-    if name in prompts and options.pooler:
-        raise UserError(
-            f"a pooler uses only the transformer of {folder}, without its prompt '{name}'; write "
-            "the text of the prompt, or omit the pooler"
-        )
     if name in prompts:
+        if options.pooler:
+            raise UserError(
+                f"a pooler uses only the transformer of {folder}, without its prompt '{name}'; "
+                "write the text of the prompt, or omit the pooler"
+            )
         return prompts[name] or ""
     if PROMPT_NAME.fullmatch(name):
         raise UserError(

@@ -85,6 +85,11 @@ class Model:
         words = self.options.words
         return f"{self.name}[{','.join(words)}]" if words else self.name
 
+    @property
+    def file(self) -> str:
+        """The name of its file of records."""
+        return slug(self.label).lstrip(".-") + ".json"
+
     def describe(self) -> dict[str, Any]:
         """The model for files of results, as JSON; `stored` reads it back."""
         return {"model": self.name, **asdict(self.options), "function": self.is_function}
@@ -110,15 +115,12 @@ class Model:
         return function_of(self.source, self.name)
 
 
-def files(models: Sequence[Model]) -> dict[str, Model]:
-    """Models by the names of their files of results."""
-    by_file: dict[str, Model] = {}
+def check_files(models: Sequence[Model]) -> None:
+    """Refuse models whose records would be written to one file."""
+    names = [model.file for model in models]
     for model in models:
-        file = slug(model.label).lstrip(".-") + ".json"
-        if file in by_file:
+        if names.count(model.file) > 1:
             raise UserError(
-                f"'{by_file[file].label}' and '{model.label}' would both be written to {file}; "
-                "omit one, or evaluate each into a folder of its own"
+                f"'{model.label}' and another model would both be written to {model.file}; omit "
+                "one, or evaluate each into a folder of its own"
             )
-        by_file[file] = model
-    return by_file

@@ -3,7 +3,7 @@
 import inspect
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,26 +61,24 @@ def load_backbone(
 def check_loading(folder: Path, model: Any, loading: Mapping[str, Any]) -> None:
     """Refuse weights that do not fit config.json. transformers only remarks on them: it draws at
     random those that are missing or of another shape, and leaves out those of further layers."""
-    problem = next(_misfits(model, loading), None)
-    if problem:
-        raise UserError(
-            f"the files in {folder} do not fit together: {problem}; correct that, or save or "
-            "download them again"
-        )
-
-
-def _misfits(model: Any, loading: Mapping[str, Any]) -> Iterator[str]:
+    problems = []
     for name, stored, expected in sorted(loading["mismatched_keys"]):
-        yield f"{name} has shape {list(stored)} in the weights and {list(expected)} by config.json"
+        shapes = f"{list(stored)} in the weights and {list(expected)} by config.json"
+        problems.append(f"{name} has shape {shapes}")
     # Heads and poolers may be unused. Layers of GPT-2 (h) have further tensors, which are no
     # weights.
     depth = getattr(model.config, "num_hidden_layers", LONGEST)
     for name in sorted(loading["unexpected_keys"]):
         layer = re.search(r"\b(layers?|h)\.(\d+)", name)
         if layer and (layer[1] != "h" or int(layer[2]) >= depth):
-            yield f"config.json has no place for the weights {name}"
+            problems.append(f"config.json has no place for the weights {name}")
     for name in sorted(loading["missing_keys"]):
-        yield f"the weights lack {name}, which would be random"
+        problems.append(f"the weights lack {name}, which would be random")
+    if problems:
+        raise UserError(
+            f"the files in {folder} do not fit together: {problems[0]}; correct that, or save or "
+            "download them again"
+        )
 
 
 def check_loaded(folder: Path, model: Any) -> None:

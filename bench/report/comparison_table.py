@@ -1,4 +1,4 @@
-"""Comparisons with a baseline as tables and figures; two encoders or two rows for the terminal."""
+"""Comparisons with a baseline as tables; two encoders or two rows for the terminal."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -25,7 +25,6 @@ from bench.utils.errors import printable
 from bench.utils.files import write_text
 
 IDENTITY = ["leaderboard", "backbone", "method", "setting", "task"]  # of a comparison
-CROSSED = "compare_sts_transfer"  # stem of the figure of STS against transfer tasks
 RIGHT = {"pairs", "A", "B", "A - B", "p", "p, margin", "A, print", "B, print"}  # columns of numbers
 
 
@@ -71,7 +70,9 @@ def _shown(pairs: Sequence[PairRow]) -> TextTable:
     # The caption names what all rows share.
     unused = {"Method", "Task"}.difference(names_of(pairs))
     if not any(pair.verdict for pair in pairs):
-        unused |= {"p", "p, margin", "Verdict"}
+        unused |= {"p", "Verdict"}
+    if not any(pair.margin for pair in pairs):
+        unused.add("p, margin")
     if len({pair.backbone for pair in pairs}) == 1:
         unused.add("Backbone")
     return text_table(lines, RIGHT).without(*unused)
@@ -124,62 +125,47 @@ def comparison_legend(suite: Heading, pairs: Sequence[PairRow]) -> list[str]:
     return paragraphs("compared_legend.txt", suite=suite, pairs=pairs)
 
 
-def _decisive(pairs: Sequence[PairRow], overall: str) -> list[PairRow]:
-    """The overall comparisons of several methods on a leaderboard, if there are any. The greatest
-    difference is first, and controls with labels are last. Of a single method, all comparisons."""
+def decisive(suite: Heading, pairs: Sequence[PairRow]) -> list[PairRow]:
+    """Of the comparisons on a leaderboard, the overall ones of several methods, if there are any,
+    for a table and a figure. The greatest difference is first, and controls with labels are last.
+    Of a single method, all comparisons."""
     if "Method" not in names_of(pairs):
         return [*pairs]
+    overall = suite.leaderboard(pairs[0].leaderboard).whole.overall
     averages = [pair for pair in pairs if pair.task == overall]
-    decisive = []
+    rows = []
     for same in grouped(averages or pairs, lambda pair: (pair.backbone, pair.task)):
-        decisive += sorted(greatest_first(same), key=lambda pair: pair.labelled)
-    return decisive
+        rows += sorted(greatest_first(same), key=lambda pair: pair.labelled)
+    return rows
 
 
-def write_comparisons(
-    suite: Heading, pairs: Sequence[PairRow], out: Path, figures_dir: Path
-) -> None:
-    """Write the comparisons of a suite with a baseline, as tables in three formats into `out`, and
-    as figures. With several methods tables show averages only, if there are any. CSV has every
+def write_comparisons(suite: Heading, pairs: Sequence[PairRow], out: Path) -> None:
+    """Write the comparisons of a suite with a baseline, as tables in three formats. CSV has every
     task, with printed numbers, if there are any, as `<stem>_printed.csv`."""
-    # matplotlib takes half a second, for which commands that only show a comparison need not wait.
-    from bench.report.figures.compared import versus_figure
-    from bench.report.figures.crossed import crossed_figure, crossed_table
-    from bench.report.figures.style import drawing, save
-
-    numbers = pairs_frame(pairs)
     for rows in grouped(pairs, lambda pair: pair.leaderboard):
-        leaderboard = rows[0].leaderboard
-        decisive = _decisive(rows, suite.leaderboard(leaderboard).whole.overall)
-        stem = leaderboard_stem(leaderboard, "compare")
-        on_leaderboard = numbers[numbers["leaderboard"] == leaderboard]
-        caption, why = comparison_caption(suite, decisive), reasons(pairs=decisive)
-        table, notes = _shown(decisive), comparison_legend(suite, decisive)
-        write_table(out, suite.suite, stem, on_leaderboard, table, caption, *notes, why=why)
-        if any(pair.printed for pair in decisive):
+        shown, stem = decisive(suite, rows), leaderboard_stem(rows[0].leaderboard, "compare")
+        caption, notes = comparison_caption(suite, shown), comparison_legend(suite, shown)
+        why = reasons(pairs=shown)
+        write_table(
+            out, suite.suite, stem, pairs_frame(rows), _shown(shown), caption, *notes, why=why
+        )
+        if any(pair.printed for pair in shown):
             write_text(out / f"{stem}_printed.csv", csv(printed_frame(rows)))
-        crossed = crossed_table(numbers)
-        with drawing():
-            save(versus_figure(suite, decisive), figures_dir, stem, on_leaderboard)
-            # Two systems have no order to speak of.
-            if leaderboard == "transfer" and len(crossed) > 2:
-                save(crossed_figure(suite, crossed), figures_dir, CROSSED, crossed)
 
 
-def two_compared(suite: Heading, pairs: Iterable[PairRow], unclaimed: str, *unused: str) -> str:
+def two_compared(suite: Heading, pairs: Iterable[PairRow], unclaimed: str) -> str:
     """The comparison of two systems for the terminal: a line for each leaderboard, or for its tasks
-    if not all are there. `unclaimed` says why a line has no verdict; `unused` are columns that are
-    left out."""
-    shown = []
+    if not all are there. `unclaimed` says why a line has no verdict."""
+    shown, titles = [], []
     for pair in pairs:
         leaderboard = suite.leaderboard(pair.leaderboard)
         if pair.task in leaderboard.summary:
-            title = f"{leaderboard.whole.family}, {pair.task}"
-            shown.append(pair.changed(task=title, printed=()))
-    titles = [suite.leaderboard(pair.leaderboard).planned.title for pair in shown]
+            task = f"{leaderboard.whole.family}, {pair.task}"
+            shown.append(pair.changed(task=task, printed=()))
+            titles.append(leaderboard.planned.title)
     notes = comparison_legend(suite, shown)
     if not all(pair.verdict for pair in shown):
         notes.append(f"Without a verdict: {unclaimed}.")
     names = f"A: {shown[0].name}", f"B: {shown[0].baseline_name}"
-    table = plain(_shown(shown).without(*unused), "; ".join(dict.fromkeys(titles)), *notes)
+    table = plain(_shown(shown), "; ".join(dict.fromkeys(titles)), *notes)
     return "\n".join([*map(printable, names), "", table])

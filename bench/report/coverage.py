@@ -57,10 +57,9 @@ def report(judged: Judged, out: Path | None = None) -> str:
     empty = [kind for kind in VERDICT_SYMBOLS if not total[kind]]
     table = text_table(lines, numbers).without("paper", *empty)
     caption = f"Coverage of the printed numbers, suite {judged.suite.suite}"
-    below = {"judged": judged, "total": total, "left_out": without_recipe(judged)}
+    text = rendered("coverage.txt", judged=judged, total=total, left_out=without_recipe(judged))
     if out:
-        listed = rendered("coverage.txt", **below, bullet="* ")
         # Only the names behind the bullets are foreign text. The bullets have to stay Markdown.
-        listed = re.sub(r"(?<=\* ).+", lambda line: markdown_text(line[0]), listed)
+        listed = re.sub(r"(?<=\* ).+", lambda line: markdown_text(line[0]), text)
         write_text(out, f"{markdown(table, caption)}\n{listed}")
-    return "\n\n".join([plain(table, caption), rendered("coverage.txt", **below).rstrip()])
+    return "\n\n".join([plain(table, caption), text.rstrip()])

@@ -15,7 +15,6 @@ from functools import cache, partial
 from math import ceil
 from operator import attrgetter
 from pathlib import Path
-from statistics import mode
 from textwrap import fill
 from typing import Any
 
@@ -23,7 +22,7 @@ import jinja2
 from tabulate import SEPARATING_LINE, tabulate
 
 from bench.datasets.metrics import AGGREGATIONS
-from bench.judged.rows import NO_BACKBONE, PairRow, SystemRow, grouped
+from bench.judged.rows import NO_BACKBONE, PairRow, grouped
 from bench.judged.verdicts import (
     COMPARISON_MEANINGS,
     COMPARISON_SYMBOLS,
@@ -85,13 +84,6 @@ def names_of(pairs: Sequence[PairRow]) -> list[str]:
     if not names or len({pair.task for pair in pairs}) > 1:
         names.append("Task")
     return names
-
-
-def short_names(rows: Sequence[SystemRow | PairRow]) -> tuple[dict[str, str], str]:
-    """The names of systems without the setting of most of them, by name, and a sentence on it."""
-    usual = mode([row.setting for row in rows] or [""])
-    names = {row.name: row.name.replace(f", {usual}", "", 1) for row in rows}
-    return names, f"Settings are {usual} unless a name says otherwise."
 
 
 def seeds_text(count: int, row_count: int) -> str:

@@ -50,27 +50,8 @@ def shown_leaderboards(judged: Judged) -> list[LeaderboardRow]:
 
 def difference_title(leaderboard: LeaderboardRow) -> str:
     """The heading of the column with differences from the baseline."""
-    return (
-        "Minus baseline"
-        if leaderboard.overall == "Avg"
-        else f"{leaderboard.overall} minus baseline"
-    )
-
-
-def _names(rows: Sequence[SystemRow]) -> list[str]:
-    """The label of each row, with its setting where several rows would have one label, and with its
-    corpus where they would have one name."""
-    labels = Counter((row.backbone, row.plain_label) for row in rows)
-    names = Counter((row.backbone, row.name) for row in rows)
-    texts = []
-    for row in rows:
-        text = row.plain_label
-        if labels[row.backbone, text] > 1:
-            text = row.name
-        if row.corpus and names[row.backbone, text] > 1:
-            text += f", {row.corpus}"
-        texts.append(text)
-    return texts
+    overall = leaderboard.overall
+    return "Minus baseline" if overall == "Avg" else f"{overall} minus baseline"
 
 
 def _difference(row: SystemRow, has_verdicts: bool) -> str:
@@ -100,8 +81,12 @@ def shown_leaderboard(
         is_short: whether verdicts are symbols, and standard deviations those of the average alone.
     """
     title = difference_title(leaderboard)
+    same_names = Counter((row.backbone, row.name) for row in rows)
     lines = []
-    for row, name in zip(rows, _names(rows), strict=True):
+    for row in rows:
+        name = suite.short(row.name)
+        if row.corpus and same_names[row.backbone, row.name] > 1:
+            name += f", {row.corpus}"
         group = backbone_text(row.backbone)
         if row.labelled:
             group += ", trained with labels"

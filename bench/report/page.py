@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from bench.judged.rows import Judged, LeaderboardRow, NumberRow, RunRow, RunScores, SystemRow
 from bench.report import coverage, printed_table, tables
-from bench.report.formats import TEMPLATES, backbone_text, rendered, short_names
+from bench.report.formats import TEMPLATES, backbone_text, rendered
 from bench.report.leaderboard import (
     IN_DEV,
     difference_title,
@@ -182,7 +182,6 @@ def _leaderboard(judged: Judged, leaderboard: LeaderboardRow) -> LeaderboardSect
         IN_DEV,
     )
     scored = {name: True for name in titles if name in table.columns}
-    names, settings = short_names(rows)
     usual = [mode(row.backbone for row in rows), mode(row.corpus for row in rows)]
     lines = []
     for place, (row, texts) in enumerate(zip(rows, table.rows, strict=True)):
@@ -190,13 +189,13 @@ def _leaderboard(judged: Judged, leaderboard: LeaderboardRow) -> LeaderboardSect
         scores = {name: texts[name] for name in scored}
         # Two systems may have one name, so the key has the place.
         key = f"{leaderboard.name} {place}"
-        lines.append(LeaderboardLine(key, row, names[row.name], more, scores))
+        lines.append(LeaderboardLine(key, row, texts["Method"], more, scores))
     columns = {"Method": False, "n": True} | scored
     if "Remark" in table.columns:
         columns["Remark"] = False
     where = backbone_text(usual[0]) + (f", trained on {usual[1]}" if usual[1] else "")
     caption = f"{leaderboard.planned.title}; unless a row says otherwise, {where}."
-    return LeaderboardSection(leaderboard, f"{caption} {settings}", columns, lines)
+    return LeaderboardSection(leaderboard, f"{caption} {suite.about_names}", columns, lines)
 
 
 def _system_entry(line: LeaderboardLine, places: Mapping[str, int]) -> Json:

@@ -28,7 +28,6 @@ def render(judged: Judged, out: Path, figures_dir: Path, scores: Path) -> None:
         write_tables(judged, tables)
         coverage.report(judged, tables / "coverage.md")
         render_figures(judged, figures)
-        if judged.pairs:
-            write_comparisons(judged.suite, judged.pairs, tables, figures)
+        write_comparisons(judged.suite, judged.pairs, tables)
         render_page(judged, figures, report, quote(os.path.relpath(scores, out / "report")))
         write_text(report / "summary.txt", summary(judged, out, figures_dir))

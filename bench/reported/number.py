@@ -173,9 +173,10 @@ def own_numbers(planned: Iterable[Any]) -> list[Number]:
     empty = dict.fromkeys(Number.__dataclass_fields__, "")
     numbers = []
     for number in planned:
-        row = empty | number.model_dump() | {"text": str(number.value)}
+        row = empty | number.model_dump()
+        row |= {"value": float(number.value), "text": str(number.value)}
         row |= {"our_backbone": number.backbone, "our_split": number.split}
-        numbers.append(Number(**row | {"value": float(number.value)}))
+        numbers.append(Number(**row))
     return numbers
 
 

@@ -189,7 +189,7 @@ class ScoredEncoder(NamedTuple):
     """The scores of an encoder outside suites."""
 
     label: str
-    records: Iterable[Record]
+    records: list[Record]
     items: Mapping[str, np.ndarray] = {}  # by task (`bench.evaluation.scoring.with_keys`)
 
 

@@ -226,15 +226,15 @@ def forecast(plan: Plan, work: Work, device: str, results: Path) -> dict[str, An
     """
     hours, unmeasured = predict(work, device, Measured(results, device))
     trainings = [run for run, stage in work if stage == "train"]
-    is_processor = device == "cpu"
-    place = "a thread of a processor" if is_processor else "a GPU"
-    rough_sum = rough_hours(unmeasured, place)
-    measured_sum = hours[ALL][2] if is_processor else 0.0
+    is_long = rough_hours(unmeasured, "a GPU") > ROUGH_LIMIT
+    if device == "cpu":
+        rough_sum = rough_hours(unmeasured, "a thread of a processor")
+        is_long = rough_sum > ROUGH_LIMIT or rough_sum + hours[ALL][2] > PROCESSOR_LIMIT
     return {
         "device": device,
         "hours": hours,
         "unmeasured": unmeasured,
         "estimate": rough(unmeasured),
         "disk": disk(trainings, plan.keep_encoders),
-        "is_long": rough_sum > ROUGH_LIMIT or rough_sum + measured_sum > PROCESSOR_LIMIT,
+        "is_long": is_long,
     }

@@ -6,7 +6,6 @@ import time
 import traceback
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +21,10 @@ from bench.evaluation.scoring import (
     ReadTask,
     read_tasks,
     score_encoder,
-    sentences,
     with_keys,
 )
 from bench.models.defaults import torch_defaults
-from bench.models.encoder import Encoder, adaptation
-from bench.models.model import Model, files
+from bench.models.encoder import Encoder
 from bench.registry.methods import FAILURES, describe_error, method_origin
 from bench.results.provenance import provenance, timing
 from bench.results.records import (
@@ -394,103 +391,3 @@ def _training_of(run: Run, suite: Path) -> Trained:
             f"{run.method} is not trained in {suite} ({file.name} does not exist); train it first"
         )
     return read_trained(file)
-
-
-def score_models(
-    models: Sequence[Model],
-    tasks: Sequence[str],
-    mode: str,
-    data: Path,
-    folder: Path,
-    device: str,
-    probe_seeds: Sequence[int] = (),
-) -> tuple[dict[str, list[Record]], list[str]]:
-    """Score several encoders on tasks and write the records of each to a file in `folder`; those
-    that exist for the same encoder, data, code and versions are reused. Returns records by the
-    model's label, and the errors of models that could not be scored."""
-    if folder.is_file() or (folder.suffix == ".json" and not folder.exists()):
-        raise UserError(f"{folder} is a file; of several models, name a folder")
-    task_data, records, errors = read_tasks(tasks, data), {}, []
-    for file, model in files(models).items():
-        try:
-            records[model.label] = evaluate(
-                model, task_data, mode, data, folder / file, device, probe_seeds, again=False
-            )
-        except UserError as error:  # the other models are scored nevertheless
-            errors.append(f"{model.label}: {error}")
-        except FAILURES as error:
-            errors.append(f"{model.label}: {describe_error(error)}; evaluate it alone to see where")
-    return records, errors
-
-
-def evaluate(
-    model: Model,
-    tasks: Sequence[ReadTask],
-    mode: str,
-    data: Path,
-    out: Path,
-    device: str,
-    probe_seeds: Sequence[int] = (),
-    again: bool = True,
-    keep_items: bool = False,
-) -> list[Record]:
-    """Score an encoder on tasks, write the records to `out` with their provenance, and return them.
-
-    Finished tasks are kept in `OUT.part` until all are finished, so that an interrupted evaluation
-    resumes. Nothing is kept for an encoder that another process cannot identify (a function without
-    identity). Unless `again`, nothing is scored if `out` already has the same provenance. If
-    wanted, what each test item contributes is written to `items/` beside `out`.
-    """
-    if out.is_dir() or not out.name:
-        raise UserError(f"'{out}' is a folder; name a file")
-    work = out.with_name(f"{out.name}.part")
-    started, encoder = time.monotonic(), model.load(device)
-    loaded = getattr(encoder, "loaded", {})
-    parts = [f"{name.replace('_', ' ')} {value}" for name, value in loaded.items()]
-    parts += [f"{len(sentences(tasks, adaptation(encoder))):,} sentences", f"on {device}"]
-    warn(f"{model.label}: {', '.join(parts)}")
-    origin = {
-        **model.describe(),
-        "data": {"folder": str(data), **paths.describe_data(data)},
-        "mode": mode,
-        "tasks": task_sums(tasks),
-        "encoder": encoder.identity,
-        "loaded": loaded,
-        **provenance(device, torch.get_num_threads()),
-    }
-    if probe_seeds:
-        origin["probe_seeds"] = probe_seeds
-    items_file = paths.items_file(out.parent, out.stem)
-    # Records that were written without items cannot be compared.
-    if not again and out.is_file() and (items_file.is_file() or not keep_items):
-        content = read_scores(out).as_written()
-        written = content["provenance"]
-        # The date says nothing about scores. Threads and the name of a device change roundings
-        # alone; the device's kind shows in the arithmetic.
-        ignored = {"date": written.get("date"), "device": written["device"]}
-        # Whether the file has all fields of `origin`. It may have further ones, such as the
-        # seconds.
-        if written == written | origin | ignored:
-            return list(content["records"])
-    pooler = getattr(encoder, "pooler", encoder.kind)
-    options = [pooler, *replace(model.options, pooler=None).words]
-    common = {
-        "source": "sentbench", "method": f"encoder[{','.join(options)}]", "backbone": model.name,
-        "setting": None, "seed": None,
-    }  # fmt: skip
-    try:
-        scores, columns = score_encoder(
-            encoder, tasks, Classifiers(mode, probe_seeds, device), work
-        )
-    except BaseException:
-        if not getattr(encoder, "lasting", True):  # no later evaluation could reuse these vectors
-            shutil.rmtree(work, ignore_errors=True)
-        raise
-    origin["seconds"] = round(time.monotonic() - started, 2)
-    records = [common | record for record in scores]
-    if keep_items:
-        out.unlink(missing_ok=True)  # records of earlier items
-        write_items(items_file, with_keys(tasks, columns))
-    write_scores(out, origin, records)
-    shutil.rmtree(work, ignore_errors=True)
-    return records

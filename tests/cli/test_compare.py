@@ -12,7 +12,7 @@ import sentbench
 from bench.__main__ import main
 from bench.judge.items import compare_items
 from bench.results.records import read_items, read_scores
-from bench.stages import jobs
+from bench.stages import encoders
 from tests.support.programs import ROOT
 
 AVG, LAST = "toy-bert[pooler=avg]", "toy-bert[pooler=last]"
@@ -72,7 +72,7 @@ def test_the_numbers_are_of_the_items_and_a_second_start_scores_nothing(
 ):
     words = ["compare", AVG, LAST, "--data", "world", "--mode", "dev", "--out", str(tmp_path)]
     words += ["--tasks", "STS-B", "SICK-R", "TREC"]
-    score, calls = jobs.score_encoder, []
+    score, calls = encoders.score_encoder, []
 
     def second_interrupted(*args):
         calls.append(args)
@@ -80,7 +80,7 @@ def test_the_numbers_are_of_the_items_and_a_second_start_scores_nothing(
             raise KeyboardInterrupt
         return score(*args)
 
-    monkeypatch.setattr(jobs, "score_encoder", second_interrupted)
+    monkeypatch.setattr(encoders, "score_encoder", second_interrupted)
     assert main(words) == 130
     assert "run the same command again to continue" in capsys.readouterr().err
     assert main(words) == 0
@@ -105,7 +105,7 @@ def test_the_numbers_are_of_the_items_and_a_second_start_scores_nothing(
     assert rows["Transfer, TREC"][4] == f"{p:.3f}"
     note = " ".join(out.split())
     assert "A - B has a 95 % interval over these items, not over trainings" in note
-    monkeypatch.setattr(jobs, "score_encoder", None)
+    monkeypatch.setattr(encoders, "score_encoder", None)
     assert main(words) == 0
     assert capsys.readouterr().out == out
 

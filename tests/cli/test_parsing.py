@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -22,11 +21,7 @@ EVALUATE = ["evaluate", "model", "--out", "o"]
         ([*TRAIN, "--recipe", "x=-1", "note=--x"], "recipe", ["x=-1", "note=--x"]),
         (["fetch", "data", "senteval", "--tasks", "--suite", "s", "--out", "o"], "tasks", []),
         (["evaluate", "--tasks", "sts", "--out", "o", "--", "m", "--x"], "model", ["m", "--x"]),
-        (
-            ["coverage", "--config", "smoke", "paper", "--out", "o.md"],
-            "config",
-            [Path("config/smoke.yaml"), Path("config/paper.yaml")],
-        ),
+        ([*EVALUATE, "--probe-seeds", "1", "2", "--out", "o"], "probe_seeds", [1, 2]),
         ([*EVALUATE, "--prompt=--x"], "prompt", "--x"),
     ],
 )

@@ -13,7 +13,7 @@ from bench.cli.evaluate import score_tables
 from bench.datasets.tasks import STS_TASKS
 from bench.evaluation import protocols, scoring
 from bench.evaluation.scoring import Classifiers, Scorer, read_tasks
-from bench.results.records import read_scores
+from bench.results.records import ScoredEncoder, read_scores
 from tests.support.tiny_tasks import look_up
 
 
@@ -190,7 +190,7 @@ SCORES = [
 
 def test_an_evaluation_has_the_leaderboards_of_a_suite():
     """One of each group of tasks with a score; a user's own tasks are the last."""
-    shown = score_tables({"a_b/c": SCORES, "d": SCORES})
+    shown = score_tables([ScoredEncoder(name, SCORES) for name in ("a_b/c", "d")])
     tables = [[line.split() for line in block.splitlines()] for block in shown.split("\n\n")][1::2]
     assert [(table[0], table[2]) for table in tables] == [
         (["Method", "STS-B"], ["a_b/c", "70.00"]),
@@ -203,7 +203,8 @@ def test_an_evaluation_has_the_leaderboards_of_a_suite():
 
 
 def test_every_score_is_a_line_of_csv():
-    table = pd.read_csv(StringIO(score_tables({"a": SCORES, "b": SCORES}, "csv")))
+    text = score_tables([ScoredEncoder(name, SCORES) for name in "ab"], "csv")
+    table = pd.read_csv(StringIO(text))
     assert list(table["model"]) == ["a"] * len(CELLS) + ["b"] * len(CELLS)
     cells = table[["task", "metric", "split", "value"]].itertuples(index=False, name=None)
     assert list(cells) == CELLS * 2

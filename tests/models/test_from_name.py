@@ -15,7 +15,7 @@ from bench.__main__ import main
 from bench.models.functions import FunctionEncoder
 from bench.models.library import LibraryEncoder
 from bench.models.load import Normalised, load_encoder
-from bench.models.model import Model, files
+from bench.models.model import Model
 from bench.models.options import Options
 from bench.registry.templates import template_sets
 from bench.results.records import read_scores
@@ -314,7 +314,7 @@ def test_options_and_names_of_files():
     ):
         (model,) = Model.read(word, common)
         assert model == Model(word.partition("[")[0], options)
-        assert list(files([model])) == [f"{file}.json"]
+        assert model.file == f"{file}.json"
     query = "a/b[prompt=query,normalize]"
     assert Model.read(query) == [Model("a/b", Options(prompt="query", normalize=True))]
     assert Model.read(query)[0].label == query
@@ -354,7 +354,7 @@ def test_several_models_in_one_table(several, evaluate, tmp_path, capsys):
     assert evaluate(tmp_path / "out", *several) == 0
     table = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["Method", "STS12", "STS-B"] in table
-    names = list(files([model for word in several for model in Model.read(word)]))
+    names = [model.file for word in several for model in Model.read(word)]
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(names)
     for word, name in zip(several, names, strict=True):
         result = scores(tmp_path / "out" / name)
@@ -364,19 +364,19 @@ def test_several_models_in_one_table(several, evaluate, tmp_path, capsys):
 
 
 def test_a_failing_model_does_not_stop_the_others(several, evaluate, tmp_path, monkeypatch, capsys):
-    plain = bench.stages.jobs.score_encoder
+    plain = bench.stages.encoders.score_encoder
 
     def score(encoder, *rest):
         return plain(encoder, *rest) if isinstance(encoder, FunctionEncoder) else 1 / 0
 
-    monkeypatch.setattr("bench.stages.jobs.score_encoder", score)
+    monkeypatch.setattr("bench.stages.encoders.score_encoder", score)
     assert evaluate(tmp_path / "out", several[0], several[2]) == 2
     printed = capsys.readouterr()
     assert [line.split()[0] for line in printed.out.splitlines() if several[2] in line] == [
         several[2]
     ]
     assert f"{several[0]}: ZeroDivisionError" in printed.err
-    assert [path.name for path in (tmp_path / "out").iterdir()] == [*files([Model(several[2])])]
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [Model(several[2]).file]
 
 
 @pytest.mark.parametrize(
@@ -404,13 +404,13 @@ def test_existing_results_are_not_computed_again(several, evaluate, tmp_path, mo
     changed = json.loads(second.read_text())
     changed["provenance"]["versions"]["torch"] = "1.0"
     second.write_text(json.dumps(changed))
-    original, scored = bench.stages.jobs.score_encoder, []
+    original, scored = bench.stages.encoders.score_encoder, []
 
     def noted(encoder, *rest):
         scored.append(encoder.pooler)
         return original(encoder, *rest)
 
-    monkeypatch.setattr("bench.stages.jobs.score_encoder", noted)
+    monkeypatch.setattr("bench.stages.encoders.score_encoder", noted)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 77)
     assert evaluate(tmp_path / "out", *several[:2]) == 0
     assert scored == ["cls_before_pooler"]

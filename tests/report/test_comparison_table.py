@@ -37,7 +37,7 @@ def tables(table_suite, tmp_path_factory):
     folder = tmp_path_factory.mktemp("suite")
     chosen = compared(table_suite, "simcse@official", ["gs-infonce@official"])
     every = compared(table_suite, "simcse@official")
-    write_comparisons(table_suite.suite, every, folder, folder)
+    write_comparisons(table_suite.suite, every, folder)
     text = two_compared(table_suite.suite, chosen, "A - B is not a claim of this suite")
     (folder / "compare_gs-infonce.txt").write_text(text, encoding="utf-8")
     return folder
@@ -51,7 +51,7 @@ def test_a_table_is_what_was_read(tables, name):
 
 def written(suite, pairs, folder):
     """The headings and rows of compare.md, by heading."""
-    write_comparisons(suite, pairs, folder, folder)
+    write_comparisons(suite, pairs, folder)
     text = (folder / "compare.md").read_text(encoding="utf-8")
     lines = [re.split(r" *\| *", line.strip("| ")) for line in re.findall(r"^\|.*$", text, re.M)]
     return [dict(zip(lines[0], line, strict=False)) for line in (lines[0], *lines[2:])]
@@ -114,7 +114,7 @@ def test_files_have_every_task_and_printed_numbers_single_tasks_first(tmp_path):
              pair("is-cse", [0.5], task="STS12", **own), pair("is-cse", [0.5], outside=True),
              pair("sscl", [3.0], leaderboard="transfer")]  # fmt: skip
     suite = heading(leaderboard(), leaderboard("transfer"), **WITH_BASELINE)
-    write_comparisons(suite, pairs, tmp_path / "tables", tmp_path / "figures")
+    write_comparisons(suite, pairs, tmp_path / "tables")
     read = pd.read_csv(tmp_path / "tables" / "compare.csv")
     assert read["task"].tolist() == ["STS12", "Avg", "STS12", "Avg"]
     assert read.loc[0, "differences"] == "1.0 2.0"
@@ -122,7 +122,7 @@ def test_files_have_every_task_and_printed_numbers_single_tasks_first(tmp_path):
     source = (tmp_path / "tables" / "compare.tex").read_text()
     assert f"sscl, official, {BASE}, Avg: open; {WHY}" in source
     assert read["label"].tolist()[3] == "is-cse (outside encoder)"
-    assert (tmp_path / "figures" / "compare_transfer.csv").is_file()
+    assert (tmp_path / "tables" / "compare_transfer.csv").is_file()
     printed = pd.read_csv(tmp_path / "tables" / "compare_printed.csv")
     assert printed[["method", "task"]].to_numpy().tolist() == [["is-cse", "STS12"], ["sscl", "Avg"]]
 

@@ -43,4 +43,6 @@ def test_another_format_is_refused(tmp_path):
 
 
 def test_where_all_is_planned_it_says_so():
-    assert report(judged(numbers=[number(76.0)])).endswith("With a recipe but not planned:\n  none")
+    assert report(judged(numbers=[number(76.0)])).endswith(
+        "With a recipe but not planned:\n  * none"
+    )

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from bench.datasets.tasks import STS_TASKS
-from bench.report.comparison_table import pairs_frame
 from bench.report.figures.compared import (
     Strip,
     comparison,
@@ -173,8 +172,8 @@ def test_leaderboard_draws_every_seed():
     ]
     figure = leaderboard_figure(SUITE, leaderboard(planned=["STS12", "STS-B"]), systems)
     panel, second = figure.axes
-    assert names_of(panel) == ["simcse, official", "simcse", "Mine", "sscl, official"]
-    assert "Settings are paper unless a name says otherwise." in notes_of(figure)
+    assert names_of(panel) == ["simcse", "simcse, paper", "Mine", "sscl"]
+    assert "Settings are official unless a name says otherwise." in notes_of(figure)
     assert points(panel, 0, "o") == list(ROWS)
     assert points(panel, 0, "|") == [76.0]
     assert points(panel, 1, "s") == [75.0, 75.5, 76.0]
@@ -336,7 +335,7 @@ def crossing(**more):
         kind = "one-sample" if method == "overlap" else "paired"
         for name, value in zip(("sts", "transfer"), values, strict=True):
             pairs.append(pair(method, [value], leaderboard=name, kind=kind, **more))
-    return crossed_table(pairs_frame(pairs))
+    return crossed_table(pairs)
 
 
 def test_a_cross_has_both_differences_with_their_intervals():
@@ -387,7 +386,7 @@ def test_texts_cover_nothing_and_stay_inside():
             mini.suite, mini.suite.leaderboard("sts"), mini.leaderboard_systems("sts")
         ),
         "wiki-mini, compare": versus_figure(mini.suite, overall),
-        "wiki-mini, crossed": crossed_figure(mini.suite, crossed_table(pairs_frame(mini.pairs))),
+        "wiki-mini, crossed": crossed_figure(mini.suite, crossed_table(mini.pairs)),
     }
     for stem, figure in drawn.items():
         assert covered(figure) == [], stem

@@ -15,6 +15,7 @@ from bench.report.formats import rendered, text_table, write_table
 from bench.report.leaderboard import in_format
 from bench.report.page import render_page
 from bench.report.summary import summary
+from bench.results.records import ScoredEncoder
 from bench.stages.activity import Failure
 from bench.stages.status import OpenRun, SuiteStatus
 from bench.utils.errors import UserError, printable
@@ -61,8 +62,8 @@ def tables(text, form, folder):
     suffix = {"csv": "csv", "markdown": "md"}[form]
     output = [(folder / f"compare.{suffix}").read_text(encoding="utf-8")]
     output.append(in_format(suite, suite.suite.leaderboards[0], suite.systems, form))
-    for others in ({}, {"other": [RECORD]}):
-        output.append(score_tables({text: [RECORD], **others}, form))
+    for names in ([text], [text, "other"]):
+        output.append(score_tables([ScoredEncoder(name, [RECORD]) for name in names], form))
     return output
 
 

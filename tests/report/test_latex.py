@@ -20,6 +20,7 @@ from bench.report.formats import TextTable, latex, latex_text, reasons, text_tab
 from bench.report.leaderboard import in_format, show_leaderboards, shown_leaderboards
 from bench.report.printed_table import captioned, in_lines, legend, printed_tables
 from bench.report.tables import summaries
+from bench.results.records import ScoredEncoder
 from bench.results.suite_results import SuiteResults
 from bench.results.system import RunResults, planned_scores
 from bench.runs import config
@@ -117,11 +118,11 @@ def in_paper(tmp_path_factory):
         for task, value in points.items()
     ]
     members = [f"models/qwen[pooler=last,template={text}]" for text in templates_of("in-one-word")]
-    texts.append(score_tables(dict.fromkeys(members, records), "latex"))
+    texts.append(score_tables([ScoredEncoder(member, records) for member in members], "latex"))
     labels = [{"Method": text} for text in LABELS.values()]
     texts.append(latex(text_table(labels), LABELS["latex"], "labels", LABELS["command"]))
     folder = tmp_path_factory.mktemp("compared")
-    write_comparisons(suite.suite, suite.pairs, folder, folder)
+    write_comparisons(suite.suite, suite.pairs, folder)
     return texts + [file.read_text() for file in sorted(folder.glob("*.tex"))]
 
 

@@ -93,7 +93,7 @@ def cells(heading, column, rows, **more):
      ("gain below the margin", "<", False), ("open", "?", False), ("higher", "△", False)],
 )  # fmt: skip
 def test_a_claim_that_is_better_alone_is_bold(verdict, sign, is_bold):
-    rows = [ISCSE.changed(verdict=verdict), SIMCSE, ISCSE.changed(label="SSCL", verdict=None)]
+    rows = [ISCSE.changed(verdict=verdict), SIMCSE, ISCSE.changed(name="SSCL", verdict=None)]
     lines = [*cells(COMPARED, "Minus baseline", rows).values()]
     assert lines == [f"+2.03 ± 0.14 {sign} {verdict}", "baseline", "+2.03 ± 0.14"]
     table = shown_leaderboard(COMPARED, STS, rows)
@@ -107,10 +107,10 @@ def test_a_claim_that_is_better_alone_is_bold(verdict, sign, is_bold):
 @pytest.mark.parametrize(
     ("second", "names"),
     [
-        ({"method": "sscl", "setting": "paper"}, ["simcse", "sscl"]),
-        ({"setting": "paper"}, ["simcse, official", "simcse, paper"]),
+        ({"method": "sscl", "setting": "paper"}, ["simcse", "sscl, paper"]),
+        ({"setting": "paper"}, ["simcse", "simcse, paper"]),
         ({"backbone": "b"}, ["simcse", "simcse"]),
-        ({"corpus": "c"}, ["simcse, official, wiki1m", "simcse, official, c"]),
+        ({"corpus": "c"}, ["simcse, wiki1m", "simcse, c"]),
         ({"outside": True, "name": "simcse (outside encoder)"},
          ["simcse", "simcse (outside encoder)"]),
     ],
@@ -119,6 +119,16 @@ def test_names_have_no_more_than_tells_them_apart(second, names):
     rows = [system("simcse", BASELINE), system(**{"method": "simcse", "points": BASELINE} | second)]
     lines = shown_leaderboard(heading(), STS, rows).rows
     assert [line["Method"] for line in lines] == names
+
+
+def test_a_name_lacks_the_usual_setting_alone():
+    names = {
+        "a, official": "a",
+        "a, official (has seen test sentences)": "a (has seen test sentences)",
+        "b, officially, paper": "b, officially, paper",
+    }
+    assert {name: heading().short(name) for name in names} == names
+    assert heading(setting="").short("f[template=a, b]") == "f[template=a, b]"
 
 
 def test_only_planned_tasks_are_columns():
@@ -176,7 +186,7 @@ def test_a_legend_says_no_more_than_occurs_in_its_rows():
     ):
         assert words in text
     assert legend(TWO, [SIMCSE])[1:] == [
-        "Setting: official; corpus: wiki1m.",
+        "Settings are official unless a name says otherwise. Corpus: wiki1m.",
         "Minus baseline: Avg, or the task that the heading names, minus that of SimCSE, official: "
         "mean over the seeds that both have, with its 98 % interval.",
     ]
@@ -187,7 +197,8 @@ def test_what_all_rows_share_is_in_the_caption():
     lines = in_format(judged(rows, COMPARED), STS, rows, "text").splitlines()
     assert lines[0] == f"Suite s on {BASE}: Spearman x 100 on seven STS tasks, n = 3"
     assert lines[2].split()[:2] == ["Method", "STS12"]
-    assert "Setting: official; corpus: wiki1m. Without a backbone: SSCL." in lines
+    shared = "Corpus: wiki1m. Without a backbone: SSCL."
+    assert f"{heading().about_names} {shared}" in lines
 
 
 def test_remarks_stand_below_the_table():

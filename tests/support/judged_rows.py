@@ -53,7 +53,8 @@ def leaderboard(
 
 def heading(*leaderboards: LeaderboardRow, **more: Any) -> Heading:
     """A suite of the papers' data without a baseline, by default with the leaderboard of STS."""
-    values = {"suite": "s", "mode": "test", "config": "FILE.yaml", "baseline_has_seeds": True}
+    values = {"suite": "s", "setting": "official", "mode": "test", "config": "FILE.yaml"}
+    values |= {"baseline_has_seeds": True}
     return row(Heading, **values | {"leaderboards": leaderboards or (leaderboard(),)} | more)
 
 

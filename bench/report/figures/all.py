@@ -1,9 +1,16 @@
-"""All figures of a suite, besides the comparisons, which are drawn with their tables."""
+"""All figures of a suite."""
 
 from pathlib import Path
 
-from bench.judged.rows import Judged
-from bench.report.figures.compared import comparison, figure_stems, leaderboard_figure
+from bench.judged.rows import Judged, grouped
+from bench.report.comparison_table import decisive, pairs_frame
+from bench.report.figures.compared import (
+    comparison,
+    figure_stems,
+    leaderboard_figure,
+    versus_figure,
+)
+from bench.report.figures.crossed import crossed_figure, crossed_table
 from bench.report.figures.papers import draw, table_of
 from bench.report.figures.style import drawing, save
 from bench.report.formats import leaderboard_stem
@@ -12,8 +19,8 @@ from bench.report.tables import number_frame
 
 
 def render_figures(judged: Judged, out: Path) -> None:
-    """Write the leaderboards, `<paper>_<table>` if a number of ours can be compared with it, and
-    `<paper>_<figure>` as PNG and PDF, each with its data as CSV."""
+    """Write the leaderboards, the comparisons with a baseline, `<paper>_<table>` if a number of
+    ours can be compared with it, and `<paper>_<figure>`: PNG, PDF, and their data as CSV."""
     heading = judged.suite
     with drawing():
         for leaderboard in shown_leaderboards(judged):
@@ -21,6 +28,13 @@ def render_figures(judged: Judged, out: Path) -> None:
                 heading, leaderboard, judged.leaderboard_systems(leaderboard.name)
             )
             save(picture, out, leaderboard_stem(leaderboard.name), frame(judged, leaderboard.name))
+        for pairs in grouped(judged.pairs, lambda pair: pair.leaderboard):
+            picture = versus_figure(heading, decisive(heading, pairs))
+            name = leaderboard_stem(pairs[0].leaderboard, "compare")
+            save(picture, out, name, pairs_frame(pairs))
+        crossed = crossed_table(judged.pairs)
+        if len(crossed) > 2:  # two systems have no order to speak of
+            save(crossed_figure(heading, crossed), out, "compare_sts_transfer", crossed)
         for stem, averages in figure_stems(judged.numbers).items():
             save(comparison(heading, averages), out, stem, number_frame(averages))
         for figure in judged.series:

@@ -27,7 +27,6 @@ from bench.report.formats import (
     difference_text,
     names_of,
     score_text,
-    short_names,
     verdict_text,
 )
 from bench.utils.files import stem
@@ -226,7 +225,7 @@ def leaderboard_figure(
 ) -> Figure:
     """The systems of a leaderboard: a panel per backbone, a mark for the average of each seed, over
     the planned tasks."""
-    about, (names, settings) = leaderboard.planned, short_names(rows)
+    about = leaderboard.planned
     strips = []
     for row in rows:
         look = style.UNTRAINED_LOOK
@@ -237,12 +236,12 @@ def leaderboard_figure(
         averages = ScoreColumns(scores=row.averages)
         marks: list[Mark] = [(averages.scores, 0, look), (known([averages.mean]), 0, MEAN)]
         text = score_text(averages.mean, averages.sd)
-        strips.append(Strip(row.backbone, names[row.name], text, marks))
+        strips.append(Strip(row.backbone, heading.short(row.name), text, marks))
     title = f"Suite {heading.suite}: every seed of every method, {about.title}"
     scale = about.title
     if about.overall == "Avg":
         scale = f"average {scale}"
-    notes = [BEYOND, settings, heading.remark_on(row.backbone for row in rows)]
+    notes = [BEYOND, heading.about_names, heading.remark_on(row.backbone for row in rows)]
     return figure_of_rows(strips, title, notes, scale, limits(strips))
 
 
@@ -283,7 +282,7 @@ def versus_figure(heading: Heading, pairs: Sequence[PairRow]) -> Figure:
     """The comparisons of one leaderboard: a panel per backbone, a mark for the difference at each
     seed."""
     leaderboard, baseline = pairs[0].leaderboard, pairs[0].baseline_name
-    columns, (names, settings) = names_of(pairs), short_names(pairs)
+    columns = names_of(pairs)
     strips = []
     for pair in sorted(pairs, key=lambda pair: pair.task != "Avg"):
         printed = known(gain.gain for gain in pair.printed)
@@ -295,12 +294,13 @@ def versus_figure(heading: Heading, pairs: Sequence[PairRow]) -> Figure:
         marks.append((interval, -0.15, DIFFERENCES))
         if pair.verdict in DECIDED:
             marks.append((known([pair.difference]), -0.15, DECIDED[pair.verdict]))
-        texts = {"Method": names[pair.name], "Task": pair.task}
+        texts = {"Method": heading.short(pair.name), "Task": pair.task}
         name = ", ".join(texts[column] for column in columns)
         text = f"{difference_text(pair.difference)} {verdict_text(pair.verdict)}".rstrip()
         strips.append(Strip(pair.backbone, name, text, marks, pair.verdict))
     methods = "every method" if "Method" in columns else f"{pairs[0].name},"
-    notes = [BEYOND, settings, heading.remark_on(pair.backbone for pair in pairs), CORRECTED]
+    remark = heading.remark_on(pair.backbone for pair in pairs)
+    notes = [BEYOND, heading.about_names, remark, CORRECTED]
     over = "over the test items" if by_items(pairs) else "seed by seed"
     title = f"Suite {heading.suite}: {methods} minus {baseline}, {over}"
     scale = f"difference in points ({heading.leaderboard(leaderboard).planned.title})"

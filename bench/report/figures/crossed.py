@@ -1,11 +1,13 @@
 """STS against transfer tasks: the differences of all systems from the baseline, with intervals."""
 
+from collections.abc import Sequence
+
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator
 
-from bench.judged.rows import Heading
+from bench.judged.rows import Heading, PairRow
 from bench.report.figures import style
-from bench.report.formats import Frame, short_names
+from bench.report.formats import Frame, data_frame
 
 HEIGHT, AXIS, NAME_WIDTH = 0.2, 0.6, 52  # inches of a name and of the axis; letters per line
 LINEAR = 5  # points; the few systems far from the baseline would squeeze the others
@@ -16,12 +18,15 @@ NOTE = (
 SAME = ["backbone", "method", "setting", "name"]  # columns that identify a system
 
 
-def crossed_table(pairs: Frame) -> Frame:
+def crossed_table(pairs: Sequence[PairRow]) -> Frame:
     """The systems that are compared with the baseline on both averages, with intervals: a row per
-    system of the frame of all comparisons."""
-    averages = pairs[pairs["task"] == "Avg"].dropna(subset="half_width")
+    system."""
+    averages = [pair for pair in pairs if pair.task == "Avg" and pair.half_width is not None]
     sts, transfer = (
-        averages.loc[averages["leaderboard"] == name, [*SAME, "kind", "difference", "half_width"]]
+        data_frame(
+            [dict(pair) for pair in averages if pair.leaderboard == name],
+            [*SAME, "kind", "difference", "half_width"],
+        )
         for name in ("sts", "transfer")
     )
     table = sts.merge(transfer, on=SAME, suffixes=("_sts", "_transfer"))
@@ -32,10 +37,8 @@ def crossed_figure(heading: Heading, table: Frame) -> Figure:
     """A cross per system, with the rank correlation in the title."""
     figure = Figure((style.WIDTH, len(table) * HEIGHT + AXIS), layout="constrained")
     panel = figure.subplots()
-    rows = [*table.itertuples()]
-    names, settings = short_names(rows)
     # In the order of their heights, names need lines that hardly cross.
-    for place, row in enumerate(rows):
+    for place, row in enumerate(table.itertuples()):
         look = style.OFFICIAL | {"label": "trained"}
         if row.kind_sts != "paired":
             look = style.UNTRAINED_LOOK | {"label": "not trained"}
@@ -44,7 +47,7 @@ def crossed_figure(heading: Heading, table: Frame) -> Figure:
             *at, row.half_width_transfer, row.half_width_sts, color=look["color"], lw=0.8
         )
         panel.plot(*at, **look)
-        name = names[row.name]
+        name = heading.short(row.name)
         if table["backbone"].nunique() > 1:
             name = f"{row.backbone}, {name}"
         panel.annotate(
@@ -63,5 +66,7 @@ def crossed_figure(heading: Heading, table: Frame) -> Figure:
     panel.axhline(0, color=style.GREY, lw=1, zorder=1)
     ranks = table["difference_sts"].corr(table["difference_transfer"], "spearman")
     title = f"Suite {heading.suite}: STS against transfer tasks, rank correlation {ranks:+.2f}"
-    style.add_texts(figure, title, [NOTE, settings, heading.remark_on(table["backbone"])])
+    style.add_texts(
+        figure, title, [NOTE, heading.about_names, heading.remark_on(table["backbone"])]
+    )
     return figure
