@@ -56,7 +56,6 @@ ISCSE = system("is-cse", [77.0, 78.1, 79.0], label="IS-CSE", difference=2.0333, 
 SSCL = system("sscl", [73.0, 74.1, 75.0], label="SSCL", difference=-1.9667, half_width=0.143,
               verdict="worse")  # fmt: skip
 CONTROL = system("sup-simcse", [80.0, 81.0, 82.0], label="With labels", labelled=True)
-ROWS = [ISCSE, SIMCSE, SSCL, CONTROL]
 
 
 @pytest.fixture(scope="module")
@@ -182,19 +181,10 @@ def test_a_legend_says_no_more_than_occurs_in_its_rows():
     ]
 
 
-def test_what_all_rows_share_is_in_the_caption():
+def test_a_legend_names_rows_without_a_backbone():
     rows = [ISCSE, SIMCSE, SSCL.changed(backbone="none")]
     lines = in_format(judged(rows, COMPARED), STS, rows, "text").splitlines()
-    assert lines[0] == f"Suite s on {BASE}: Spearman x 100 on seven STS tasks, n = 3"
-    assert lines[2].split()[:2] == ["Method", "STS12"]
     assert "Setting: official; corpus: wiki1m. Without a backbone: SSCL." in lines
-
-
-def test_remarks_stand_below_the_table():
-    rows = [ISCSE.changed(verdict="open", progress="3 of 6 seeds", remark="1 failed"), SIMCSE]
-    for form, note in {"text": "3 of 6 seeds; 1 failed", "markdown": "1 failed"}.items():
-        text = in_format(judged(rows, COMPARED), STS, rows, form)
-        assert f"\n\nIS-CSE, {BASE}: {note}.\n\n" in text
 
 
 # --- Formats ---
