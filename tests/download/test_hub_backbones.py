@@ -109,11 +109,6 @@ def test_what_is_no_encoder_is_refused_in_the_plan(files, message, hub):
 # --- dropout
 
 
-def test_views_by_dropout_need_a_rate(hub):
-    with pytest.raises(UserError, match=rf"'{MODERN}' has no dropout.*simcse\[dropout=0\.1\]"):
-        planned("simcse")
-
-
 def test_a_rate_acts_in_attention_embeddings_and_mlp(hub, monkeypatch):
     model, tokenizer = load_backbone(fetch_backbone(MODERN), dropout=0.3)
     attention, real = [], F.scaled_dot_product_attention

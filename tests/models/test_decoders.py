@@ -144,10 +144,6 @@ def test_a_pooler_that_the_library_lacks_is_refused(pooler, decoders):
     refused(lambda: load_encoder(decoders("gpt2"), pooler=pooler), *words)
 
 
-def test_the_first_token_of_a_decoder_is_refused(decoders):
-    refused(lambda: load_encoder(decoders("gpt2"), pooler="cls_before_pooler"), "is not [CLS]")
-
-
 def test_weights_that_the_library_would_draw_are_refused(decoders, tmp_path):
     folder, name = shutil.copytree(decoders("gpt2"), tmp_path / "model"), "h.1.ln_1.weight"
     change_weights(folder, lambda weights: {key: weights[key] for key in weights if key != name})

@@ -2,7 +2,6 @@
 `show` prints of a suite."""
 
 import re
-from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -24,7 +23,6 @@ from bench.report.leaderboard import (
     write_leaderboards,
 )
 from bench.reported.address import address, find_rows
-from bench.results.suite_results import read_results
 from bench.runs.naming import find_runs
 from bench.runs.plan import read_plan
 from bench.runs.resolve import resolve
@@ -260,12 +258,10 @@ def test_a_system_without_a_backbone_has_a_difference_beside_one_backbone_only()
         assert row.difference == difference
 
 
-def test_controls_with_labels_come_last(tmp_path):
-    entries = [*seeds("sup-simcse", [80.0]), *seeds("simcse", [75.0]), *seeds("sscl", [76.0])]
-    suite = read_results(write_suite(tmp_path, entries))
-    for run in suite.runs[:1]:
-        suite.runs[0] = replace(run, run=run.run.model_copy(update={"labelled": True}))
-    methods = [row.method for row in system_rows(suite, STS)]
+def test_controls_with_labels_come_last():
+    points = {"sup-simcse": 80.0, "simcse": 75.0, "sscl": 76.0}
+    runs = [scored(name, 1, x, labelled=name == "sup-simcse") for name, x in points.items()]
+    methods = [row.method for row in system_rows(suite(*runs), STS)]
     assert methods == ["sscl", "simcse", "sup-simcse"]
 
 

@@ -26,8 +26,6 @@ KINDS = {
     "gpt2": ("GPT2Config", {**GPT2, **TOKENS}),
     "qwen3": ("Qwen3Config", {**BERT, **LONG, **TOKENS, **QWEN3}),
     "bart": ("BartConfig", {**BART, **TOKENS, "decoder_start_token_id": 2}),
-    # Its landmarks are means over segments of the padded length.
-    "nystromformer": ("NystromformerConfig", {**BERT, **LONG}),
 }
 
 
