@@ -23,8 +23,6 @@ from bench.report.leaderboard import (
     write_leaderboards,
 )
 from bench.reported.address import address, find_rows
-from bench.runs.naming import find_runs
-from bench.runs.plan import read_plan
 from bench.runs.resolve import resolve
 from bench.utils.errors import UserError
 from tests.support.compared_runs import scored, suite
@@ -280,12 +278,6 @@ def test_columns_are_of_planned_tasks_and_of_a_named_baseline():
     columns = [*frame(judged([SIMCSE], of_two)).columns]
     assert [name for name in columns if name.endswith(" sd")] == ["STS12 sd", "STS-B sd"]
     assert columns[-4:] == ["difference", "half_width", "verdict", "reason"]
-
-
-@pytest.mark.parametrize("text", ["MixCSE", "MIXCSE", "mixcse@official"])
-def test_a_text_names_systems_by_label_or_method(text):
-    runs = read_plan(Path("results/wiki-mini/plan.json")).runs
-    assert {run.text for run in find_runs(text, runs)} == {"mixcse@official"}
 
 
 def test_leaderboards_are_one_table_of_csv():

@@ -26,7 +26,7 @@ from bench.training.optimiser import (
 )
 from bench.utils.errors import UserError
 from methods.simcse import SimCSE
-from tests.support.outcomes import assert_same_training, log_of, outcome_of, weights_of
+from tests.support.outcomes import assert_same_training, log_of, outcome_of, script_dev, weights_of
 
 pytestmark = pytest.mark.usefixtures("global_state")
 
@@ -290,20 +290,6 @@ def test_every_step_starts_in_training_mode(train_tiny, monkeypatch):
 
 
 # Selection
-
-
-def script_dev(patch, values, states=None):
-    """Scorings of the dev set have these values one after the other; `states` gets the weights that
-    they saw."""
-    left = iter(values)
-
-    def score(encoder, *_):
-        if states is not None:
-            weights = encoder.model.state_dict()
-            states.append({name: tensor.clone() for name, tensor in weights.items()})
-        return [{"task": "STS-B", "aggregation": "all", "value": next(left)}]
-
-    patch.setattr(bench.training.loop, "score_tasks", score)
 
 
 def test_the_best_is_kept_and_ties_keep_the_earlier(train_tiny, monkeypatch):
