@@ -305,18 +305,6 @@ def test_an_interval_that_leaves_the_axis_goes_to_its_end():
     assert [text.get_text() for text in panel.texts][-3:] == ["◀ -30.0", "30.0 ▶", "+0.00"]
 
 
-def test_a_row_is_as_high_as_its_name():
-    """24 pixels a row, at 150 dots an inch."""
-    short, long = "a method", "a method with a name that needs a second line (x=1)"
-    rows = [system("simcse", ROWS, name=f"{short} {place}") for place in range(20)]
-    heights = []
-    for names in (rows, [*rows, *rows[:1]], [*rows, system("simcse", ROWS, name=long)]):
-        heights.append(leaderboard_figure(SUITE, STS, names).get_figheight())
-    first, one_line, two_lines = [round(150 * height) for height in heights]
-    assert one_line - first == 24
-    assert two_lines - one_line == 15
-
-
 # --- STS against transfer tasks ---
 
 BOTH = heading(STS, leaderboard("transfer"), **WITH_BASELINE)
