@@ -1,7 +1,6 @@
 """Comparisons with a baseline: lines, order, captions, and files."""
 
 import re
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -26,9 +25,9 @@ from tests.support.judged_rows import (
     pair,
     printed_gain,
 )
+from tests.support.rendered import assert_as_read
 from tests.support.synthetic_suite import seeds, write_suite
 
-RENDERED = Path(__file__).with_name("rendered")
 SUITE = heading(**WITH_BASELINE)
 
 
@@ -45,8 +44,7 @@ def tables(table_suite, tmp_path_factory):
 
 @pytest.mark.parametrize("name", ["compare.md", "compare_gs-infonce.txt"])
 def test_a_table_is_what_was_read(tables, name):
-    expected = (RENDERED / name).read_text(encoding="utf-8")
-    assert (tables / name).read_text(encoding="utf-8") == expected, f"written to {tables / name}"
+    assert_as_read(tables / name, name)
 
 
 def written(suite, pairs, folder):

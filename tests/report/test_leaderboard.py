@@ -3,7 +3,6 @@
 
 import re
 from io import StringIO
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -38,11 +37,11 @@ from tests.support.judged_rows import (
     pair,
     system,
 )
+from tests.support.rendered import assert_as_read
 from tests.support.synthetic_suite import claims, seeds, write_suite
 from tests.support.table_suite import TOY, TOY_ENTRIES
 from tools.documents import wiki_mini
 
-RENDERED = Path(__file__).with_name("rendered")
 COMPARED, STS = heading(**WITH_BASELINE), leaderboard()
 BASELINE = [75.0, 76.0, 77.0]
 
@@ -68,8 +67,7 @@ def tables(compared_suite, tmp_path_factory):
 
 @pytest.mark.parametrize("name", ["sts.md", "sts.tex", "sts.txt", "toy/sts.md"])
 def test_a_table_is_what_was_read(tables, name):
-    expected = (RENDERED / name).read_text(encoding="utf-8")
-    assert (tables / name).read_text(encoding="utf-8") == expected, f"written to {tables / name}"
+    assert_as_read(tables / name, name)
 
 
 # --- Cells ---

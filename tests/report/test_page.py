@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from html.parser import HTMLParser
 from itertools import pairwise
-from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
@@ -14,8 +13,8 @@ import pytest
 from bench.report.page import CURVE_POINTS, thinned
 from tests.support.judged_rows import judged, measured, number, of_world, run, system
 from tests.support.page_project import NASTY, write_page, write_project
+from tests.support.rendered import assert_as_read
 
-RENDERED = Path(__file__).with_name("rendered") / "suite"
 VOID = {"meta", "img", "link", "br", "input"}
 DATA = re.compile(r'(?<=<script type="application/json" id="data">).*(?=</script>)')
 
@@ -67,13 +66,11 @@ def outline(html):
 
 @pytest.mark.parametrize("name", ["page.html", "page.json"])
 def test_the_page_is_what_was_read(name, html, outline, tmp_path):
-    """After a change that is meant, copy what the failure names."""
     text = DATA.sub("{}", html)
     if name == "page.json":
         text = json.dumps(outline.data, indent=1, ensure_ascii=False) + "\n"
     (tmp_path / name).write_text(text, encoding="utf-8")
-    expected = (RENDERED / name).read_text(encoding="utf-8")
-    assert text == expected, f"written to {tmp_path / name}"
+    assert_as_read(tmp_path / name, f"suite/{name}")
 
 
 def test_every_printed_number_stands_with_ours_and_its_verdict(project, outline):
