@@ -29,6 +29,8 @@ READER_LAYERS = 2  # n_head_layers of both scripts
 
 
 class InfoCSE(DiffCSE):
+    """SimCSE plus masked words from the sentence."""
+
     name = "infocse"
     title = "InfoCSE"
     reference = "Wu et al. 2022, arXiv 2210.06432; code caskcsg/sentemb@5eeec55"

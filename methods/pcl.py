@@ -28,6 +28,8 @@ LONGEST = 32  # the script's max_seq_length, which repetitions keep: train.py:60
 
 
 class PCL(Contrastive):
+    """Groups of augmented positives, in two networks."""
+
     name = "pcl"
     title = "PCL"
     reference = "Wu et al. 2022, arXiv 2201.12093; code qiyuw/PeerCL@5e40ea5"

@@ -13,6 +13,8 @@ LONGEST = 32  # pieces of a filled template: train_SNCSE.sh:12
 
 
 class SNCSE(PromptBERT):
+    """Prompts, and a margin to each sentence's negation."""
+
     name = "sncse"
     title = "SNCSE"
     reference = "Wang et al. 2022, arXiv 2201.05979; code Sense-GVT/SNCSE@faa013e"

@@ -129,10 +129,12 @@ def train_tiny(tiny_bert, tiny_data, tiny_corpus, tmp_path_factory):
 @pytest.fixture(scope="session")
 def kind_backbones(tiny_bert, tmp_path_factory):
     """Of `tests.support.kinds`: a BERT with a masked-language head, and one that is not packed."""
-    from tests.support.kinds import distilbert, headed_bert
+    from tests.support.kinds import headed_bert
+    from tests.support.tiny_architectures import write_architecture
 
     folder = tmp_path_factory.mktemp("models")
-    return headed_bert(tiny_bert, folder / "bert"), distilbert(tiny_bert, folder / "distilbert")
+    other = write_architecture("distilbert", tiny_bert, folder / "distilbert")
+    return headed_bert(tiny_bert, folder / "bert"), other
 
 
 @pytest.fixture(scope="session")

@@ -305,6 +305,12 @@ class Cell(NamedTuple):
     aggregation: str = "all"
 
 
+def is_points(value: Any) -> bool:
+    """Whether a score, times 100 as in papers, can have this value. Scores are often computed as
+    fractions, which no encoder's points are as small as."""
+    return value == 0 or 1 < abs(value) <= 100
+
+
 def probe_seed(seed: int) -> str:
     """The aggregation of scores with classifiers of a seed."""
     return "all" if seed == CLASSIFIER_SEED else f"{PROBE_SEED} {seed}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from math import isfinite
 
-from bench.datasets.metrics import Tolerance
+from bench.datasets.metrics import Tolerance, is_points
 from bench.datasets.tasks import LEADERBOARDS
 from bench.judge.claims import explained
 from bench.judge.sample import Sample
@@ -199,7 +199,8 @@ def judge(
         number of its family: the numbers of a whole table belong in a suite.
 
     Raises:
-        UserError: the leaderboard or the task is unknown, or a score is not finite.
+        UserError: the leaderboard or the task is unknown, a score is not finite, or a
+            number is not in points.
     """
     board = LEADERBOARDS.get(leaderboard)
     if not board or task not in (*board.tasks, "Avg"):
@@ -207,6 +208,9 @@ def judge(
         raise UserError(f"no leaderboard '{leaderboard}' has '{task}'{hint}")
     if not all(map(isfinite, scores)):
         raise UserError("a score is not finite; after a diverged seed there is no verdict")
+    for value in (printed, *scores):
+        if not is_points(value):
+            raise UserError(f"{value} is not in points; write a score such as 76.25")
     name, sd = "trained, transfer", None
     if board.metric == "spearman":
         name, sd = "trained", public_sd(backbone, task)

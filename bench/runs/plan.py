@@ -16,8 +16,9 @@ from itertools import count, product
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, Self, TypeVar
 
-from pydantic import ConfigDict, Field, SerializeAsAny, model_validator
+from pydantic import ConfigDict, Field, SerializeAsAny, field_validator, model_validator
 
+from bench.datasets.metrics import is_points
 from bench.datasets.tasks import expand_tasks
 from bench.runs import STAGES
 from bench.utils.errors import UserError, counted, listed, suggestion
@@ -173,6 +174,13 @@ class PrintedRow(StrictModel):
     """the paper, in a word; by default `printed`"""
     table: str = "Table 1"
     """its table; by default `Table 1`"""
+
+    @field_validator("value")
+    @classmethod
+    def _in_points(cls, value: Decimal) -> Decimal:
+        if not is_points(value):
+            raise ValueError(f"'value' should be in points, such as 76.25, not {value}")
+        return value
 
 
 class PlannedNumber(PrintedRow):

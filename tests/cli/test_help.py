@@ -33,14 +33,11 @@ def test_the_help_of_the_program_has_each_group_and_no_cut_sentence(help_of):
 
 
 @pytest.mark.parametrize("name", commands().commands)
-def test_the_help_of_a_command_has_no_type_of_python(name, help_of):
-    assert not re.search(r"<(list|str|int|float|path|file|bool)\b", help_of(name), re.IGNORECASE)
-
-
-@pytest.mark.parametrize("name", commands().commands)
-def test_each_command_has_an_example(name, help_of):
+def test_the_help_of_a_command_ends_with_an_example_and_has_no_type_of_python(name, help_of):
+    text = help_of(name)
     # Each is parsed by tests/integration/test_printed_commands.py.
-    assert re.search(rf"^  Example: sentbench {name}\b.*\n\Z", help_of(name), re.MULTILINE)
+    assert re.search(rf"^  Example: sentbench {name}\b.*\n\Z", text, re.MULTILINE)
+    assert not re.search(r"<(list|str|int|float|path|file|bool)\b", text, re.IGNORECASE)
 
 
 def test_run_names_the_suites_of_the_project(help_of):

@@ -95,20 +95,14 @@ def test_numbers_of_a_suite_are_shown_audited_and_rendered(tmp_path, capsys):
     suite = str(write_suite(tmp_path / "s", seeds("simcse", ROWS), data="world", printed=printed))
     assert main(["show", "--suite", suite]) == 0
     out = capsys.readouterr().out
-    assert "printed, Table 1: Spearman x 100, printed and measured" in out
     assert "simcse, bert-base-uncased, Avg, test, simcse@official: reproduced; look at 3" in out
-    assert "tolerance 1.00 of 76.50" in out
     assert main(["audit", "--suite", suite]) == 0
-    out = capsys.readouterr().out
-    assert "printed, Table 1: " in out
-    assert out.endswith("1 findings about printed numbers.\n")
+    assert capsys.readouterr().out.endswith("1 findings about printed numbers.\n")
     assert main(["render", suite]) == 0
     tables = tmp_path / "s" / "tables"
     assert {path.stem for path in tables.glob("printed_*")} == {"printed_table-1"}
     assert "Do not compare" not in (tables / "printed_table-1.md").read_text()
-    assert r"\caption{printed, Table 1: " in (tables / "printed_table-1.tex").read_text()
     page = (tmp_path / "s" / "report" / "index.html").read_text()
-    assert 'id="printed_table-1"' in page
     assert page.index('id="printed_table-1"') < page.index('id="gs-infonce-v1_table-2"')
 
 

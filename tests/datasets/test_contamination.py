@@ -12,7 +12,7 @@ from scipy.stats import spearmanr
 from bench import world
 from bench.__main__ import main
 from bench.datasets import sts
-from bench.datasets.contamination import contamination, in_corpora, normalised
+from bench.datasets.contamination import contamination, normalised
 from bench.datasets.corpora import read_sentences
 from bench.datasets.labelled import LabelledTask, Samples
 from bench.datasets.tasks import STS_TASKS
@@ -21,16 +21,10 @@ from bench.runs.paths import Files
 from bench.stages.jobs import known_items
 from tests.support.method_runs import run_of
 
-
-def test_case_punctuation_and_spaces_make_no_difference():
-    assert normalised("  A dog's   TAIL , 2 cats. ") == normalised("a dog s tail 2 cats") != ""
-    assert normalised("Ein Café.") == "ein café"
-    assert normalised("a dogs tail") != normalised("a dog's tail")
-
-
 # Pairs of texts that have the same words: composed or not, wide and narrow forms, ligatures, the
 # capitals of Turkish, Greek and German, kashida, joiners, apostrophes, selectors of glyphs.
 SAME = """
+  A dog's   TAIL , 2 cats. |a dog s tail 2 cats
 Café|CAFE\u0301
 한글|\u1112\u1161\u11ab\u1100\u1173\u11af
 ａｂｃ１２、ｶﾞ|ABC12, ガ
@@ -47,8 +41,10 @@ co\u00adoperate|cooperate
 I \u2764\ufe0f you|I you
 """
 # Pairs that differ in a vowel or a tone: Hindi (the boy, the girl eats), Thai, Tamil, Arabic; in a
-# number, in spelling.
+# number, in spelling, an accent, an apostrophe.
 OTHER = """
+a dogs tail|a dog's tail
+Ein Café.|ein cafe
 लड़का खाता है|लड़की खाती है
 กา|กี
 ไม้|ไม่
@@ -77,24 +73,17 @@ def plain_words(sentence):
     return " ".join(re.findall(r"\w+", sentence.lower()))
 
 
-def test_sentences_in_any_corpus_are_found():
-    corpora = [["Two dogs run.", "..."], iter(["a bird sings"])]
-    sentences = ["two dogs run", "A bird, sings!", "a cat", "!", ""]
-    assert in_corpora(sentences, corpora) == {"two dogs run", "A bird, sings!"}
-    assert in_corpora(sentences, []) == set()
-
-
 def pair_task(split="test"):
     first, second = ("a", "b", "c", "d", "e"), ("f", "g", "h", "a", "b")
     return sts.StsTask("STS-B", split, (sts.Subset("STS-B", first, second, np.arange(5.0)),))
 
 
 def test_items_with_a_sentence_in_a_corpus_are_seen():
-    columns = (tuple("axy"), tuple("bxa"))
+    columns = (tuple("a!y"), tuple("bxa"))
     parts = {"test": Samples(columns, np.arange(3)), "train": Samples((("c",), ("d",)), np.ones(1))}
     labelled = LabelledTask("MRPC", "kfold", 3, parts)
     tasks = [pair_task(), pair_task("dev"), labelled]
-    result = contamination(tasks, [["A", "f."]], [], Path())
+    result = contamination(tasks, [["A", "..."], iter(["f."])], [], Path())
     seen = {task: seen.tolist() for task, (seen, _) in result.items()}
     assert seen == {"STS-B": [1, 0, 0, 1, 0], "MRPC": [1, 0, 1]}  # "a" stands in two pairs
     assert not any(in_dev.any() for _, in_dev in result.values())
@@ -201,7 +190,6 @@ def test_texts_without_words_are_items_of_their_own():
 def test_a_plan_shows_the_share_of_each_corpus(capsys):
     assert main(["plan", "smoke", "--contamination"]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert lines[0][8:10] == ["(STS-B,", "CNSD-STS-B),"]
     assert " ".join(lines[2]) == "test items in the dev set world world-nli cnsd"
     data = world.world_data_folder()
     pairs = sts.read("STS-B", data).items()

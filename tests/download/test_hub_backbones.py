@@ -19,11 +19,9 @@ from bench.registry import backbones
 from bench.registry.backbones import BUILT_IN, backbone
 from bench.runs.resolve import resolve
 from bench.utils.errors import UserError
+from tests.support.tiny_architectures import write_architecture
 from tests.support.tiny_backbones import make_sentences
 
-WIDTHS = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
-WIDTHS |= {"intermediate_size": 48, "initializer_range": 0.15, "max_position_embeddings": 64}
-SPECIAL = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3}
 MODERN = "answerdotai/ModernBERT-base"
 SENTENCES = make_sentences(6, seed=4)
 
@@ -36,17 +34,7 @@ def no_earlier_descriptions():
 @pytest.fixture(scope="module")
 def modern(tiny_bert, tmp_path_factory):
     """The folder of a tiny ModernBERT, whose rates of dropout are 0."""
-    import transformers
-
-    folder = tmp_path_factory.mktemp("modern")
-    vocabulary = len(transformers.AutoTokenizer.from_pretrained(tiny_bert)) + 8
-    config = transformers.ModernBertConfig(**WIDTHS, **SPECIAL, vocab_size=vocabulary)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(7)
-        transformers.AutoModel.from_config(config).save_pretrained(folder)
-    for file in ("tokenizer.json", "tokenizer_config.json"):
-        shutil.copy(tiny_bert / file, folder)
-    return folder
+    return write_architecture("modernbert", tiny_bert, tmp_path_factory.mktemp("modern"))
 
 
 @pytest.fixture
@@ -63,7 +51,7 @@ def test_a_plan_needs_the_description_and_the_commit(hub, monkeypatch, capsys):
     run, commit = planned("simcse[dropout=0.1]"), hub.commit(MODERN)
     assert run.identity["backbone"] == f"{MODERN}@{commit}"
     assert (run.backbone, run.reference, run.pretrained.source) == (MODERN, MODERN, "hub")
-    assert (run.shape.width, run.shape.depth, run.shape.cased) == (32, 2, False)
+    assert (run.shape.width, run.shape.depth, run.shape.cased) == (32, 4, False)
     assert run.id.startswith("simcse.dropout-0.1_official_answerdotai-modernbert-base_s1_")
     assert not any("safetensors" in request for request in hub.requests)
     told = f"{MODERN}: fetched configuration and tokenizer of commit {commit}"
@@ -121,11 +109,6 @@ def test_what_is_no_encoder_is_refused_in_the_plan(files, message, hub):
 # --- dropout
 
 
-def test_views_by_dropout_need_a_rate(hub):
-    with pytest.raises(UserError, match=rf"'{MODERN}' has no dropout.*simcse\[dropout=0\.1\]"):
-        planned("simcse")
-
-
 def test_a_rate_acts_in_attention_embeddings_and_mlp(hub, monkeypatch):
     model, tokenizer = load_backbone(fetch_backbone(MODERN), dropout=0.3)
     attention, real = [], F.scaled_dot_product_attention
@@ -145,7 +128,7 @@ def test_a_rate_acts_in_attention_embeddings_and_mlp(hub, monkeypatch):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
         model.train()(**tokenizer(SENTENCES[:1] * 64, return_tensors="pt"))
-    assert attention == [0.3, 0.3]
+    assert attention == [0.3] * 4
     places = {"embeddings.drop", "layers.0.attn.out_drop", "layers.0.mlp.drop"}
     assert places < shares.keys()
     np.testing.assert_allclose(list(shares.values()), 0.3, atol=0.03)

@@ -8,11 +8,9 @@ from statistics import fmean
 import pytest
 
 import sentbench
-from bench.datasets.metrics import probe_seed
 from bench.datasets.tasks import TRANSFER_TASKS
 from bench.evaluation.scoring import Classifiers, Scorer, read_tasks
-from bench.judge.stage import judge_encoders, read_suite
-from bench.report.leaderboard import frame
+from bench.judge.stage import judge_encoders
 from bench.results.records import ScoredEncoder, read_scores
 from bench.runs import config
 from bench.runs.paths import result_file
@@ -128,32 +126,6 @@ def planned(path, tasks, data="world"):
     plan = config.plan(config.validate(content))
     plan.write(path / "plan.json")
     return read_runs(path / "plan.json")
-
-
-@pytest.fixture(scope="module")
-def suite(tmp_path_factory):
-    """A suite of the toy data."""
-    path = tmp_path_factory.mktemp("world") / "suite"
-    plan = planned(path, ["STS-B", "TREC", "MRPC"])
-    run_plan(path, plan, plan.runs)
-    return path
-
-
-def test_an_untrained_row_has_five_seeds_on_tasks_with_classifiers(suite):
-    (run,) = read_runs(suite / "plan.json").runs
-    read = read_scores(result_file(suite, run.id, "score"))
-    assert read.provenance.probe_seeds == [1112, 1113, 1114, 1115]
-    result = values(record.as_written() for record in read.records)
-    averages = [
-        fmean(result[name][task, "test", "accuracy"] for task in ("TREC", "MRPC"))
-        for name in ("all", *map(probe_seed, read.provenance.probe_seeds))
-    ]
-    judged = read_suite(suite)
-    (row,) = frame(judged, "transfer").to_dict("records")
-    assert row["averages"] == pytest.approx(averages, abs=1e-9)
-    assert (row["n"], row["TREC n"], row["MRPC n"]) == (5, 5, 5)
-    (row,) = frame(judged, "sts").to_dict("records")
-    assert (row["n"], row["STS-B n"]) == (1, 1)
 
 
 @pytest.mark.usefixtures("quick")

@@ -53,9 +53,7 @@ def test_every_constructor_names_its_device(file):
     ("line", "is_fault"),
     [
         ("own = torch.eye(len(rows), dtype=torch.bool)", True),
-        ("draw = torch.Generator().manual_seed(1)", True),
         ("own = torch.eye(len(rows), device=rows.device)", False),
-        ("rows = to_device(torch.tensor(places), rows.device)", False),
         ("order = torch.randperm(9, generator=generator).tolist()", False),
     ],
 )

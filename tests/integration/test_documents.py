@@ -123,13 +123,3 @@ def test_tests_named_by_the_protocol_exist():
         assert (ROOT / path).is_file(), f"docs/protocol.md names {path}, {GONE}"
         for name in [first, *re.findall(r"`(\w+)`", rest)]:
             assert f"test_{name}" in definitions(path), f"docs/protocol.md: {path}: {name}, {GONE}"
-
-
-def test_functions_named_by_templates_read_them():
-    """Each template says who reads it: "read by `function` of FILE"."""
-    for path in (ROOT / "bench" / "report" / "templates").iterdir():
-        for name, file in re.findall(r"read by `(\w+)` of ([\w/]+\.py)", path.read_text("utf-8")):
-            (module,) = (ROOT / "bench").rglob(file)
-            function = definitions(str(module.relative_to(ROOT))).get(name)
-            assert function, f"{path.name} names {name} of {file}, {GONE}"
-            assert path.name in ast.unparse(function), f"{name} of {file} does not read {path.name}"

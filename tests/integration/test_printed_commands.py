@@ -45,7 +45,7 @@ PLACES = {"N": "1"} | dict.fromkeys(
 PLACES |= {"my-profile": "profiles/slurm", "X": "examples/suite.yaml"}
 # Programs that are not the project's; their commands are not tried.
 OTHERS = {
-    "cd", "cp", "echo", "export", "grep", "head", "jupyter", "nvidia-cuda-mps-control",
+    "cd", "cp", "echo", "export", "grep", "head", "jq", "jupyter", "nvidia-cuda-mps-control",
     "pgrep", "pip", "pkill", "pre-commit", "source", "tail",
 }  # fmt: skip
 # Commands that are parsed and not run, and why. Of the others, those on a suite of the tutorial are

@@ -124,10 +124,6 @@ def test_it_names_the_commit_of_its_checkout(wheel, programs, tmp_path):
 
 def test_it_scores_as_the_checkout_does(programs, tiny_bert, tiny_data, tmp_path):
     words = ["evaluate", tiny_bert, "--pooler", "avg", "--data", tiny_data, "--out"]
-    # Folders of these names are found first where Python is not told otherwise.
-    for name in ("bench", "methods"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "__init__.py").write_text("raise SystemExit('not the package')")
     done(programs / "sentbench", *words, "wheel.json", cwd=tmp_path)
     checkout = [sys.executable, "-m", "bench", *words, tmp_path / "checkout.json"]
     done(*checkout, cwd=ROOT)

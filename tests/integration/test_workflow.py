@@ -118,14 +118,6 @@ def test_deleted_scores_are_made_again(suite, tmp_path):
     assert planned_jobs(done.stdout) == {"score": 4, "analyse": 1} | RENDERED
 
 
-def test_a_run_is_analysed_after_it_is_scored(suite):
-    """Only one process works on a run at a time."""
-    folder, config = suite
-    done = snakemake("-n", "--configfile", config(seeds=[1, 2]), cwd=folder)
-    (inputs,) = re.findall(r"rule analyse:\n +input: (.+)", done.stdout)
-    assert "/scores/" in inputs
-
-
 def test_the_first_seed_is_scored_before_the_second_is_trained(suite):
     folder, config = suite
     file = config(suite="more", seeds=[1, 2], methods=["simcse"])
@@ -191,8 +183,3 @@ def test_the_paper_suite_is_planned_without_network(tmp_path):
     jobs = planned_jobs(done.stdout)
     assert jobs["score"] > 300
     assert jobs["backbone"] == 5  # four transformers and a table of word vectors
-
-
-def test_smoke_inherits_nothing_from_the_paper_suite(tmp_path):
-    done = snakemake("-n", "--configfile", ROOT / "config" / "smoke.yaml", cwd=tmp_path)
-    assert not re.findall(r"(?:bert|roberta)-(?:base|large)\S*", done.stdout)

@@ -46,7 +46,7 @@ def drawn():
         ("gs-infonce+is-cse+cards", "gs-infonce+cards+is-cse@official"),
         ("simcse[ temperature=0.050 , batch_size=32]", "simcse@official"),  # the setting's own
         ("simcse[batch_size=64]", "simcse[batch_size=64]@official"),
-        ("My model", "published[model=a,pooler=avg]@paper"),
+        ("MY model", "published[model=a,pooler=avg]@paper"),
         ("ESimCSE", "esimcse[rate=0.1]@official"),  # alone with this label but for its keys
     ],
 )

@@ -189,11 +189,9 @@ def test_what_is_measured_in_part():
     ("source", "table", "counts"),
     [
         ("gs-infonce-v2", "Table 2", [64, 64, 64, 8, 8]),
-        ("is-cse", "Table 1", [200, 200, 200, 16, 8]),  # is-cse has not run
         ("is-cse", "Table 8", [88, 88, 80, 0, 0]),
         # For a difference, both sides must be planned.
         ("gs-infonce-v2", "Main results", [5, 5, 5, 0, 0]),
-        ("sscl", "Introduction", [4, 4, 4, 1, 1]),
     ],
 )
 def test_stages_of_a_small_suite(small, source, table, counts):

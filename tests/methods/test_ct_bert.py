@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-import bench.training.loop
 from bench.models.load import load_encoder
 from bench.training.optimiser import learning_rate
 from methods.base import Shape
 from methods.ct_bert import CTBERT
 from tests.oracles.outside import tension, tension_rate, tension_rows
 from tests.support.method_runs import BERT, HARD, TOLERANCE, disagreement, run_of, step, vectors
+from tests.support.outcomes import script_dev
 
 GROUPS, NEGATIVES, WIDTH, SENTENCES = 3, 2, 4, 11
 STEPS = 5000  # 10 epochs of 500 batches, Training.py:55-56
@@ -90,13 +90,8 @@ def test_rates_are_those_of_the_oracle():
 
 @pytest.mark.parametrize(("scores", "place"), [([3, 4, 1, 1], 1), ([5, 4, 5, 5], 0)])
 def test_the_better_copy_is_kept(train_tiny, monkeypatch, scores, place):
-    states, left = [], list(scores)
-
-    def score(encoder, *_):
-        states.append({name: tensor.clone() for name, tensor in encoder.model.state_dict().items()})
-        return [{"task": "STS-B", "aggregation": "all", "value": left.pop(0)}]
-
-    monkeypatch.setattr(bench.training.loop, "score_tasks", score)
+    states = []
+    script_dev(monkeypatch, scores, states)
     folder = train_tiny("ct-bert[drawn=8]", fresh=True, batch_size=2, learning_rate=1e-4)
     kept = load_encoder(folder / "encoder").model.state_dict()
     assert all(torch.equal(kept[name], states[place][name]) for name in kept)

@@ -42,11 +42,9 @@ REFUSED = [
       for template in ("a <mask>", "<sentence> is", "<mask> is <sentence>",
                        "<sentence><sentence><mask>")),
     ("published[model=a/b,prompt=query]", "a pooler uses only the transformer of 'a/b'"),
-    ("simcse+focal-infonce", "'focal-infonce' adds nothing to another method"),
     ("untrained+projection[source=target]", "one map for all tasks"),
     ("cot-bert[split=2]+is-cse@paper", "with split=2 contrasts within parts of a batch"),
     ("cropping+is-cse@paper", "the dropout positive"),
-    ("cropping[unit=sentence]+is-cse@paper", "the dropout positive"),
     ("sup-simcse+is-cse@paper", "with labelled pairs has none"),
     ("simcse+sup-simcse", "with labelled pairs defines its own positive"),
 ]  # fmt: skip

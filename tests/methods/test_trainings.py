@@ -10,6 +10,10 @@ SHORT = {"epochs": 1, "select_on": "STS-B", "precision": "float32"}
 @pytest.mark.parametrize(
     ("text", "plain", "recipe"),
     [
+        # GS-InfoNCE's released runs have another dropout, so it is named here.
+        ("gs-infonce[dropout=0.1,multiple=0]", "simcse", {}),
+        ("is-cse[alpha=0]@paper", "simcse", {}),
+        ("sscl[layer=0]", "simcse", {}),
         ("dclr[noise_times=0,phi=1.5]@paper", "simcse", SHORT),
         ("esimcse[queue=0,rate=0]", "simcse", {}),
         ("cards[neighbours=0,switch=0]", "simcse", {}),

@@ -22,7 +22,7 @@ from bench.models.pooling import BY_NAME
 from bench.models.transformer import load_backbone, longest_input
 from methods.base import POOLERS
 from methods.whitening import Whitened
-from tests.oracles.poolers import FIXED, POOLED
+from tests.oracles.poolers import POOLED, pooled_alone
 from tests.support.model_folders import change, change_weights
 from tests.support.tiny_backbones import CLOSE
 
@@ -43,11 +43,7 @@ def test_poolers_equal_plain_loops(tiny_backbone, pooler, monkeypatch):
     vectors = own.encode(SENTENCES)
     assert (vectors.dtype, vectors.shape) == (np.float32, (len(SENTENCES), 32))
     for sentence, vector in zip(SENTENCES, vectors, strict=True):
-        fixed = {"padding": "max_length", "max_length": FIXED.get(pooler), "truncation": True}
-        inputs = own.tokenizer(sentence, return_tensors="pt", **(fixed if pooler in FIXED else {}))
-        with torch.no_grad():
-            states = own.model.eval()(**inputs, output_hidden_states=True).hidden_states
-        expected = POOLED[pooler]([state[0].tolist() for state in states])
+        expected = pooled_alone(own.model, own.tokenizer, sentence, pooler, 4)
         np.testing.assert_allclose(vector, expected, **CLOSE)
 
 

@@ -54,7 +54,7 @@ TRANSFORMERS = {
     "only pickled weights": (pickled, "holds only pickled weights (pytorch_model.bin), which can"),
     "no weights": (lambda folder: (folder / "model.safetensors").unlink(), "holds no model.s"),
     "no tokenizer": (lambda folder: (folder / "tokenizer.json").unlink(), "holds no tokenizer"),
-    "half of the weights": (truncated, "cannot load the model"),
+    "half of the weights": (truncated, "(SafetensorError: "),
     "another width": (configured(intermediate_size=64), "shape [48] in the weights and [64] by"),
     "fewer layers": (configured(num_hidden_layers=2), "no place for the weights encoder.layer.2."),
     "another prefix": (other_prefix, "no place for the weights roberta.encoder.layer.0."),
@@ -79,17 +79,6 @@ def test_spoilt_transformers(copy, name):
     spoil(copy)
     refused(lambda: load_encoder(copy, pooler="avg"), str(copy), words)
     write(copy, pooling())  # nor inside a folder of sentence-transformers
-    refused(lambda: load_encoder(copy), str(copy))
-
-
-MISFITS = ("another width", "fewer layers", "another prefix", "more layers", "a short table")
-
-
-@pytest.mark.parametrize("name", MISFITS)
-def test_weights_of_modules_that_do_not_fit(copy, name):
-    """sentence-transformers hides what transformers says of them."""
-    spoil, words = TRANSFORMERS[name]
-    spoil(write(copy, pooling()))
     refused(lambda: load_encoder(copy), str(copy), words)
 
 

@@ -1,6 +1,9 @@
 """The vector of one sentence from its hidden states, by plain loops (docs/methods.md#vectors)."""
 
 from collections.abc import Callable
+from typing import Any
+
+import torch
 
 Layer = list[list[float]]  # [token][dimension], special tokens included
 
@@ -29,3 +32,12 @@ POOLED: dict[str, Callable[[list[Layer]], list[float]]] = {
         [r for i, r in enumerate(layers[-1], 1) for _ in range(i)]
     ),
 }
+
+
+def pooled_alone(model: Any, tokenizer: Any, text: str, pooler: str, layers: int) -> list[float]:
+    """The vector of a text of its own, after so many layers of a model of transformers."""
+    fixed = {"padding": "max_length", "max_length": FIXED[pooler]} if pooler in FIXED else {}
+    inputs = tokenizer(text, return_tensors="pt", truncation=True, **fixed)
+    with torch.no_grad():
+        states = model.eval()(**inputs, output_hidden_states=True).hidden_states
+    return POOLED[pooler]([state[0].tolist() for state in states[: layers + 1]])

@@ -1,12 +1,11 @@
 """Coverage: counts of printed numbers by table, and lists of those without a recipe or a run."""
 
-from pathlib import Path
-
 import pytest
 
 from bench.report.coverage import report
 from bench.utils.errors import UserError
 from tests.support.judged_rows import heading, judged, measured, number, setting
+from tests.support.rendered import assert_as_read
 
 NO_TEXT = "printed model not in the suite"
 
@@ -33,8 +32,7 @@ def test_the_report_is_what_was_read(tmp_path):
     terminal, written = tmp_path / "coverage.txt", tmp_path / "coverage.md"
     terminal.write_text(report(ROWS, written) + "\n", encoding="utf-8")
     for path in (terminal, written):
-        expected = Path(__file__).with_name("rendered") / "suite" / path.name
-        assert path.read_text(encoding="utf-8") == expected.read_text(encoding="utf-8"), path
+        assert_as_read(path, f"suite/{path.name}")
 
 
 def test_another_format_is_refused(tmp_path):

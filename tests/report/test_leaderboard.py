@@ -2,9 +2,7 @@
 `show` prints of a suite."""
 
 import re
-from dataclasses import replace
 from io import StringIO
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -24,9 +22,6 @@ from bench.report.leaderboard import (
     write_leaderboards,
 )
 from bench.reported.address import address, find_rows
-from bench.results.suite_results import read_results
-from bench.runs.naming import find_runs
-from bench.runs.plan import read_plan
 from bench.runs.resolve import resolve
 from bench.utils.errors import UserError
 from tests.support.compared_runs import scored, suite
@@ -42,11 +37,11 @@ from tests.support.judged_rows import (
     pair,
     system,
 )
+from tests.support.rendered import assert_as_read
 from tests.support.synthetic_suite import claims, seeds, write_suite
 from tests.support.table_suite import TOY, TOY_ENTRIES
 from tools.documents import wiki_mini
 
-RENDERED = Path(__file__).with_name("rendered")
 COMPARED, STS = heading(**WITH_BASELINE), leaderboard()
 BASELINE = [75.0, 76.0, 77.0]
 
@@ -56,7 +51,6 @@ ISCSE = system("is-cse", [77.0, 78.1, 79.0], label="IS-CSE", difference=2.0333, 
 SSCL = system("sscl", [73.0, 74.1, 75.0], label="SSCL", difference=-1.9667, half_width=0.143,
               verdict="worse")  # fmt: skip
 CONTROL = system("sup-simcse", [80.0, 81.0, 82.0], label="With labels", labelled=True)
-ROWS = [ISCSE, SIMCSE, SSCL, CONTROL]
 
 
 @pytest.fixture(scope="module")
@@ -73,8 +67,7 @@ def tables(compared_suite, tmp_path_factory):
 
 @pytest.mark.parametrize("name", ["sts.md", "sts.tex", "sts.txt", "toy/sts.md"])
 def test_a_table_is_what_was_read(tables, name):
-    expected = (RENDERED / name).read_text(encoding="utf-8")
-    assert (tables / name).read_text(encoding="utf-8") == expected, f"written to {tables / name}"
+    assert_as_read(tables / name, name)
 
 
 # --- Cells ---
@@ -192,20 +185,11 @@ def test_a_legend_says_no_more_than_occurs_in_its_rows():
     ]
 
 
-def test_what_all_rows_share_is_in_the_caption():
+def test_a_legend_names_rows_without_a_backbone():
     rows = [ISCSE, SIMCSE, SSCL.changed(backbone="none")]
     lines = in_format(judged(rows, COMPARED), STS, rows, "text").splitlines()
-    assert lines[0] == f"Suite s on {BASE}: Spearman x 100 on seven STS tasks, n = 3"
-    assert lines[2].split()[:2] == ["Method", "STS12"]
     shared = "Corpus: wiki1m. Without a backbone: SSCL."
     assert f"{heading().about_names} {shared}" in lines
-
-
-def test_remarks_stand_below_the_table():
-    rows = [ISCSE.changed(verdict="open", progress="3 of 6 seeds", remark="1 failed"), SIMCSE]
-    for form, note in {"text": "3 of 6 seeds; 1 failed", "markdown": "1 failed"}.items():
-        text = in_format(judged(rows, COMPARED), STS, rows, form)
-        assert f"\n\nIS-CSE, {BASE}: {note}.\n\n" in text
 
 
 # --- Formats ---
@@ -281,12 +265,10 @@ def test_a_system_without_a_backbone_has_a_difference_beside_one_backbone_only()
         assert row.difference == difference
 
 
-def test_controls_with_labels_come_last(tmp_path):
-    entries = [*seeds("sup-simcse", [80.0]), *seeds("simcse", [75.0]), *seeds("sscl", [76.0])]
-    suite = read_results(write_suite(tmp_path, entries))
-    for run in suite.runs[:1]:
-        suite.runs[0] = replace(run, run=run.run.model_copy(update={"labelled": True}))
-    methods = [row.method for row in system_rows(suite, STS)]
+def test_controls_with_labels_come_last():
+    points = {"sup-simcse": 80.0, "simcse": 75.0, "sscl": 76.0}
+    runs = [scored(name, 1, x, labelled=name == "sup-simcse") for name, x in points.items()]
+    methods = [row.method for row in system_rows(suite(*runs), STS)]
     assert methods == ["sscl", "simcse", "sup-simcse"]
 
 
@@ -305,12 +287,6 @@ def test_columns_are_of_planned_tasks_and_of_a_named_baseline():
     columns = [*frame(judged([SIMCSE], of_two)).columns]
     assert [name for name in columns if name.endswith(" sd")] == ["STS12 sd", "STS-B sd"]
     assert columns[-4:] == ["difference", "half_width", "verdict", "reason"]
-
-
-@pytest.mark.parametrize("text", ["MixCSE", "MIXCSE", "mixcse@official"])
-def test_a_text_names_systems_by_label_or_method(text):
-    runs = read_plan(Path("results/wiki-mini/plan.json")).runs
-    assert {run.text for run in find_runs(text, runs)} == {"mixcse@official"}
 
 
 def test_leaderboards_are_one_table_of_csv():

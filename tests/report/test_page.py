@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from html.parser import HTMLParser
 from itertools import pairwise
-from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
@@ -14,8 +13,8 @@ import pytest
 from bench.report.page import CURVE_POINTS, thinned
 from tests.support.judged_rows import judged, measured, number, of_world, run, system
 from tests.support.page_project import NASTY, write_page, write_project
+from tests.support.rendered import assert_as_read
 
-RENDERED = Path(__file__).with_name("rendered") / "suite"
 VOID = {"meta", "img", "link", "br", "input"}
 DATA = re.compile(r'(?<=<script type="application/json" id="data">).*(?=</script>)')
 
@@ -67,13 +66,11 @@ def outline(html):
 
 @pytest.mark.parametrize("name", ["page.html", "page.json"])
 def test_the_page_is_what_was_read(name, html, outline, tmp_path):
-    """After a change that is meant, copy what the failure names."""
     text = DATA.sub("{}", html)
     if name == "page.json":
         text = json.dumps(outline.data, indent=1, ensure_ascii=False) + "\n"
     (tmp_path / name).write_text(text, encoding="utf-8")
-    expected = (RENDERED / name).read_text(encoding="utf-8")
-    assert text == expected, f"written to {tmp_path / name}"
+    assert_as_read(tmp_path / name, f"suite/{name}")
 
 
 def test_every_printed_number_stands_with_ours_and_its_verdict(project, outline):
@@ -152,63 +149,21 @@ def test_a_curve_keeps_its_ends_and_no_point_is_made_up(length):
     assert result["loss"] == pytest.approx(values, abs=5e-5)
 
 
-def papers_of(tmp_path, kind):
-    """The page of two printed numbers, of which one has this verdict."""
-    ours = measured([75.0], kind=kind, reason="toy-bert stands in; its settings differ")
-    numbers = [number(76.0, ours), number(77.0, task="STS12", address="other")]
-    rows = judged([system("simcse", [75.0])], runs=[run("simcse")], numbers=numbers)
-    out = write_page(rows, tmp_path, tmp_path / "figures")
-    return Outline((out / "index.html").read_text(encoding="utf-8"))
-
-
 def parts_of(outline):
     return {values["id"]: "open" in values for values, _ in outline.all("details")
             if values.get("class") == "part"}  # fmt: skip
 
 
 def test_papers_are_a_sentence_where_nothing_of_them_can_be_compared(tmp_path):
-    outline = papers_of(tmp_path, "not comparable")
+    ours = measured([75.0], "not comparable", reason="toy-bert stands in; its settings differ")
+    numbers = [number(76.0, ours), number(77.0, task="STS12", address="other")]
+    rows = judged([system("simcse", [75.0])], runs=[run("simcse")], numbers=numbers)
+    out = write_page(rows, tmp_path, tmp_path / "figures")
+    outline = Outline((out / "index.html").read_text(encoding="utf-8"))
     assert parts_of(outline) == {"provenance": False}
     line = "2 numbers of 1 papers, none of which is comparable (toy-bert stands in)"
     assert f"{line}: CSV." in [text for _, text in outline.all("p")]
     assert len(outline.data["entries"]) == 1  # of the system
-
-
-def test_papers_are_open_where_any_number_can_be_compared(tmp_path):
-    outline = papers_of(tmp_path, "open")
-    assert parts_of(outline) == {"printed": True, "provenance": False}
-    line = "2 numbers of 1 papers: 1 open; 1 not run"
-    assert f"The papers {line}" in [text for _, text in outline.all("summary")]
-
-
-def rows_of(outline):
-    """The name and what stands below it, for each row of the systems."""
-    return [text for values, text in outline.all("th") if "data-entry" in values]
-
-
-def test_what_most_systems_share_stands_in_the_caption(tmp_path):
-    systems = [system(name, [75.0]) for name in ("simcse", "sscl")]
-    systems.append(system("rankcse", [75.0], setting="paper", corpus="sts"))
-    systems.append(system("word-overlap", [50.0], backbone="none", corpus=""))
-    out = write_page(
-        judged(systems, runs=[run(x.method) for x in systems]), tmp_path, tmp_path / "figures"
-    )
-    outline = Outline((out / "index.html").read_text(encoding="utf-8"))
-    below = ["sts", "no backbone"]
-    assert rows_of(outline) == [
-        "simcse", "sscl", f"rankcse, paper{below[0]}", f"word-overlap{below[1]}"
-    ]  # fmt: skip
-    caption = (
-        "Spearman x 100 on seven STS tasks; unless a row says otherwise, bert-base-uncased, "
-        "trained on wiki1m. Settings are official unless a name says otherwise."
-    )
-    assert caption in [text for _, text in outline.all("p")]
-
-
-def test_the_page_begins_with_the_result(outline):
-    headings = [values.get("id") for values, _ in outline.all("h2")]
-    assert headings[:2] == ["result", "leaderboards"]
-    assert f"s {NASTY}: 7 systems" in outline.all("p")[1][1]
 
 
 def test_toy_data_are_shown_where_they_deviate(tmp_path):

@@ -6,7 +6,6 @@ escaping. After a change that is meant, copy what the failure names.
 """
 
 from collections import Counter
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -35,10 +34,9 @@ from bench.report.tables import (
 from bench.reported import FOLDER, SOURCES
 from bench.utils.errors import UserError
 from tests.support.judged_rows import BASE, judged, measured, number, of_world
+from tests.support.rendered import RENDERED, assert_as_read
 from tests.support.synthetic_suite import write_suite
 from tests.support.table_suite import TOY, TOY_ENTRIES
-
-RENDERED = Path(__file__).with_name("rendered")
 
 
 @pytest.fixture(scope="module")
@@ -74,8 +72,7 @@ def out(table_suite, print_alone, tmp_path_factory):
     ),
 )
 def test_a_table_is_what_was_read(out, name):
-    expected = (RENDERED / name).read_text(encoding="utf-8")
-    assert (out / name).read_text(encoding="utf-8") == expected, f"written to {out / name}"
+    assert_as_read(out / name, name)
 
 
 # --- As in print ---

@@ -16,6 +16,7 @@ from tests.support.judged_rows import (
     pair,
     run,
 )
+from tests.support.rendered import assert_as_read
 
 
 def lines(suite):
@@ -25,8 +26,7 @@ def lines(suite):
 def test_a_summary_is_what_was_read(compared_suite, tmp_path):
     text = "\n".join(lines(compared_suite.model_copy(update={"numbers": ()}))) + "\n"
     (tmp_path / "summary.txt").write_text(text, encoding="utf-8")
-    expected = Path(__file__).with_name("rendered") / "suite" / "summary.txt"
-    assert text == expected.read_text(encoding="utf-8"), f"written to {tmp_path / 'summary.txt'}"
+    assert_as_read(tmp_path / "summary.txt", "suite/summary.txt")
 
 
 def test_the_first_line_counts_systems_seeds_trainings_and_minutes():

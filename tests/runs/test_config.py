@@ -17,7 +17,6 @@ from tests.support.model_folders import refused
 from tests.support.tiny_suite import tiny_configuration
 
 SHIPPED = sorted((Path(__file__).parents[2] / "config").glob("*.yaml"))
-SEEDS = {"bert-base-uncased": 8, "bert-large-uncased": 10, "roberta-base": 5, "roberta-large": 10}
 LARGE = "roberta-large"
 
 
@@ -287,14 +286,9 @@ def test_shipped_suites_resolve_without_network(path, tiny_bert, tmp_path, monke
     assert suites.load(tmp_path / "config.yaml") == made
 
 
-def test_the_paper_suite_covers_the_papers(paper_runs):
-    assert not any(run.recipe_changes for run in paper_runs)  # the papers', unchanged
-    seeds = Counter((run.text, run.backbone) for run in paper_runs if run.trained)
-    for text in ("simcse", "gs-infonce", "is-cse"):
-        assert all(seeds[f"{text}@paper", name] for name in SEEDS)
-    for text in ("simcse", "gs-infonce", "is-cse", "sscl", "sscl[positive=self]"):
-        judged = [name for name in SEEDS if text[:4] != "sscl" or name.startswith("bert")]
-        assert all(seeds[f"{text}@official", name] >= SEEDS[name] for name in judged)
+def test_the_paper_suite_changes_no_recipe(paper_runs):
+    """Its runs are tests/judge/test_planned.py's."""
+    assert not any(run.recipe_changes for run in paper_runs)
 
 
 def test_the_paper_suite_claims_the_printed_gains():

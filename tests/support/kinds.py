@@ -1,11 +1,11 @@
 """Trainings of each kind, tiny and without dropout: what must hold in every precision and place."""
 
 import torch
-from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM
+from transformers import AutoConfig, AutoModelForMaskedLM
 
 from bench.models.transformer import load_backbone
 from bench.runs.resolve import resolve
-from tests.support.tiny_backbones import LAYERS, WIDTH, make_sentences
+from tests.support.tiny_backbones import make_sentences
 from tests.support.tiny_suite import SMALL
 
 TEMPLATES = "template=the <sentence> is <mask> .,template_2=a <sentence> was <mask> ."
@@ -55,18 +55,6 @@ def headed_bert(tiny_bert, folder):
     config = AutoConfig.from_pretrained(tiny_bert, **OFF)
     AutoModelForMaskedLM.from_config(config).save_pretrained(folder)
     load_backbone(tiny_bert)[1].save_pretrained(folder)
-    return folder
-
-
-def distilbert(tiny_bert, folder):
-    """A backbone with a forward pass of its own, which is not packed."""
-    torch.manual_seed(11)
-    tokenizer = load_backbone(tiny_bert)[1]
-    shape = {"dim": WIDTH, "n_layers": LAYERS, "n_heads": 4, "hidden_dim": 48}
-    shape |= {"initializer_range": 0.15, "max_position_embeddings": 64}
-    config = AutoConfig.for_model("distilbert", vocab_size=len(tokenizer), **shape)
-    AutoModel.from_config(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
     return folder
 
 

@@ -57,9 +57,18 @@ def _roberta_tokenizer():
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=64, **special)
 
 
-def write_backbone(kind, folder):
+def save_random(config, folder, seed=7, **options):
+    """Save a model of a configuration, whose weights follow from the seed alone."""
     import torch
-    from transformers import AutoConfig, AutoModel
+    from transformers import AutoModel
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        AutoModel.from_config(config, **options).save_pretrained(folder)
+
+
+def write_backbone(kind, folder):
+    from transformers import AutoConfig
 
     tokenizer, own = bert_tokenizer(), {"max_position_embeddings": 64}
     if kind == "roberta":
@@ -70,9 +79,6 @@ def write_backbone(kind, folder):
     shape = {"hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": 4}
     shape |= {"intermediate_size": 48, "initializer_range": 0.15, "vocab_size": len(tokenizer)}
     config = AutoConfig.for_model(kind, **shape, **own)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(7)
-        model = AutoModel.from_config(config, add_pooling_layer=False)
-    model.save_pretrained(folder)
+    save_random(config, folder, add_pooling_layer=False)
     tokenizer.save_pretrained(folder)
     return folder

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from bench.datasets.corpora import read_sentences
 from bench.runs.paths import Files
 from bench.training.context import KEYS, QUERIES, RunContext, nearest_rows
-from tests.oracles.poolers import FIXED, POOLED
+from tests.oracles.poolers import POOLED, pooled_alone
 from tests.support import neighbour_rows
 from tests.support.neighbour_rows import KINDS, N
 from tests.support.tiny_backbones import CLOSE
@@ -58,17 +58,12 @@ def test_at_layer_is_the_same_pooling_and_head_of_a_lower_layer(context_of, pool
     tokens = context.tokenize(texts)
     views = context.embed([tokens, tokens])
     for place, text in enumerate(texts):
-        fixed = {"padding": "max_length", "max_length": FIXED.get(pooler)}
-        inputs = context.tokenizer(text, return_tensors="pt", **(fixed if pooler in FIXED else {}))
-        states = context.backbone(**inputs, output_hidden_states=True).hidden_states
-        assert len(states) == 5
         for layer in (1, 2, 3, 4):
+            plain = "cls_before_pooler" if pooler == "cls_mlp" else pooler
+            model = context.backbone, context.tokenizer
+            expected = torch.tensor(pooled_alone(*model, text, plain, layer))
             if pooler == "cls_mlp":
-                head = context.training_head.parameters()
-                expected = torch.tanh(F.linear(states[layer][0, 0], *head))
-            else:
-                below = [state[0].tolist() for state in states[: layer + 1]]
-                expected = torch.tensor(POOLED[pooler](below))
+                expected = torch.tanh(F.linear(expected, *context.training_head.parameters()))
             for view in views.at_layer(layer):
                 torch.testing.assert_close(view[place], expected, **CLOSE)
     assert all(map(torch.equal, views.at_layer(4), views.vectors))

@@ -20,7 +20,7 @@ from bench.training.loop import train
 from bench.utils.errors import UserError
 from bench.utils.files import read_json
 from methods.projection import Affine
-from tests.oracles.poolers import FIXED, POOLED
+from tests.oracles.poolers import POOLED, pooled_alone
 from tests.support.outcomes import assert_same_training, log_of, outcome_of, weights_of
 from tests.support.tiny_backbones import CLOSE
 from tests.support.tiny_suite import tiny_run
@@ -46,12 +46,7 @@ def whole_model(folder):
 
 def pooled_by_hand(folder, layers, text, pooler):
     """One sentence's vector of the first layers, from the whole model as transformers has it."""
-    whole, tokenizer = whole_model(folder)
-    fixed = {"padding": "max_length", "max_length": FIXED[pooler]} if pooler in FIXED else {}
-    inputs = tokenizer(text, return_tensors="pt", **fixed)
-    with torch.no_grad():
-        states = whole(**inputs, output_hidden_states=True).hidden_states
-    return torch.tensor(POOLED[pooler]([state[0].tolist() for state in states[: layers + 1]]))
+    return torch.tensor(pooled_alone(*whole_model(folder), text, pooler, layers))
 
 
 # Layers

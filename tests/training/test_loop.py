@@ -26,7 +26,7 @@ from bench.training.optimiser import (
 )
 from bench.utils.errors import UserError
 from methods.simcse import SimCSE
-from tests.support.outcomes import assert_same_training, log_of, outcome_of, weights_of
+from tests.support.outcomes import assert_same_training, log_of, outcome_of, script_dev, weights_of
 
 pytestmark = pytest.mark.usefixtures("global_state")
 
@@ -44,15 +44,6 @@ def test_equal_settings_give_equal_bits(train_tiny, text):
     first = train_tiny(text, fresh=True)
     torch.manual_seed(2)  # the global generator decides nothing
     assert_same_training(first, train_tiny(text, fresh=True))
-
-
-SWITCHED_OFF = ["gs-infonce[multiple=0]", "is-cse[alpha=0]@paper", "sscl[layer=0]"]
-
-
-@pytest.mark.parametrize("text", SWITCHED_OFF)
-def test_switched_off_it_trains_as_simcse_bit_for_bit(train_tiny, text):
-    # GS-InfoNCE's released runs have another dropout, so it is named here.
-    assert_same_training(train_tiny(text, dropout=0.1), train_tiny("simcse", dropout=0.1))
 
 
 # What two methods share
@@ -290,20 +281,6 @@ def test_every_step_starts_in_training_mode(train_tiny, monkeypatch):
 
 
 # Selection
-
-
-def script_dev(patch, values, states=None):
-    """Scorings of the dev set have these values one after the other; `states` gets the weights that
-    they saw."""
-    left = iter(values)
-
-    def score(encoder, *_):
-        if states is not None:
-            weights = encoder.model.state_dict()
-            states.append({name: tensor.clone() for name, tensor in weights.items()})
-        return [{"task": "STS-B", "aggregation": "all", "value": next(left)}]
-
-    patch.setattr(bench.training.loop, "score_tasks", score)
 
 
 def test_the_best_is_kept_and_ties_keep_the_earlier(train_tiny, monkeypatch):
