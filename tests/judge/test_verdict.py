@@ -210,8 +210,11 @@ def test_the_tolerance_of_a_number(where, allowed):
 def test_a_diverged_seed_has_no_verdict():
     with pytest.raises(UserError, match="a score is not finite; after a diverged seed there is no"):
         judge(printed=75.0, scores=[*OURS[:4], float("nan")], planned=5)
-    with pytest.raises(UserError, match="0.77 is not in points; write a score such as 76.25"):
-        sentbench.judge(printed=0.77, scores=[77.0], planned=1)
+
+
+def test_fractions_are_no_points():
+    with pytest.raises(UserError, match=r"0\.77 is not in points; write a score such as 76\.25"):
+        judge(printed=0.77, scores=OURS, planned=5)
 
 
 def test_what_no_leaderboard_has():
