@@ -60,7 +60,9 @@ def score_models(
     check_probe_seeds(probe_seeds)
     place = Path(out or "")
     is_file = len(models) == 1 and place.suffix == ".json" and not place.is_dir()
-    if out and not is_file:
+    if is_file:
+        _check_file(place, models[0])
+    elif out:
         _check_folder(place)
     if not has_items:
         check_files(models)
@@ -93,6 +95,18 @@ def score_models(
             items = read_items(items_file) if items_file else {}
             scored.append(ScoredEncoder(model.label, records, items))
     return scored, errors
+
+
+def _check_file(file: Path, model: Model) -> None:
+    """Refuse to replace what is no scores of the same model."""
+    if not file.is_file():
+        return
+    written = read_scores(file).as_written()["provenance"]
+    if any(written.get(name) != value for name, value in model.describe().items()):
+        raise UserError(
+            f"{file} has the scores of another model, {written.get('model')}, or of other options; "
+            "name another file, or remove it"
+        )
 
 
 def _check_folder(folder: Path) -> None:

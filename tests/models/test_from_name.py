@@ -293,9 +293,10 @@ def test_from_python(tiny_bert, tiny_data, evaluate, tmp_path):
     read = read_scores(out)
     assert read.as_written()["records"] == records
     assert read.provenance.model.endswith(":BagOfWords.encode")
-    assert bench.score(words, ["STS-B"], str(tiny_data), out=out, normalize=True) == [
+    assert bench.score(words, ["STS-B"], str(tiny_data), normalize=True) == [
         record | {"backbone": "methods.word_overlap:BagOfWords"} for record in records
     ]
+    out = tmp_path / "bert.json"
     assert evaluate(out, str(tiny_bert), "--pooler", "avg_top2") == 0
     for model in (str(tiny_bert), tiny_bert):
         records = bench.score(model, ["STS12", "STS-B"], str(tiny_data), pooler="avg_top2")
@@ -412,3 +413,13 @@ def test_models_that_share_a_file(tiny_bert, evaluate, tmp_path, capsys):
     assert evaluate(out, *words) == 2
     assert "would both be written to" in capsys.readouterr().err
     assert not out.exists()
+
+
+def test_scores_of_another_model_are_not_replaced(mine, evaluate, tmp_path, capsys):
+    out = tmp_path / "scores.json"
+    assert evaluate(out, f"{mine}:letters") == 0
+    before = out.read_bytes()
+    assert evaluate(out, f"{mine}:letters[dims=2]") == 2
+    told = f"{out} has the scores of another model, {mine}:letters, or of other options; name"
+    assert told in capsys.readouterr().err
+    assert out.read_bytes() == before
