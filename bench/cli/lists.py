@@ -39,8 +39,14 @@ def methods_table() -> list[dict[str, Any]]:
     for name, cls in sorted(method_classes().items()):
         paper, _, code = cls.reference.partition("; code ")
         backbones = {*cls.paper, *(cls.official or ())} - {"*"}
-        row = {"name": name, "idea": cls.__doc__, "paper": paper, "released code": code}
-        rows.append(row | {"own settings for": ", ".join(sorted(backbones))})
+        row = {
+            "name": name,
+            "idea": cls.__doc__,
+            "paper": paper,
+            "released code": code,
+            "own settings for": ", ".join(sorted(backbones)),
+        }
+        rows.append(row)
     return rows
 
 
@@ -94,7 +100,7 @@ def papers() -> None:
 
 def papers_table() -> list[dict[str, Any]]:
     """A row for each paper, with how many of its printed numbers are compared with a run."""
-    from bench.reported import FOLDER, read_yaml
+    from bench.reported import PAPERS
     from bench.reported.address import tables_of
     from bench.reported.number import numbers
 
@@ -103,10 +109,11 @@ def papers_table() -> list[dict[str, Any]]:
     return [
         {
             "key": source,
-            **description,
+            "title": paper["title"],
+            "year": paper["year"],
             "tables": ", ".join(tables_of(source)),
             "numbers": sources.count(source),
             "with a run": compared.count(source),
         }
-        for source, description in read_yaml(FOLDER / "papers.yaml").items()
+        for source, paper in PAPERS.items()
     ]

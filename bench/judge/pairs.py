@@ -245,7 +245,9 @@ def _decide_claims(comparisons: Iterable[_Comparison], claims: Sequence[Claim]) 
 
 def _progress(sample: Sample, family: int, decision: Decision) -> str:
     """Whether a claim is a late one, and how many seeds of its next look exist."""
-    clauses, size = [SAME_SCORES] * sample.is_same, sample.next_look
+    clauses, size = [], sample.next_look
+    if sample.is_same:
+        clauses.append(SAME_SCORES)
     if family > 1:
         clauses.append("claimed after a score")
     # A claim that is decided says it only once its next look has begun.

@@ -202,8 +202,8 @@ def judge(
         UserError: the leaderboard or the task is unknown, a score is not finite, or a
             number is not in points.
     """
-    board = LEADERBOARDS.get(leaderboard)
-    if not board or task not in (*board.tasks, "Avg"):
+    tasks_of = LEADERBOARDS.get(leaderboard)
+    if not tasks_of or task not in (*tasks_of.tasks, "Avg"):
         hint = did_you_mean(leaderboard, LEADERBOARDS)
         raise UserError(f"no leaderboard '{leaderboard}' has '{task}'{hint}")
     if not all(map(isfinite, scores)):
@@ -212,7 +212,7 @@ def judge(
         if not is_points(value):
             raise UserError(f"{value} is not in points; write a score such as 76.25")
     name, sd = "trained, transfer", None
-    if board.metric == "spearman":
+    if tasks_of.metric == "spearman":
         name, sd = "trained", public_sd(backbone, task)
     allowed = tolerance(TOLERANCES[name], task, sd)
     sample = Sample(dict(enumerate(scores)), range(max(planned, len(scores))), planned)

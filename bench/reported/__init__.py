@@ -2,7 +2,7 @@
 
 Files:
     *.csv named after a paper: one per printed table, in long form, one row per number.
-    papers.yaml: titles and years of the papers.
+    papers.yaml: the papers, each with its name, title and year.
     names.yaml: the names of rows as printed.
     mapping.yaml: the mapping from printed labels to runs.
     figures.yaml: the papers' figures; `bench.reported.figures` reads it.
@@ -31,14 +31,6 @@ FOLDER = Path(__file__).parent
 ROW_COLUMNS = ["source", "table", "method", "backbone", "variant"]
 COLUMNS = [*ROW_COLUMNS, "task", "split", "metric", "value", "quoted_from"]
 
-SOURCES = {
-    "gs-infonce-v1": "GS-InfoNCE, first version (arXiv 2109.04321v1)",
-    "gs-infonce-v2": "GS-InfoNCE, second version (arXiv 2109.04321v2)",
-    "is-cse": "IS-CSE (arXiv 2305.07424)",
-    "sscl": "SSCL (arXiv 2305.06154)",
-    "simcse-zh-noise": "Chinese reproduction of SimCSE with discrete noise",
-}
-
 
 def paper_name(source: str) -> str:
     """A paper's short name, without its arXiv number; of a suite's own source the source."""
@@ -49,6 +41,10 @@ def read_yaml(path: Path) -> Any:
     """The content of a YAML file; libyaml, where it is, reads ten times as fast."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return loader(path.read_text(encoding="utf-8")).get_single_data()
+
+
+PAPERS = read_yaml(FOLDER / "papers.yaml")
+SOURCES = {source: paper["name"] for source, paper in PAPERS.items()}
 
 
 @cache
