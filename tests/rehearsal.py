@@ -61,6 +61,9 @@ def _entry(backbone: Backbone, width: int, depth: int) -> str:
     return f'location = "{backbone.location}"\n{size}\nshape = {{width = {width}, depth = {depth}'
 
 
+STEPS = 2
+# A selection after each step: a curve with a single point is not drawn.
+RECIPE = {"batch_size": LINES // STEPS, "epochs": 1, "sentences": LINES, "select_every": 1}
 # What the copy of the project has instead of a text of the project's own.
 CHANGES = {
     "bench/registry/backbones.toml": {
@@ -73,16 +76,12 @@ CHANGES = {
     # On a processor `mixed` would be float32.
     "bench/runs/run.py": {'"float32"] = "mixed"': '"float32"] = "bfloat16"'},
     # Scores of another recipe are not compared with print, and most tables would be left out.
-    "bench/runs/plan.py": {
-        '{"threads", "precision"}': '{"threads", "precision", "batch_size", "epochs", "sentences"}'
-    },
+    "bench/runs/plan.py": {'{"threads", "precision"}': str({"threads", "precision", *RECIPE})},
     # The table of word vectors has the world's words alone.
     "bench/datasets/word_vectors.py": {"400_000": "1"},
     # An epoch of two steps.
     "methods/ct_bert.py": {"drawn: Count = 10_000": f"drawn: Count = {LINES}"},
 }
-STEPS = 2
-RECIPE = {"batch_size": LINES // STEPS, "epochs": 1, "sentences": LINES}
 # Of these runs as many seeds as a comparison needs.
 COMPARED, SEEDS = ("simcse@official", "is-cse@official"), (42, 43, 44)
 PER_JOB = 10  # to start a process takes longer than a run

@@ -39,7 +39,7 @@ MODELS = {
 WORDS, WORD_WIDTH = "glove.6B.300d", 300
 VOCABULARY, LONGEST = 1000, 512  # tokens
 ITEMS = 64  # of a task, over its subsets or labels
-LINES = 16  # sentences of a corpus
+LINES = 32  # sentences of a corpus; two batch sizes of the analysis in-batch
 TRIPLES = 64
 
 
