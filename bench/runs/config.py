@@ -152,11 +152,6 @@ def _claims(compare: Compare, baseline: str, runs: Sequence[Run]) -> list[Claim]
     leaderboards = [
         name for name, leaderboard in leaderboards_of(tasks).items() if tasks & {*leaderboard.tasks}
     ]
-    for name in compare.leaderboards:
-        if name not in leaderboards:
-            raise UserError(
-                f"'compare.leaderboards' has '{name}'{did_you_mean(name, leaderboards)}"
-            )
     baseline_backbones = {run.backbone for run in runs if run.text == baseline}
     entries = compare.claims or [
         ClaimEntry(method=text)
@@ -165,6 +160,12 @@ def _claims(compare: Compare, baseline: str, runs: Sequence[Run]) -> list[Claim]
     ]
     claims: dict[tuple[str, str], Claim] = {}
     for entry in entries:
+        chosen = entry.leaderboards or compare.leaderboards
+        for name in chosen:
+            if name not in leaderboards:
+                raise UserError(
+                    f"'compare' has the leaderboard '{name}'{did_you_mean(name, leaderboards)}"
+                )
         with errors_of("'compare.claims'"):
             method = find_run(entry.method, runs)
         if method.text == baseline:
@@ -194,7 +195,7 @@ def _claims(compare: Compare, baseline: str, runs: Sequence[Run]) -> list[Claim]
                 recipe_changes=by_backbone[name].recipe_changes,
                 baseline=baseline,
                 margin=entry.margin or compare.margin,
-                leaderboards=compare.leaderboards,
+                leaderboards=chosen,
             )
     return [*claims.values()]
 

@@ -145,6 +145,8 @@ class ClaimEntry(StrictModel):
     """`all`, or a list of this suite's backbones"""
     margin: PositiveFloat | None = None
     """in points; by default the margin of the comparison"""
+    leaderboards: Names = []
+    """such as `sts`; by default those of the comparison"""
 
 
 class Compare(StrictModel):

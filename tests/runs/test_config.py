@@ -251,8 +251,8 @@ def test_mistakes_in_claims_name_the_key(claims, message):
 
 
 def test_a_leaderboard_that_is_not_scored_has_no_claims():
-    compare = {"baseline": "simcse", "leaderboards": "transfer"}
-    with pytest.raises(UserError, match=r"'compare\.leaderboards' has 'transfer'"):
+    compare = {"baseline": "simcse", "claims": [{"method": "sscl", "leaderboards": "transfer"}]}
+    with pytest.raises(UserError, match="'compare' has the leaderboard 'transfer'"):
         suites.plan(suite(methods=["simcse", "sscl"], tasks=["sts"], compare=compare))
 
 
