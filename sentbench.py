@@ -84,7 +84,7 @@ def compare(
 
     Args:
         a, b: functions, or objects with a method `encode`, as `score` takes them; or hub ids and
-            folders, which may have options in brackets (docs/encoders.md).
+            folders, which may have options in brackets (docs/how-to/encoders.md).
         tasks, data, mode: as in `score`.
         out: a folder for records and test items; with one, an interrupted comparison can go on.
 
@@ -93,7 +93,7 @@ def compare(
         are there: `leaderboard`, `task`, the scores `a` and `b` and their `difference` in points,
         the `half_width` of its 95 % interval over the `n` test items, `p` after Holm's correction
         over the tasks of a leaderboard, and `verdict` ("higher", "lower" or "open"). They say
-        nothing of other trainings (docs/statistics.md#encoders-without-seeds).
+        nothing of other trainings (docs/reference/rule.md#encoders-without-seeds).
 
     Raises:
         UserError: as `score`, or no task has a test split.

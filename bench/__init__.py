@@ -1,4 +1,4 @@
-"""The machinery of sentbench: from text to table. See docs/architecture.md."""
+"""The machinery of sentbench: from text to table. See docs/project/architecture.md."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,7 +36,7 @@ def score(
         out: FILE.json for the records with their provenance, or a folder; with one, an interrupted
             evaluation can go on.
         options: how the model is read: `pooler`, `prompt`, `normalize`, `template`, `dims`, `dtype`
-            (`bench.models.options.Options`, docs/encoders.md).
+            (`bench.models.options.Options`, docs/how-to/encoders.md).
 
     Returns:
         A record for each score: a dict with task, split, metric, aggregation and value (points).

@@ -1,5 +1,5 @@
 """CARDS: a positive with switched capitals, and negatives retrieved from the whole corpus; after a
-`+` only the negatives (docs/methods.md#cards)."""
+`+` only the negatives (docs/reference/methods.md#cards)."""
 
 from typing import Any, Literal
 

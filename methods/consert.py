@@ -1,5 +1,5 @@
 """ConSERT: NT-Xent between two views by cutoff or shuffling of the embeddings, trained on the
-sentences of the seven STS sets, **test sets included** (docs/methods.md#consert)."""
+sentences of the seven STS sets, **test sets included** (docs/reference/methods.md#consert)."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -34,7 +34,7 @@ class ConSERT(Method):
     version = 2  # no decay of biases and layer norms; 67 word pieces
 
     class Hyper(HyperParameters):
-        # docs/methods.md#consert
+        # docs/reference/methods.md#consert
         temperature: PositiveFloat = 0.1
         """divisor of the cosines"""
         first: Augmentation = "feature_cutoff"

@@ -1,5 +1,5 @@
 """CoT-BERT: PromptBERT's vectors at the second mask of templates in two steps, less those around
-padding, with a negative template (docs/methods.md#cot-bert)."""
+padding, with a negative template (docs/reference/methods.md#cot-bert)."""
 
 from typing import Literal, Self
 

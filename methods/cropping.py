@@ -1,5 +1,5 @@
 """Cropping: InfoNCE over two crops of a document or sentence, drawn anew in each epoch; the
-released code has other data, so there is no `official` (docs/methods.md#cropping)."""
+released code has other data, so there is no `official` (docs/reference/methods.md#cropping)."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,5 +1,6 @@
 """CT-BERT, Contrastive Tension: f1(a) . f2(b) is a logit for "a and b are the same sentence", and
-the better encoder is kept; `batch_size` counts positive pairs (docs/methods.md#ct-bert)."""
+the better encoder is kept; `batch_size` counts positive pairs
+(docs/reference/methods.md#ct-bert)."""
 
 import copy
 from typing import Any
@@ -20,7 +21,7 @@ class CTBERT(Method):
     reference = "Carlsson et al. 2021 (ICLR); code FreddeFrallan/Contrastive-Tension@75293a8"
 
     class Hyper(HyperParameters):
-        # K (docs/methods.md#ct-bert).
+        # K (docs/reference/methods.md#ct-bert).
         negatives: NonNegativeInt = 7
         """negative pairs per positive pair"""
         # As in the paper; the code draws new ones.

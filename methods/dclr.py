@@ -1,5 +1,5 @@
 """DCLR: likely false negatives get weight 0, and Gaussian vectors that ascend the loss are
-negatives; the released loss multiplies logits by 0 (docs/methods.md#dclr)."""
+negatives; the released loss multiplies logits by 0 (docs/reference/methods.md#dclr)."""
 
 import math
 from typing import Literal

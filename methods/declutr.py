@@ -1,5 +1,6 @@
 """DeCLUTR: NT-Xent between a span of a document and the mean of spans near it, plus masked-language
-loss; an item is a document of at least `document` word pieces (docs/methods.md#declutr)."""
+loss; an item is a document of at least `document` word pieces
+(docs/reference/methods.md#declutr)."""
 
 from collections.abc import Iterator
 from typing import Any, Self

@@ -1,5 +1,5 @@
 """DiffCSE: InfoNCE plus the detection of a generator's tokens by a second transformer, which reads
-the sentence vector in place of its first embedding (docs/methods.md#diffcse)."""
+the sentence vector in place of its first embedding (docs/reference/methods.md#diffcse)."""
 
 import math
 from collections.abc import Sequence

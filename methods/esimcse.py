@@ -1,5 +1,5 @@
 """ESimCSE: the second view repeats some tokens; a queue of vectors of a momentum encoder are
-negatives, which is all that it adds after a `+` (docs/methods.md#esimcse)."""
+negatives, which is all that it adds after a `+` (docs/reference/methods.md#esimcse)."""
 
 from typing import Any
 

@@ -1,5 +1,5 @@
 """BERT-flow: the embedding is f^-1(u) of Glow, trained by maximum likelihood on frozen vectors u
-(docs/methods.md#bert-flow)."""
+(docs/reference/methods.md#bert-flow)."""
 
 import json
 import math
@@ -273,7 +273,7 @@ class Flow(Transform):
     reference = "Li et al. 2020, arXiv 2011.05864; code bohanli/BERT-flow@7fa8f6d"
 
     class Hyper(Transform.Hyper):
-        # Defaults of the released code (docs/methods.md#bert-flow).
+        # Defaults of the released code (docs/reference/methods.md#bert-flow).
         levels: Count = 3
         """levels of Glow"""
         depth: Count = 3

@@ -1,5 +1,5 @@
 """Focal-InfoNCE: InfoNCE of s_ii^2 and s_ij (s_ij + m), of added negatives too, with gradient
-through the factors (docs/methods.md#focal-infonce)."""
+through the factors (docs/reference/methods.md#focal-infonce)."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,5 @@
-"""GloVe: the mean of word vectors, by default without stop words (docs/methods.md#glove)."""
+"""GloVe: the mean of word vectors, by default without stop words
+(docs/reference/methods.md#glove)."""
 
 import hashlib
 import string
@@ -21,7 +22,7 @@ _ADDED = """
 
 @cache
 def dropped_words() -> frozenset[str]:
-    """Return what Sentence-Transformers' word model drops (docs/methods.md#glove)."""
+    """Return what Sentence-Transformers' word model drops (docs/reference/methods.md#glove)."""
     # Imported here, since every command of the suite imports this module.
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 

@@ -1,4 +1,5 @@
-"""GS-InfoNCE: M vectors of N(0, std^2) a step are negatives (docs/methods.md#gs-infonce)."""
+"""GS-InfoNCE: M vectors of N(0, std^2) a step are negatives
+(docs/reference/methods.md#gs-infonce)."""
 
 from torch import Tensor
 
@@ -24,7 +25,7 @@ class GSInfoNCE(Contrastive):
         # Table 3
         multiple: NonNegativeFloat = 3.0
         """M, noise vectors per sentence"""
-        # docs/methods.md#gs-infonce
+        # docs/reference/methods.md#gs-infonce
         std: PositiveFloat = 1.0
         """of the noise; no effect on the loss"""
         # The released code has none: 1.

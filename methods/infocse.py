@@ -1,5 +1,5 @@
 """InfoCSE: InfoNCE plus a masked-language loss of a few layers, which read the sentence's state
-beside token states of a frozen copy of the backbone (docs/methods.md#infocse)."""
+beside token states of a frozen copy of the backbone (docs/reference/methods.md#infocse)."""
 
 import copy
 from typing import Any

@@ -1,5 +1,6 @@
 """IS-BERT: convolutions on the backbone's last layer; the loss maximises the mutual information of
-their mean, the sentence vector, with those of its own tokens (docs/methods.md#is-bert)."""
+their mean, the sentence vector, with those of its own tokens
+(docs/reference/methods.md#is-bert)."""
 
 from collections.abc import Sequence
 from typing import Any, Self
@@ -20,7 +21,7 @@ from methods.base import (
     stream,
 )
 
-WINDOWS = (1, 3, 5)  # kernel sizes of the convolutions (docs/methods.md#is-bert)
+WINDOWS = (1, 3, 5)  # kernel sizes of the convolutions (docs/reference/methods.md#is-bert)
 
 
 class LocalFeatures(nn.Module):
@@ -110,8 +111,8 @@ class ISBERT(Method):
         relu: bool = True
         """ReLU after the convolutions"""
 
-    # The released script and the defaults of its library (docs/methods.md#is-bert), assumed for the
-    # paper's STS runs.
+    # The released script and the defaults of its library (docs/reference/methods.md#is-bert),
+    # assumed for the paper's STS runs.
     _recipe = {
         "corpus": "nli",
         "batch_size": 32,

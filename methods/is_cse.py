@@ -1,5 +1,5 @@
 """IS-CSE: L_instance + alpha L_smoothing, whose positive h^{s+} = softmax(h+ K^T / beta) K is
-smoothed by neighbours in a buffer of earlier positives (docs/methods.md#is-cse)."""
+smoothed by neighbours in a buffer of earlier positives (docs/reference/methods.md#is-cse)."""
 
 import math
 from typing import Literal, Self

@@ -1,5 +1,5 @@
 """MixCSE: lambda z'_j + (1 - lambda) z'_{j+1}, without gradient, are negatives of every anchor
-(docs/methods.md#mixcse)."""
+(docs/reference/methods.md#mixcse)."""
 
 from typing import Literal
 

@@ -1,5 +1,5 @@
 """PCL: each sentence has a group of augmented positives, which two networks contrast and agree on
-(docs/methods.md#pcl)."""
+(docs/reference/methods.md#pcl)."""
 
 from collections.abc import Callable, Sequence
 from functools import partial

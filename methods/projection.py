@@ -1,5 +1,5 @@
-"""Projection on leading directions of a corpus, or on random ones (docs/methods.md#sscl), and the
-affine Encoder, of heads too."""
+"""Projection on leading directions of a corpus, or on random ones (docs/reference/methods.md#sscl),
+and the affine Encoder, of heads too."""
 
 from typing import Any, Literal
 

@@ -1,5 +1,5 @@
 """PromptBERT: SimCSE's loss between the mask states of two templates around one sentence, each less
-the state of the template alone at the same positions (docs/methods.md#promptbert)."""
+the state of the template alone at the same positions (docs/reference/methods.md#promptbert)."""
 
 import json
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Published checkpoints, as their authors trained them (docs/methods.md#published)."""
+"""Published checkpoints, as their authors trained them (docs/reference/methods.md#published)."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, Self

@@ -1,5 +1,5 @@
 """RankCSE: InfoNCE plus a divergence between both directions plus a ranking by teachers, of a
-community implementation, perceptiveshawty/RankCSE@17c5226 (docs/methods.md#rankcse)."""
+community implementation, perceptiveshawty/RankCSE@17c5226 (docs/reference/methods.md#rankcse)."""
 
 import math
 from typing import Literal

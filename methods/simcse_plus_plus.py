@@ -1,5 +1,5 @@
 """SimCSE++: negatives are cosines of sentences encoded without dropout, and a second loss tells the
-dimensions of both views apart (docs/methods.md#simcse)."""
+dimensions of both views apart (docs/reference/methods.md#simcse)."""
 
 import torch
 from torch import Tensor

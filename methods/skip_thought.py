@@ -1,5 +1,5 @@
 """Skip-thought: a GRU encodes a sentence; two more predict the previous and the next sentence from
-its state: the uni-skip part of the published system (docs/methods.md#skip-thought)."""
+its state: the uni-skip part of the published system (docs/reference/methods.md#skip-thought)."""
 
 import re
 from collections import Counter

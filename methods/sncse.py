@@ -1,5 +1,5 @@
 """SNCSE: PromptBERT without denoising, and a margin between the cosines of a sentence with its
-positive and with its negation (docs/methods.md#sncse)."""
+positive and with its negation (docs/reference/methods.md#sncse)."""
 
 from string import punctuation
 

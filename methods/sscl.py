@@ -1,5 +1,5 @@
 """SSCL: vectors of intermediate layers, with the same pooling and head, are additional negatives
-(docs/methods.md#sscl)."""
+(docs/reference/methods.md#sscl)."""
 
 from typing import Any, Literal
 

@@ -1,5 +1,5 @@
 """Supervised SimCSE: InfoNCE over premises, entailments and, as negatives, contradictions. It
-trains on **human labels**, so it is a control (docs/methods.md#supervised-simcse)."""
+trains on **human labels**, so it is a control (docs/reference/methods.md#supervised-simcse)."""
 
 from dataclasses import replace
 

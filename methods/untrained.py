@@ -1,4 +1,5 @@
-"""A pooler on the raw checkpoint, without training (docs/methods.md#vectors, #untrained)."""
+"""A pooler on the raw checkpoint, without training (docs/reference/methods.md#vectors,
+#untrained)."""
 
 from typing import Any
 
@@ -13,9 +14,9 @@ class Untrained(Method):
     reference = "Gao, Yao and Chen 2021, arXiv 2104.08821, Table 5"
 
     class Hyper(HyperParameters):
-        # The default reproduces the published 56.70 (docs/methods.md#untrained).
+        # The default reproduces the published 56.70 (docs/reference/methods.md#untrained).
         pooler: Pooler = Field("avg_embedding_last", json_schema_extra=LABEL)
-        """see docs/methods.md#vectors"""
+        """see docs/reference/methods.md#vectors"""
 
     trained = False
 

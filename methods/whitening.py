@@ -1,5 +1,5 @@
 """BERT-whitening: x~ = (x - mu) W with W = U S^(-1/2) of the covariance U S U^T, normalised to
-length 1 (docs/methods.md#bert-whitening)."""
+length 1 (docs/reference/methods.md#bert-whitening)."""
 
 import warnings
 from collections.abc import Sequence

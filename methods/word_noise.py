@@ -1,5 +1,5 @@
 """SimCSE with one in ten sentences edited, once: two words swapped, or one word deleted
-(docs/methods.md#word-noise)."""
+(docs/reference/methods.md#word-noise)."""
 
 import re
 from functools import cache

@@ -73,7 +73,7 @@ FIGURES = f"figures/{config['suite']}"
 # Where the results of each stage are.
 FOLDERS = {stage: f"{RESULTS}/{folder}" for stage, folder in STAGES.items()}
 
-# With --sdm apptainer, jobs run in an image (docs/cluster.md#in-a-container). No other job names it,
+# With --sdm apptainer, jobs run in an image (docs/how-to/clusters.md#in-a-container). No other job names it,
 # because Snakemake repeats jobs whose image changes.
 DEPLOYMENT = workflow.deployment_settings.deployment_method
 CONTAINED = "APPTAINER" in {method.name for method in DEPLOYMENT}

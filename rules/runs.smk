@@ -15,7 +15,7 @@ for stage, folder in FOLDERS.items():
             log:
                 f"{RESULTS}/logs/{stage}/{ids[0]}.log",
             priority: of_job(JOBS.priority, stage, ids)
-            # A stopped or killed training resumes; one that failed for good is not tried again (docs/unbreakable.md).
+            # A stopped or killed training resumes; one that failed for good is not tried again (docs/how-to/troubleshooting.md).
             retries: 3 if stage == "train" else None
             threads: of_job(JOBS.threads, stage, ids)
             resources:

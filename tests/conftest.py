@@ -28,7 +28,7 @@ gc.disable()
 
 def pytest_addoption(parser):
     # Here, not in reported/conftest.py, which is loaded too late if tests/ is collected as a whole.
-    described = "printed scores that are only consistent with ours fail (docs/statistics.md)"
+    described = "printed scores that are only consistent with ours fail (docs/reference/rule.md)"
     parser.addoption("--fail-consistent", action="store_true", help=described)
 
 

@@ -4,8 +4,8 @@
     python -m tests.portable --quick                    # what continuous integration runs
     python -m tests.portable --numbers                  # measures what world.csv lacks
 
-The inputs have to be in results/all-methods, where make portable puts them. docs/portability.md has
-the rest.
+The inputs have to be in results/all-methods, where make portable puts them.
+docs/explanation/portability.md has the rest.
 """
 
 import argparse

@@ -45,12 +45,12 @@ ROOT = Path(__file__).parents[1]
 WIKI_MINI = ROOT / "results" / "wiki-mini"
 NAMES = (
     "README.md",
-    "config/README.md",
-    "docs/error-rates.md",
-    "docs/findings.md",
-    "docs/lists.md",
-    "docs/spread.md",
-    "docs/world.md",
+    "docs/reference/configuration.md",
+    "docs/explanation/error-rates.md",
+    "docs/explanation/findings.md",
+    "docs/reference/lists.md",
+    "docs/explanation/spread.md",
+    "docs/explanation/toy-data.md",
 )
 DOCUMENTS = [ROOT / name for name in NAMES]
 # Names of several of these; without a name for all.
@@ -154,7 +154,7 @@ def pairs_table() -> pd.DataFrame:
 
 def classifiers_table() -> pd.DataFrame:
     """Standard deviations over seeds of the classifiers, and over seeds of the training."""
-    scores = pd.read_csv(ROOT / "docs" / "classifier-seeds.csv")
+    scores = pd.read_csv(ROOT / "docs" / "explanation" / "classifier-seeds.csv")
     wide = scores.pivot_table("value", ["mode", "task", "aggregation"], "model", sort=False)
     wide["the second minus the first"] = wide.iloc[:, 1] - wide.iloc[:, 0]
     deviations = wide.groupby(["mode", "task"], sort=False).std().stack().unstack("task")
@@ -233,7 +233,7 @@ def keys_table(model: type[BaseModel]) -> pd.DataFrame:
 
 
 def value_line(name: str, value: Any, meaning: str) -> str:
-    """A key with its default; a template, which has spaces, is in docs/methods.md."""
+    """A key with its default; a template, which has spaces, is in docs/reference/methods.md."""
     text = default_text(value)
     if " " in text:
         text = "..."

@@ -1,5 +1,5 @@
-"""The tables and the figure of docs/findings.md on printed gains: what the seeds of 50 public runs
-of SimCSE alone make of them."""
+"""The tables and the figure of docs/explanation/findings.md on printed gains: what the seeds of 50
+public runs of SimCSE alone make of them."""
 
 import tomllib
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ TASKS = (*STS_TASKS, "Avg")
 NORMAL = 1.96  # standard deviations of a 95 % interval
 # Standard deviations of one run that 95 % of the differences of two runs stay below.
 BEYOND = NORMAL * sqrt(2)
-CORPUS_ROWS = 1_000_001  # docs/methods.md#batches
+CORPUS_ROWS = 1_000_001  # docs/reference/methods.md#batches
 GAIN = style.PRINTED_LOOK | {"color": style.ORANGE, "mew": 2.4, "label": "printed gain"}
 SPREAD = BAND | {"label": "± 95 %, by the seeds alone"}
 GAINS_NOTE = (

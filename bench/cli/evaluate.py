@@ -16,6 +16,7 @@ from bench.cli.parameters import (
     parse_tasks,
 )
 from bench.report import LEADERBOARD_FORMATS
+from bench.utils.documents import document
 from bench.utils.errors import UserError, warn
 
 
@@ -58,7 +59,7 @@ def evaluate(
         arg(
             "A hub id, a folder (of Hugging Face, sentence-transformers or a run), or "
             "module:function. Each of several models can have its own options: "
-            "MODEL[pooler=avg,prompt=query,normalize] (docs/encoders.md).",
+            f"MODEL[pooler=avg,prompt=query,normalize] ({document('how-to/encoders')}).",
             "MODEL",
         ),
     ],
@@ -74,7 +75,7 @@ def evaluate(
     prompt: Annotated[str | None, opt("A prompt of the model, or '' for none.", "NAME")] = None,
     normalize: Annotated[bool, opt("Scale vectors to length 1.", name="--normalize")] = False,
     template: Annotated[
-        str | None, opt("A text with '<sentence>' in it (docs/encoders.md).", "TEXT")
+        str | None, opt(f"A text with '<sentence>' in it ({document('how-to/encoders')}).", "TEXT")
     ] = None,
     dims: Annotated[
         int | None, opt("Keep only the first N dimensions of vectors.", "N", min=1)

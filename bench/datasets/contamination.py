@@ -1,5 +1,5 @@
 """Contamination: test items that a run has read before, in a corpus or in the dev set that selects
-its checkpoint (docs/protocol.md#contamination)."""
+its checkpoint (docs/reference/protocol.md#contamination)."""
 
 import hashlib
 import re
@@ -33,7 +33,7 @@ def _letter(char: str) -> str:
 
 def normalised(sentence: str) -> str:
     """The words of a sentence in lower case: punctuation, case, spaces and the spelling in Unicode
-    make no difference (docs/protocol.md#contamination)."""
+    make no difference (docs/reference/protocol.md#contamination)."""
     text = unicodedata.normalize("NFC", "".join(map(_letter, sentence.lower())))
     text = text.replace("i\u0307", "i")  # the small form of the dotted capital of Turkish
     return " ".join(re.findall(r"\w\S*", text))  # marks without a letter count as nothing

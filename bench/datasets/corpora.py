@@ -42,7 +42,7 @@ def read_sentences(path: Path, limit: int | None = None, distinct: int | None = 
     No line is dropped, so row i is line i + 1 of the file. An empty line becomes a single space, as
     in SimCSE. With `distinct`, repeated sentences and sentences of fewer words are left out. A
     table such as `nli_for_simcse.csv[.gz]` gives its distinct sentences row by row, from all three
-    columns (docs/methods.md#bert-whitening).
+    columns (docs/reference/methods.md#bert-whitening).
     """
     sentences = list(islice(_rows(path), limit))
     if distinct:
@@ -111,7 +111,7 @@ def read_triples(path: Path, sentences: Sequence[str]) -> list[tuple[int, ...]]:
 
 def sts_sentences(data: Path) -> list[str]:
     """Return all sentences of the seven STS tasks, with duplicates, and with the pairs that have no
-    gold score: the corpus "sts" (docs/methods.md#consert)."""
+    gold score: the corpus "sts" (docs/reference/methods.md#consert)."""
     sentences: list[str] = []
     for name in STS_TASKS:
         task = listed_task(name, data)
@@ -128,7 +128,7 @@ def sts_sentences(data: Path) -> list[str]:
 
 def cnsd_sentences(data: Path) -> list[str]:
     """Return both sentences of each training pair of Chinese STS-B: the corpus "cnsd"
-    (docs/methods.md#word-noise)."""
+    (docs/reference/methods.md#word-noise)."""
     # The base code has the same 10,462 lines but for one that is cut at a bar
     # (shuxinyin/SimCSE-Pytorch@c5bc95a:data/STS-B/cnsd-sts-train_unsup.txt).
     return [*chain.from_iterable(sts.read("CNSD-STS-B", data, "train").items())]

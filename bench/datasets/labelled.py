@@ -1,5 +1,5 @@
 """Labelled sentences: the transfer and the probing tasks, in SentEval's order and with its quirks
-(docs/protocol.md#data-files).
+(docs/reference/protocol.md#data-files).
 
 `bench.datasets.tasks` describes the files, the manifest of the data folder their sizes.
 """
@@ -132,7 +132,7 @@ def read_scored(name: str, data: Path) -> list[StsTask | LabelledTask]:
         for task in tasks:
             repeated = len(task.items()) - len({*task.items()})
             # Published sets repeat pairs as well, and stay as they are
-            # (docs/protocol.md#differences-from-mteb).
+            # (docs/reference/protocol.md#differences-from-mteb).
             if repeated and name.startswith(OWN_STS):
                 warn(f"warning: {repeated} pairs of {name} repeat another of their split")
         return tasks

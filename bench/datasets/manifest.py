@@ -232,7 +232,7 @@ def _lines(
 
 
 def clean(sentence: str) -> str:
-    """Words joined by single spaces, as in SentEval (docs/protocol.md#data-files)."""
+    """Words joined by single spaces, as in SentEval (docs/reference/protocol.md#data-files)."""
     # facebookresearch/SentEval@5d6dc11:senteval/sts.py:42-43
     return " ".join(sentence.split())
 

@@ -70,8 +70,8 @@ class Metric:
     # The protocols (`bench.datasets.tasks.Task`) or the tasks that have the metric.
     tasks: tuple[str, ...] = ()
     average: str = ""  # the group of tasks behind the "Avg" that papers report
-    # The least tolerance of a number of the toy data (docs/portability.md): the second decimal, or
-    # two of the 150 samples of the smallest test set.
+    # The least tolerance of a number of the toy data (docs/explanation/portability.md): the second
+    # decimal, or two of the 150 samples of the smallest test set.
     least: float = 0.0
     # Gold scores or labels, and similarities or predictions -> the metric as a fraction; None for
     # the accuracies, which the classifiers' protocols give.
@@ -119,7 +119,7 @@ def _of_all(name: str, alignment: Mapping[str, Any]) -> float | None:
 def _cosine_variance(cosines: Mapping[str, Any]) -> float | None:
     """Mean of the variances within the groups of gold scores."""
     # IS-CSE prints no number for its figure 4. The mean of variances within ranges is a reading
-    # (docs/analyses.md#statements-in-words).
+    # (docs/reference/analyses.md#statements-in-words).
     groups = defaultdict(list)
     for gold, cosine in zip(cosines.get("gold", ()), cosines.get("cosine", ()), strict=True):
         groups[bisect_left(BOUNDS, gold)].append(cosine)
@@ -129,7 +129,7 @@ def _cosine_variance(cosines: Mapping[str, Any]) -> float | None:
 def _setsim(layers: Mapping[str, Any], top: int = 0) -> float | None:
     """Mean over the `top` pairs of neighbouring layers, or all; a bag of words has none."""
     # SSCL does not name its pooling: the first token is a reading
-    # (docs/analyses.md#layers-and-tokens).
+    # (docs/reference/analyses.md#layers-and-tokens).
     similarities = layers.get("setsim", {}).get("cls")
     # A `top` of 0 takes all, since -0 is 0.
     return fmean(similarities[-top:]) if similarities else None
@@ -281,17 +281,18 @@ AGGREGATIONS = {
 }
 
 
-# Aggregations over a part of the test items (docs/protocol.md#contamination). UNSEEN: no sentence
-# of the item stands in a training corpus. REST: the item stands in no dev set either.
+# Aggregations over a part of the test items (docs/reference/protocol.md#contamination). UNSEEN: no
+# sentence of the item stands in a training corpus. REST: the item stands in no dev set either.
 UNSEEN, REST = "unseen", "rest"
 
 # SentEval's seed, for weights, permutations, dropout and folds
 # (facebookresearch/SentEval@5d6dc11:senteval/tools/classifier.py:28-30, validation.py:63-65).
 CLASSIFIER_SEED = 1111
-# Further seeds for an encoder that a suite does not train (docs/protocol.md#further-seeds).
+# Further seeds for an encoder that a suite does not train
+# (docs/reference/protocol.md#further-seeds).
 FURTHER_SEEDS = (1112, 1113, 1114, 1115)
 # How the aggregation of scores with classifiers of a further seed begins
-# (docs/protocol.md#further-seeds).
+# (docs/reference/protocol.md#further-seeds).
 PROBE_SEED = "probe seed"
 
 

@@ -67,8 +67,8 @@ class StsTask:
         return pairs
 
     def target(self) -> Iterable[str]:
-        """Return all sentences of all splits of the set (docs/methods.md#bert-whitening), pair by
-        pair, with duplicates."""
+        """Return all sentences of all splits of the set (docs/reference/methods.md#bert-whitening),
+        pair by pair, with duplicates."""
         tasks = [self]
         if self.data:
             splits = listed_task(self.name, self.data).splits

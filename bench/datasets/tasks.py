@@ -257,13 +257,15 @@ def averages(scores: Mapping[Cell, float]) -> dict[Cell, float]:
     for cell, parts in AVERAGES.items():
         values = [scores[part] for part in parts if part in scores]
         if len(values) == len(parts):
-            # Dev averages select checkpoints and are not rounded (docs/protocol.md#selection).
+            # Dev averages select checkpoints and are not rounded
+            # (docs/reference/protocol.md#selection).
             means[cell] = fmean(values) if cell.split == "dev" else average(values)
     return means
 
 
 def average(values: Sequence[float]) -> float:
-    """The papers' "Avg.": the mean of values of two decimals (docs/methods.md#test-score)."""
+    """The papers' "Avg.": the mean of values of two decimals
+    (docs/reference/methods.md#test-score)."""
     # As princeton-nlp/SimCSE@49fa580:evaluation.py:187-188, which averages the figures that it
     # prints.
     return sum(round(value, 2) for value in values) / len(values)

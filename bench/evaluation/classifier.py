@@ -1,4 +1,4 @@
-"""SentEval's classifiers (docs/protocol.md#classifier), many of them trained at once.
+"""SentEval's classifiers (docs/reference/protocol.md#classifier), many of them trained at once.
 
 SentEval trains its classifiers one after another, all from the same weights and shuffled with the
 same seed. Those whose training splits have equal length therefore see the same sequence of row
@@ -185,7 +185,7 @@ PADDED_CLASSES = 32  # tasks of more classes (WordContent: 1,000) would pad all 
 
 @dataclass(frozen=True)
 class Settings:
-    """How classifiers are trained (docs/protocol.md#classifier)."""
+    """How classifiers are trained (docs/reference/protocol.md#classifier)."""
 
     folds: int
     optimiser: str  # "adam" (learning rate 1e-3) or "rmsprop" (1e-2), otherwise torch's defaults

@@ -1,5 +1,5 @@
 """Geometry of sentence vectors: alignment, uniformity, and similarity of layers and tokens, with
-definitions and sources in docs/analyses.md. Zero vectors stay zero when normalised."""
+definitions and sources in docs/reference/analyses.md. Zero vectors stay zero when normalised."""
 
 import math
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-# Pairs of STS-B with a higher gold score are positive (docs/analyses.md).
+# Pairs of STS-B with a higher gold score are positive (docs/reference/analyses.md).
 POSITIVE = 4.0
 # Rows per block of a similarity matrix: 40 MB in float64 against 20,000 other rows.
 ROWS = 256

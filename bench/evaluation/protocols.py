@@ -1,4 +1,5 @@
-"""SentEval's three protocols (docs/protocol.md#protocols): which splits train, select and test."""
+"""SentEval's three protocols (docs/reference/protocol.md#protocols): which splits train, select and
+test."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -87,7 +88,8 @@ def _cross_validated(
 def best_on_dev(
     tasks: Sequence[Split], grids: Sequence[tuple[ClassifierHead, ...]], settings: Settings
 ) -> list[list[ProtocolResult]]:
-    """The result of the head that is best on dev, by task and grid (docs/protocol.md#probing).
+    """The result of the head that is best on dev, by task and grid
+    (docs/reference/protocol.md#probing).
 
     SentEval retrains the best, which gives the same classifier. The tasks have equally many
     training samples.

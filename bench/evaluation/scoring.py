@@ -242,7 +242,7 @@ class Scorer:
     @torch_defaults()
     def scores(self) -> EncoderScores:
         """Return records of each task, and the averages of complete groups, in points: correlations
-        and averages unrounded, accuracies and F1 with two decimals (docs/protocol.md)."""
+        and averages unrounded, accuracies and F1 with two decimals (docs/reference/protocol.md)."""
         records: list[TaskRecord] = []
         items: dict[str, Columns] = {}
         for task in self.tasks:

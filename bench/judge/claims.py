@@ -1,5 +1,5 @@
-"""The verdicts on claims of a gain (docs/statistics.md#verdicts), and the sentence that explains a
-verdict of any kind."""
+"""The verdicts on claims of a gain (docs/reference/rule.md#verdicts), and the sentence that
+explains a verdict of any kind."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

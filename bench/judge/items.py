@@ -1,5 +1,5 @@
 """Two encoders without seeds, compared over the items of their test sets
-(docs/statistics.md#encoders-without-seeds)."""
+(docs/reference/rule.md#encoders-without-seeds)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -49,7 +49,7 @@ def deviations_from_print(result: RunResults, backbone: str, metric: str = "") -
     # A run without scores has no data in its provenance. That is no difference from print.
     if data not in ("senteval", ""):
         clauses.append(f"scored on {data}")
-    # Papers print accuracies of the mode `test` (docs/protocol.md#classifier).
+    # Papers print accuracies of the mode `test` (docs/reference/protocol.md#classifier).
     if metric and METRICS[metric].kind == SHARE and result.provenance.mode != "test":
         clauses.append(f"classifiers of mode {result.provenance.mode}")
     return clauses + deviations([result.run])
@@ -200,7 +200,7 @@ class Side:
             if step in ("whitening", "flow"):
                 name = step
             # Papers fitted on all of SNLI and MNLI, of which our NLI text is a part
-            # (docs/methods.md#bert-whitening).
+            # (docs/reference/methods.md#bert-whitening).
             if step == "whitening" and hyper.get("source") != "target":
                 name = "whitening, other text"
         return TOLERANCES[name]

@@ -222,7 +222,7 @@ def _decide_claims(comparisons: Iterable[_Comparison], claims: Sequence[Claim]) 
     for comparison in comparisons:
         if comparison.claim:
             # Claims that were added after a score are a family of their own, because scores may
-            # have suggested them (docs/statistics.md#claims).
+            # have suggested them (docs/reference/rule.md#claims).
             place = comparison.leaderboard.name, comparison.claim.family
             families[place].append((comparison, comparison.claim))
     for (leaderboard, number), members in families.items():

@@ -1,7 +1,7 @@
 """Scores by seed, and the looks at which they are judged: the only path from systems to a verdict.
 
 A look is at the first N, 2 N or 4 N planned seeds, in the order of the plan, so that nobody chooses
-when to look, or at which seeds (docs/statistics.md#looks).
+when to look, or at which seeds (docs/reference/rule.md#looks).
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -43,7 +43,7 @@ class Sample:
 
     def made(self, size: int) -> int:
         """How many of the first planned seeds have a result."""
-        # A diverged seed is a result (docs/statistics.md#looks). It is not run again, so a look
+        # A diverged seed is a result (docs/reference/rule.md#looks). It is not run again, so a look
         # must not wait for it.
         ended = {*self.values, *self.left_out, *self.diverged}
         return sum(draw in ended for draw in self.planned[:size])

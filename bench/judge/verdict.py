@@ -1,5 +1,5 @@
-"""The verdict on a printed number, given our seeds. docs/statistics.md states the rule, and
-docs/error-rates.md says how often it errs."""
+"""The verdict on a printed number, given our seeds. docs/reference/rule.md states the rule, and
+docs/explanation/error-rates.md says how often it errs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ from bench.judged.verdicts import LEVEL, PrintedVerdict
 from bench.reported import public_sd
 from bench.utils.errors import UserError, counted, did_you_mean
 
-# The tolerances of scores by how the run was made (docs/statistics.md#tolerances). Other metrics
-# have tolerances of their own.
+# The tolerances of scores by how the run was made (docs/reference/rule.md#tolerances). Other
+# metrics have tolerances of their own.
 TOLERANCES = {
     "untrained": Tolerance(0.02, 0.03, "same weights: rounding, and float32 on other hardware"),
     "whitening": Tolerance(0.1, 0.1, "a decomposition of the same sentences"),

@@ -1,5 +1,5 @@
 """The verdicts on printed values and on comparisons, their symbols, and the constants of the rule
-(docs/statistics.md)."""
+(docs/reference/rule.md)."""
 
 from typing import Any, Literal
 

@@ -1,4 +1,5 @@
-"""Poolers: one vector a sentence, of a transformer's hidden states (docs/methods.md#vectors)."""
+"""Poolers: one vector a sentence, of a transformer's hidden states
+(docs/reference/methods.md#vectors)."""
 
 from __future__ import annotations
 

@@ -31,6 +31,7 @@ from bench.judged.verdicts import (
     VERDICT_SYMBOLS,
     PairVerdict,
 )
+from bench.utils.documents import document
 from bench.utils.errors import counted, listed, printable
 from bench.utils.files import inside, stem, write_text
 
@@ -290,7 +291,7 @@ def templates() -> jinja2.Environment:
         "fewest": FEWEST_SEEDS, "aggregations": AGGREGATIONS,
         "listed": listed, "counted": counted,
         "running_text": running_text, "leaderboard_stem": leaderboard_stem,
-        "backbone_text": backbone_text,
+        "backbone_text": backbone_text, "document": document,
     }  # fmt: skip
     return environment
 

@@ -29,7 +29,6 @@ from bench.report.summary import result
 from bench.utils.errors import counted
 from bench.utils.files import atomic_file, write_text
 
-RULE = Path(__file__).parents[2] / "docs" / "statistics.md"  # only in a checkout
 _CURVE = {
     "dev": "Selection score (Spearman x 100)",
     "loss": "Training loss",
@@ -53,22 +52,14 @@ def render_page(judged: Judged, figures: Path, out: Path, scores: str = "../scor
     """
     content = page_content(judged, scores)
     content["pictures"] = {path.stem: _picture(path) for path in sorted(figures.glob("*.png"))}
-    if RULE.is_file():  # copies, so that the page is the same in every folder
-        content["statistics"] = RULE.name
-        for file in (RULE, RULE.with_suffix(".png")):
-            _copy(file, out)
     # A name with a dot in front is a file that is still being written, or was when its process was
     # killed.
     for file in figures.glob("[!.]*"):
-        _copy(file, out / "figures")
+        with atomic_file(out / "figures" / file.name) as copy:
+            shutil.copyfile(file, copy)  # without times and modes, which some file systems refuse
     for name in ("page.css", "page.js"):
         write_text(out / name, (TEMPLATES / name).read_text(encoding="utf-8"))
     write_text(out / "index.html", rendered("page.html", **content))
-
-
-def _copy(file: Path, folder: Path) -> None:
-    with atomic_file(folder / file.name) as copy:
-        shutil.copyfile(file, copy)  # without times and modes, which some file systems refuse
 
 
 def _picture(path: Path) -> Json:

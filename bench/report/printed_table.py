@@ -21,6 +21,7 @@ from bench.report.formats import (
     score_text,
     seeds_text,
 )
+from bench.utils.documents import document
 from bench.utils.errors import UserError
 from bench.utils.files import stem
 
@@ -301,7 +302,10 @@ def printed_table(
         and (not addresses or number.address in addresses)
     ]
     if not numbers:
-        raise UserError(f"{source}, {name} prints hyper-parameters alone; docs/methods.md has them")
+        raise UserError(
+            f"{source}, {name} prints hyper-parameters alone; "
+            f"{document('reference/methods')} has them"
+        )
     table = shown_table(numbers)
     below = "" if print_alone else legend(table, has_bold=False)
     captions = captioned(judged.suite, table, print_alone=print_alone)

@@ -19,6 +19,7 @@ from bench.report.formats import (
     write_table,
 )
 from bench.report.printed_table import captioned, in_lines, legend, printed_tables, verdict_counts
+from bench.utils.documents import document
 from bench.utils.files import write_text
 
 # --- In a line ---
@@ -117,9 +118,9 @@ QUOTED_CAPTION = (
     "no verdicts."
 )
 WORLD_CAPTION = (
-    "Scores beside the scores of the reference machine (docs/portability.md): they say whether the "
-    "code computes the same as before, and nothing about a method. Furthest: the score with "
-    "the largest difference, measured in its tolerance."
+    f"Scores beside the scores of the reference machine ({document('explanation/toy-data')}): "
+    "they say whether the code computes the same as before, and nothing about a method. "
+    "Furthest: the score with the largest difference, measured in its tolerance."
 )
 
 

@@ -1,6 +1,6 @@
 """Consistency checks of the printed numbers: within their rows, with each other, with the size of
-the test sets, and with what the papers say of them. docs/audit.md has the rules and their reasons,
-findings.yaml the sentences."""
+the test sets, and with what the papers say of them. docs/explanation/audit.md has the rules and
+their reasons, findings.yaml the sentences."""
 
 import re
 from collections import Counter, defaultdict
@@ -45,7 +45,7 @@ def _averages(rows: PrintedRows) -> Iterator[Finding]:
     leaderboards = [{*leaderboard.tasks} for leaderboard in LEADERBOARDS.values()]
     for row in rows:
         # Rounding and truncation explain a gap of up to 3/2 units, and the rounding of the average
-        # alone up to 1/2 (docs/audit.md#the-rules).
+        # alone up to 1/2 (docs/explanation/audit.md#the-rules).
         if {*row.tasks} in leaderboards and abs(row.gap) > row.unit / 2:
             kind = "average" if abs(row.gap) > row.unit * 3 / 2 else "rounding"
             yield finding(kind, [row])

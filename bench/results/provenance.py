@@ -76,7 +76,7 @@ def provenance(device: str, threads: int) -> dict[str, Any]:
 
 
 def runs_per_gpu() -> int:
-    """How many runs share a GPU (docs/cluster.md#several-runs-on-a-gpu)."""
+    """How many runs share a GPU (docs/how-to/clusters.md#several-runs-on-a-gpu)."""
     text = os.environ.get("SENTBENCH_RUNS_PER_GPU") or "1"
     if not re.fullmatch("[1-9][0-9]?", text):
         raise UserError(

@@ -24,6 +24,7 @@ from bench.runs.resolve import resolve
 from bench.runs.run import Run, in_order
 from bench.runs.suite import ClaimEntry, Compare, EncoderEntry, MethodEntry, Suite
 from bench.runs.text import parse, spell
+from bench.utils.documents import document
 from bench.utils.errors import UserError, did_you_mean, errors_of
 from bench.utils.files import slug
 from bench.utils.validation import validated
@@ -87,7 +88,10 @@ def validate(values: Any, folder: Path = Path()) -> Suite:
     Its `method_paths` are then added to `BENCH_METHODS` of this and of child processes.
     """
     if not isinstance(values, dict):
-        raise UserError("the file is empty, or no map from keys to values; see config/README.md")
+        raise UserError(
+            "the file is empty, or no map from keys to values; see "
+            + document("reference/configuration")
+        )
     suite = validated(Suite, values)
     if suite.printed:
         suite = suite.changed(printed=str(folder / suite.printed))

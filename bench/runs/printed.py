@@ -9,6 +9,7 @@ from bench.datasets.metrics import Cell
 from bench.datasets.tasks import expand_tasks, scored_cells
 from bench.runs.naming import find_run
 from bench.runs.plan import PlannedNumber, PlannedRun, PrintedRow
+from bench.utils.documents import document
 from bench.utils.errors import UserError, did_you_mean, errors_of, library_errors
 from bench.utils.validation import validated
 
@@ -16,7 +17,9 @@ from bench.utils.validation import validated
 def printed_numbers(path: Path, runs: Sequence[PlannedRun]) -> list[PlannedNumber]:
     """The numbers of a CSV file, in order. `UserError` names the line."""
     rows = {}
-    problem = library_errors(f"{path} cannot be read", "config/README.md shows such a file")
+    problem = library_errors(
+        f"{path} cannot be read", f"{document('reference/configuration')} shows such a file"
+    )
     # Spreadsheets write a byte-order mark. Without `strict` a quote that is never closed would
     # swallow the rows behind it, silently.
     with problem, open(path, encoding="utf-8-sig", newline="") as file:

@@ -40,10 +40,11 @@ from bench.utils.errors import UserError, did_you_mean
 from bench.utils.validation import StrictModel
 from methods.base import HyperParameters, Method, Shape, Transform, compose
 
-# Of the learning rate: to 0, constant, or AllenNLP's slanted triangle (docs/methods.md#declutr).
+# Of the learning rate: to 0, constant, or AllenNLP's slanted triangle
+# (docs/reference/methods.md#declutr).
 SCHEDULES = ("linear", "constant", "slanted")
 # Poolers with a training head: the first token through a new layer, through the checkpoint's own
-# pooler, or through both (docs/methods.md#vectors).
+# pooler, or through both (docs/reference/methods.md#vectors).
 WITH_POOLER = ("cls_pooler", "cls_pooler_mlp")
 HEADED = ("cls_mlp", *WITH_POOLER)
 
@@ -55,7 +56,7 @@ _Pooler = Literal[
 
 
 class Recipe(HyperParameters, StrictModel):
-    """Hyper-parameters of the training loop. Defaults: docs/methods.md#shared-recipe,
+    """Hyper-parameters of the training loop. Defaults: docs/reference/methods.md#shared-recipe,
     bert-base-uncased."""
 
     batch_size: PositiveInt = 64
@@ -73,7 +74,7 @@ class Recipe(HyperParameters, StrictModel):
     max_length: Annotated[int, Field(ge=3)] = 32  # of at least [CLS], one token, [SEP]
     """word pieces in training, including special tokens; at least 3"""
     pooler: _Pooler = "cls_mlp"
-    """of the vectors in training (docs/methods.md#vectors)"""
+    """of the vectors in training (docs/reference/methods.md#vectors)"""
     dropout: Fraction | None = None
     """hidden and attention dropout, below 1; none keeps the backbone's"""
     weight_decay: NonNegativeFloat = 0.0
@@ -87,8 +88,8 @@ class Recipe(HyperParameters, StrictModel):
     early_epsilon: bool = False
     """AdamW adds epsilon before its bias correction"""
     schedule: str = "linear"
-    """`linear` falls to 0; `constant`; `slanted` (docs/methods.md#declutr); or ends of blocks, as
-    shares of the steps: after `0.5+0.75` it has fallen to 2/3 and to 1/3"""
+    """`linear` falls to 0; `constant`; `slanted` (docs/reference/methods.md#declutr); or ends of
+    blocks, as shares of the steps: after `0.5+0.75` it has fallen to 2/3 and to 1/3"""
     warmup: Fraction = 0.0
     """share of the steps in which the learning rate rises"""
     clip: PositiveFloat = 1.0
@@ -255,7 +256,8 @@ class Run(PlannedRun):
 
     @property
     def evaluation_pooler(self) -> str:
-        """The pooler used for scoring. The training head is dropped (docs/methods.md#vectors)."""
+        """The pooler used for scoring. The training head is dropped
+        (docs/reference/methods.md#vectors)."""
         return "cls_before_pooler" if self.recipe.pooler in HEADED else self.recipe.pooler
 
     @property

@@ -57,7 +57,7 @@ class EncoderEntry(StrictModel):
     """`true` scales vectors to length 1, which changes what classifiers see"""
     template: Annotated[list[str], BeforeValidator(_as_list), AfterValidator(_distinct)] = []
     """text around `<sentence>`; a list of texts, or the name of a set, is one row with a score for
-    each (docs/encoders.md)"""
+    each (docs/how-to/encoders.md)"""
     dims: PositiveInt | None = None
     """first dimensions of vectors that are kept; by default all"""
     dtype: Literal["float32", "bfloat16"] = "float32"
@@ -112,7 +112,7 @@ class MethodEntry(BackboneOptions):
     """`all`, or a list of this suite's backbones; `all` excludes backbones with `tasks`, and
     backbones of another kind than the method needs"""
     analyses: Distinct[AnalysisName] = []
-    """further measurements (docs/analyses.md)"""
+    """further measurements (docs/reference/analyses.md)"""
     sweep: dict[str, Distinct[Any]] = {}
     """a map from each `{name}` in the text to its values; several names give every combination"""
 
@@ -150,7 +150,8 @@ class ClaimEntry(StrictModel):
 
 
 class Compare(StrictModel):
-    """What is compared with a baseline, and which gains are claimed (docs/statistics.md#claims)."""
+    """What is compared with a baseline, and which gains are claimed
+    (docs/reference/rule.md#claims)."""
 
     baseline: Text
     """the method that every other one is compared with, as in `methods`"""
@@ -197,7 +198,7 @@ class Suite(StrictModel):
     """number of runs that one process trains, and then scores"""
     keep_encoders: bool = True
     """`false` deletes an encoder once it is scored and analysed and no other run needs it
-    (docs/first-gpu-day.md#disk)"""
+    (docs/how-to/first-gpu-day.md#disk)"""
     stand_ins: Annotated[dict[str, Names], AfterValidator(_distinct_in_print)] = {}
     """a map from a backbone of this suite to the printed one, or a list of them, in whose rows it
     is shown"""

@@ -1,5 +1,5 @@
 """Analyses: measurements of a run's encoder that are not scores, as plain JSON data. Definitions
-and sources: docs/analyses.md.
+and sources: docs/reference/analyses.md.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -207,7 +207,7 @@ def in_batch(material: Material) -> dict[str, Any]:
         few = f"{len(pool)} distinct sentences, fewer than a batch of {_SIZES[0]}"
         raise NotApplicable(f"corpus '{corpus}' has {few}")
     encoded = material.vectors(pool, f"corpus '{corpus}'")
-    # Lengths in float64, cosines of batches in float32 (docs/analyses.md).
+    # Lengths in float64, cosines of batches in float32 (docs/reference/analyses.md).
     vectors = geometry.unit(material.tensor(encoded)).float()
     largest: dict[str, list[list[float]]] = {"mean": [], "noise": []}
     for size in sizes:

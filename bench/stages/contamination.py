@@ -1,4 +1,5 @@
-"""Test items that a plan reads before they are scored (docs/protocol.md#contamination)."""
+"""Test items that a plan reads before they are scored
+(docs/reference/protocol.md#contamination)."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,6 +11,7 @@ from bench.datasets.corpora import read_sentences
 from bench.evaluation.scoring import read_tasks
 from bench.runs.paths import Files
 from bench.runs.plan import Plan
+from bench.utils.documents import document
 
 
 def report(plan: Plan) -> str:
@@ -34,5 +36,5 @@ def report(plan: Plan) -> str:
     table = pd.DataFrame(rows).T.to_markdown(tablefmt="plain", stralign="right")
     return (
         f"Test items that stand in the dev set ({', '.join(selection)}), and those with "
-        f"a sentence in a corpus (docs/protocol.md):\n\n{table}"
+        f"a sentence in a corpus ({document('reference/protocol', 'contamination')}):\n\n{table}"
     )

@@ -31,7 +31,7 @@ from bench.utils.errors import UserError
 STEPS = tomllib.loads(Path(__file__).with_name("steps.toml").read_text(encoding="utf-8"))
 # Seconds for a sentence and a weight, as they were measured: for a training by `STEPS` and
 # results/wiki-mini (1e-12 to 7e-12, and 3e-9 to 14e-9 at batch size 64), for a scoring, with its
-# classifiers, by docs/performance.md#on-a-gpu and results/wiki-mini.
+# classifiers, by docs/explanation/performance.md#on-a-gpu and results/wiki-mini.
 PLACES = {
     "a GPU": {"train": 3e-12, "score": 2e-12},
     "a thread of a processor": {"train": 5e-9, "score": 3e-10},
@@ -41,7 +41,7 @@ CORPUS_TOKENS = 24  # mean of wiki1m_fallback after truncation to 32 tokens
 CORPUS_SENTENCES = {
     **dict.fromkeys(("wiki1m", "wiki1m_for_simcse", "wiki1m_fallback"), 1_000_000),
     **dict.fromkeys(("nli", "nli_for_simcse"), 600_000),  # an assumption
-    # docs/methods.md#consert and docs/methods.md#word-noise
+    # docs/reference/methods.md#consert and docs/reference/methods.md#word-noise
     **{"sts": 89_192, "cnsd": 10_462},
 }
 # Hours from which on a user has to agree: of work that was not measured (any suite on the toy data
@@ -140,7 +140,7 @@ def measured_seconds(
     least, most = times["step"]
     # Runs that share a card overlap at best until it is always busy, and at worst not at all.
     fewest = max(least / runs_per_gpu(), times.get("busy", least))
-    # A training selects once at least, after its last step (docs/protocol.md#selection).
+    # A training selects once at least, after its last step (docs/reference/protocol.md#selection).
     selection = max(1, steps(run) // recipe.select_every) * times["selection"]
     return steps(run) * fewest + selection, steps(run) * most + selection
 

@@ -1,4 +1,5 @@
-"""The optimisers of the training loop and their learning rates (docs/methods.md#optimisation)."""
+"""The optimisers of the training loop and their learning rates
+(docs/reference/methods.md#optimisation)."""
 
 import math
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ SLANTED_RATIO = 32
 
 def make_optimiser(weights: Sequence[Tensor], recipe: Recipe) -> torch.optim.Optimizer:
     """Return AdamW or RMSProp. RMSProp decays its mean by 0.9, as TensorFlow does, for which
-    Contrastive Tension was written (docs/methods.md#ct-bert)."""
+    Contrastive Tension was written (docs/reference/methods.md#ct-bert)."""
     rate, epsilon, decay = recipe.learning_rate, recipe.epsilon, recipe.weight_decay
     groups: list[dict[str, Any]] = [{"params": list(weights)}]
     if not recipe.decay_biases:
@@ -53,7 +54,8 @@ class _AdamW(torch.optim.AdamW):
 def learning_rate(index: int, total: int, recipe: Recipe) -> float:
     """The rate of the step after `index` of `total`: linear warm-up, then the schedule."""
     if recipe.schedule == "slanted":
-        # AllenNLP's slanted triangle (docs/methods.md#declutr); the largest rate is at step `cut`.
+        # AllenNLP's slanted triangle (docs/reference/methods.md#declutr); the largest rate is at
+        # step `cut`.
         step, cut = index + 1, int(recipe.warmup * total)
         rising = step / cut if step < cut else 1 - (step - cut) / (total - cut)
         return recipe.learning_rate * ((1 + rising * (SLANTED_RATIO - 1)) / SLANTED_RATIO)
@@ -64,7 +66,7 @@ def learning_rate(index: int, total: int, recipe: Recipe) -> float:
         return recipe.learning_rate * ((total - index) / max(1, total - warm))
     # n boundaries make n + 1 blocks, whose rates fall in equal steps; "constant" has no boundary.
     # The step at a boundary belongs to the block before it, as in TensorFlow
-    # (docs/methods.md#ct-bert).
+    # (docs/reference/methods.md#ct-bert).
     blocks = len(recipe.boundaries) + 1
     passed = sum(index > round(share * total) for share in recipe.boundaries)
     return recipe.learning_rate * ((blocks - passed) / blocks)

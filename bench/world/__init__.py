@@ -1,5 +1,5 @@
 """The toy data: evaluation data and corpora in a small generated language, and toy backbones
-that were trained on it (docs/world.md).
+that were trained on it (docs/explanation/toy-data.md).
 
 Both are shipped with their checksums; tools/world makes them.
 """

@@ -1,4 +1,4 @@
-"""Random streams by name: a further draw changes no other (docs/architecture.md)."""
+"""Random streams by name: a further draw changes no other (docs/project/architecture.md)."""
 
 import hashlib
 

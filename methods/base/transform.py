@@ -83,7 +83,7 @@ class Transform(Method):
     """Base class of transforms. The method written first provides the Encoder."""
 
     class Hyper(HyperParameters):
-        # "nli" in SimCSE's table (docs/methods.md#bert-flow, #bert-whitening).
+        # "nli" in SimCSE's table (docs/reference/methods.md#bert-flow, #bert-whitening).
         source: str = Field("nli", json_schema_extra=LABEL)
         """corpus to fit on, or `target` (each task)"""
         # None as in the papers.

@@ -2,7 +2,8 @@
 
 BERT runs on packed states, several batches at once. MPNet runs its own forward pass. On every
 processor ours takes fewer seconds of it. Whether 600 sentences are also done sooner depends on how
-evenly their few batches fill the cores: on one with AMX BERT's are not (docs/performance.md).
+evenly their few batches fill the cores: on one with AMX BERT's are not
+(docs/explanation/performance.md).
 """
 
 import time

@@ -124,7 +124,8 @@ def test_a_sentence_that_is_too_short_to_be_trained_on_is_not_seen(tiny_bert, ti
 
 @pytest.mark.slow
 def test_the_dev_sets_in_the_real_test_sets(senteval):
-    """The counts of docs/findings.md and docs/protocol.md, by a plain rule for words."""
+    """The counts of docs/explanation/findings.md and docs/reference/protocol.md, by a plain rule
+    for words."""
     tasks = [sts.read(task, senteval) for task in STS_TASKS]
 
     def golds(task):

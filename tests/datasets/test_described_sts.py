@@ -181,7 +181,7 @@ def test_a_training_whose_data_lack_its_dev_set_is_not_planned(folder):
 @pytest.mark.slow
 @pytest.mark.skipif("BENCH_DATA" not in os.environ, reason="BENCH_DATA is not set")
 def test_the_real_chinese_sts_b():
-    """docs/methods.md#word-noise: 10,462 training sentences, 9,424 of them distinct."""
+    """docs/reference/methods.md#word-noise: 10,462 training sentences, 9,424 of them distinct."""
     data = Path(os.environ["BENCH_DATA"])
     sentences = corpora.cnsd_sentences(data)
     assert len(sentences) == 10_462

@@ -12,11 +12,16 @@ from tests.support.method_runs import run_of
 from tests.support.programs import ROOT
 from tools import documents
 
-DOCUMENTS = ["README.md", "CONTRIBUTING.md", "config/README.md", "examples/README.md"]
-DOCUMENTS += [f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")]
+DOCUMENTS = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "docs/reference/configuration.md",
+    "examples/README.md",
+]
+DOCUMENTS += [str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md")]
 GONE = "which does not exist; write its new path or name"
-RELEASED = "docs/released-code.csv"
-# docs/protocol.md names its tests as `package/file: test, test`.
+RELEASED = "docs/reference/released-code.csv"
+# docs/reference/protocol.md names its tests as `package/file: test, test`.
 PROTOCOL = r"`([\w-]+/\w+): (\w+)`((?:,\s+`\w+`)*)"
 
 
@@ -104,22 +109,25 @@ def test_settings_beside_released_code_are_those_of_the_registry():
 
 
 def test_sections_named_in_comments_exist():
-    """A comment that cites a document names a section by its anchor: docs/methods.md#gs-infonce."""
+    """A comment that cites a document names a section by its anchor:
+    docs/reference/methods.md#gs-infonce."""
     files = [ROOT / "bench", ROOT / "methods", ROOT / "tests", ROOT / "rules", ROOT / "config"]
     for file in (file for folder in files for file in folder.rglob("*")):
         if file.suffix in (".py", ".smk", ".yaml") and not file.samefile(__file__):
-            cited = re.findall(r"\b(docs/[\w-]+\.md)(?:#([\w-]+))?", file.read_text("utf-8"))
+            cited = re.findall(r"\b(docs/[\w/-]+\.md)(?:#([\w-]+))?", file.read_text("utf-8"))
             for document, section in cited:
                 assert (ROOT / document).is_file(), f"{file} cites {document}, {GONE}"
                 assert not section or section in sections(document), f"{file}: {document}#{section}"
 
 
 def test_tests_named_by_the_protocol_exist():
-    rows = re.findall(PROTOCOL, text("docs/protocol.md"))
+    rows = re.findall(PROTOCOL, text("docs/reference/protocol.md"))
     assert rows
     for file, first, rest in rows:
         folder, _, stem = file.partition("/")
         path = f"tests/{folder}/test_{stem}.py"
-        assert (ROOT / path).is_file(), f"docs/protocol.md names {path}, {GONE}"
+        assert (ROOT / path).is_file(), f"docs/reference/protocol.md names {path}, {GONE}"
         for name in [first, *re.findall(r"`(\w+)`", rest)]:
-            assert f"test_{name}" in definitions(path), f"docs/protocol.md: {path}: {name}, {GONE}"
+            assert f"test_{name}" in definitions(path), (
+                f"docs/reference/protocol.md: {path}: {name}, {GONE}"
+            )

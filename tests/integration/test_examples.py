@@ -119,7 +119,7 @@ def test_the_suite_and_the_notebook_do_what_they_say(tmp_path):
 @pytest.mark.slow
 def test_the_decoder_of_a_document_stands_beside_simcse(tmp_path):
     """Its templates are one row with a spread. One seed and few steps of SimCSE are enough."""
-    text = (ROOT / "docs" / "spread.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "explanation" / "spread.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"^```python\n(import torch\n.*?)^```$", text, re.DOTALL | re.MULTILINE)
     (content,) = re.findall(r"^```yaml\n(suite: .*?)^```$", text, re.DOTALL | re.MULTILINE)
     (tmp_path / "bench").symlink_to(ROOT / "bench")

@@ -1,5 +1,5 @@
-"""What the numbers of docs/findings.md and docs/statistics.md are made with, against other
-computations."""
+"""What the numbers of docs/explanation/findings.md and docs/reference/rule.md are made with,
+against other computations."""
 
 from collections import Counter
 from itertools import chain, combinations
@@ -52,8 +52,8 @@ def test_a_printed_gain_has_the_interval_of_its_runs():
 
 
 def test_the_verdict_by_hand():
-    """The example of docs/statistics.md, from the stored scores, with scipy's test: of 14 claims in
-    Holm's order, 8 are left at this one."""
+    """The example of docs/reference/rule.md, from the stored scores, with scipy's test: of 14
+    claims in Holm's order, 8 are left at this one."""
     systems = {row.method: row for row in documents.wiki_mini().leaderboard_systems("sts")}
     simcse, other = (np.array(systems[name].averages) for name in ("simcse", "gs-infonce"))
     (pair,) = (

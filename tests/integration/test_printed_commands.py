@@ -27,11 +27,11 @@ from tests.support.synthetic_suite import seeds, write_suite
 DOCUMENTS = [
     ROOT / name
     for name in (
-        "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "config/README.md", "examples/README.md",
+        "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md",
         "examples/results.ipynb", ".github/PULL_REQUEST_TEMPLATE.md",
     )
 ]  # fmt: skip
-DOCUMENTS += sorted((ROOT / "docs").glob("*.md"))
+DOCUMENTS += sorted((ROOT / "docs").rglob("*.md"))
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 CODE = sorted(path for top in ("bench", "methods") for path in (ROOT / top).rglob("*.py"))
 PROGRAMS = "sentbench|snakemake|make|pip install|pytest"

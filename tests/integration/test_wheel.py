@@ -37,7 +37,7 @@ def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("build")
     source, out = folder / "source", folder / "dist"
     source.mkdir()
-    for name in ("bench", "methods", "config", "rules", "profiles"):
+    for name in ("bench", "docs", "methods", "config", "rules", "profiles"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=ignored)
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "Snakefile", "sentbench.py"):

@@ -1,4 +1,5 @@
-"""docs/your-method.md as it stands: its files are written, its commands run, outputs compared."""
+"""docs/start/your-method.md as it stands: its files are written, its commands run, outputs
+compared."""
 
 import inspect
 import os
@@ -12,7 +13,7 @@ from bench.results.records import read_scores
 from methods.base import Contrastive, Terms, Tokens
 from tests.support.programs import ROOT, SNAKEMAKE, ended
 
-TEXT = (ROOT / "docs" / "your-method.md").read_text(encoding="utf-8")
+TEXT = (ROOT / "docs" / "start" / "your-method.md").read_text(encoding="utf-8")
 FILES = dict(re.findall(r"^`([\w./-]+)`\n\n```\w*\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE))
 CONSOLE = re.findall(r"^```console\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
 

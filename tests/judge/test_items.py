@@ -281,7 +281,7 @@ def quick(monkeypatch):
     ],
 )
 def test_coverage_is_92_to_97_percent(sizes, draws, expected, quick):
-    """docs/error-rates.md states this range."""
+    """docs/explanation/error-rates.md states this range."""
     sentences = sick_r() if sizes == STS[-1:] else None
     result = [covered(sizes, strengths, draws, sentences) for strengths in STRENGTHS]
     assert result == pytest.approx(expected, abs=0.003)

@@ -139,7 +139,7 @@ def built(**hyper):
 def test_in_768_dimensions_the_direction_hardly_moves():
     """Four steps of 1e-3 change vectors of norm 28 by about 1e-4: in effect plain Gaussian noise.
 
-    Source: docs/methods.md#dclr.
+    Source: docs/reference/methods.md#dclr.
     """
     anchors = torch.randn(4, 768, generator=torch.Generator().manual_seed(0))
     views = Views((anchors, anchors), lambda layer: ())

@@ -132,7 +132,7 @@ def repeats(tokens, second):
 def test_how_many_pieces_are_repeated(length, rate, redraw, most):
     """Every number up to the largest is about as likely, and so is every place but both ends.
 
-    Source: docs/methods.md#esimcse.
+    Source: docs/reference/methods.md#esimcse.
     """
     tokens, draws = list(range(length)), 1500
     result = [

@@ -71,7 +71,7 @@ def test_switched_off_it_is_simcse_bit_for_bit(parts, dtype):
 
 @DTYPES
 def test_noise_of_another_power_of_two_has_the_same_bits(dtype):
-    """A power of two shifts no bit of a direction (docs/methods.md#gs-infonce)."""
+    """A power of two shifts no bit of a direction (docs/reference/methods.md#gs-infonce)."""
     for std in (0.5, 1024.0):
         assert_same_bits([(GSInfoNCE, {"std": std})], [(GSInfoNCE, {})], dtype)
     losses = [
@@ -98,7 +98,8 @@ def test_gs_infonce_in_high_dimension_adds_a_constant():
 
 @pytest.mark.parametrize(("n", "fills_at"), [(64, 16), (512, 2)])
 def test_official_is_cse_starts_when_its_memory_of_1024_is_full(n, fills_at):
-    """docs/methods.md#is-cse: from step 16 on with batches of 64, from step 2 on with 512."""
+    """docs/reference/methods.md#is-cse: from step 16 on with batches of 64, from step 2 on with
+    512."""
     method = build((ISCSE, {}), shape=Shape(8, 4))
     for index in range(fills_at + 1):
         vectors = torch.randn(n, 8, generator=torch.Generator().manual_seed(index))
@@ -107,7 +108,8 @@ def test_official_is_cse_starts_when_its_memory_of_1024_is_full(n, fills_at):
 
 
 def test_attention_of_beta_2_is_nearly_uniform():
-    """docs/methods.md#is-cse: of 16 neighbours of cosine 0.5 and itself, itself has 7.4 %."""
+    """docs/reference/methods.md#is-cse: of 16 neighbours of cosine 0.5 and itself, itself has 7.4
+    %."""
     axes, height = torch.eye(32), math.sqrt(0.75)
     method = build((ISCSE, {"buffer": 17, "current_first": False}), shape=Shape(32, 4))
     method._remember(0.5 * axes[0] + height * axes[1:17])

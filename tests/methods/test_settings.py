@@ -1,6 +1,6 @@
 """Values of each method's settings, as the sources say; and hyper-parameters that are refused.
 
-Source: docs/methods.md.
+Source: docs/reference/methods.md.
 """
 
 from operator import attrgetter

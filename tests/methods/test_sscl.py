@@ -18,5 +18,5 @@ WITHOUT_EFFECT = {"stack": ("layer=1", 2, 1), "average_self": ("positive=dropout
     ],
 )
 def test_the_public_forms(text, share):
-    """docs/methods.md#sscl: which of them average two losses."""
+    """docs/reference/methods.md#sscl: which of them average two losses."""
     assert run_of(text).build().plain_share == share

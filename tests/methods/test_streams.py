@@ -20,4 +20,4 @@ def test_a_stream_is_of_its_names_and_not_of_the_global_generator():
     assert torch.equal(first, second)
     assert not torch.equal(first, third)
     assert torch.equal(torch.get_rng_state(), state)
-    assert stream_seed(42, "order", 0) == 1186917750850176449  # docs/protocol.md
+    assert stream_seed(42, "order", 0) == 1186917750850176449  # docs/reference/protocol.md

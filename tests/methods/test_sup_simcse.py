@@ -25,7 +25,7 @@ N, WIDTH, T = 4, 3, 0.05
 
 
 def expected(leaves, own_weight=1.0, contradictions=True):
-    """docs/methods.md#supervised-simcse."""
+    """docs/reference/methods.md#supervised-simcse."""
     premises, entailed, contradicted = leaves
     extra = [[] for _ in premises]
     for i in range(len(premises)):

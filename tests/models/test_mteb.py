@@ -1,4 +1,4 @@
-"""A trained encoder in mteb, as docs/encoders.md shows it."""
+"""A trained encoder in mteb, as docs/how-to/encoders.md shows it."""
 
 import re
 from textwrap import dedent
@@ -8,7 +8,7 @@ import pytest
 from bench.models.load import load_encoder, save_encoder
 from tests.support.programs import ROOT
 
-DOCUMENT = (ROOT / "docs" / "encoders.md").read_text(encoding="utf-8")
+DOCUMENT = (ROOT / "docs" / "how-to" / "encoders.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

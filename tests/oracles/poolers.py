@@ -1,4 +1,5 @@
-"""The vector of one sentence from its hidden states, by plain loops (docs/methods.md#vectors)."""
+"""The vector of one sentence from its hidden states, by plain loops
+(docs/reference/methods.md#vectors)."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,5 @@
-"""The tables and the figure of docs/error-rates.md, from the rates of the restated rule.
+"""The tables and the figure of docs/explanation/error-rates.md, from the rates of the restated
+rule.
 
 python -m tests.oracles.rates    # writes them
 """
@@ -38,7 +39,7 @@ from tests.oracles.rule import (
     skewness,
 )
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "error-rates.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "explanation" / "error-rates.md"
 DRAWS = 20_000
 MEASURED = ("normal", "t3", "skewed", "bimodal")  # which the bound holds for
 
@@ -145,7 +146,7 @@ def markdown(rows: list[dict[str, Any]]) -> str:
 
 
 def blocks(draws: int) -> dict[str, str]:
-    """The generated parts of docs/error-rates.md as Markdown, by name."""
+    """The generated parts of docs/explanation/error-rates.md as Markdown, by name."""
     return {
         "claims": claims_list(draws),
         "print": print_table(draws),

@@ -1,5 +1,5 @@
-"""The rule of docs/statistics.md for many draws at once, restated in numpy: how often it errs, and
-what it finds.
+"""The rule of docs/reference/rule.md for many draws at once, restated in numpy: how often it errs,
+and what it finds.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,8 +1,8 @@
 """An independent oracle: SentEval's classifier and protocols, one classifier at a time, in plain
 torch.
 
-Written from the description in docs/protocol.md#classifier and #protocols; nothing of `bench` is
-imported. Features are float numpy
+Written from the description in docs/reference/protocol.md#classifier and #protocols; nothing of
+`bench` is imported. Features are float numpy
 (n, d), labels int64 numpy (n,) in 0 .. classes - 1, the scores of protocols percentages with two
 decimals.
 

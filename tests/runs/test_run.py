@@ -301,12 +301,19 @@ def test_mistakes_in_a_backbone_are_reported(backbone, message, tmp_path, tiny_b
 # The papers' tables
 
 # Values on the four backbones, of the recipe or the first part.
-SHARED = [(64, 3e-5), (64, 1e-5), (512, 1e-5), (512, 3e-5)]  # docs/methods.md#optimisation
+SHARED = [
+    (64, 3e-5),
+    (64, 1e-5),
+    (512, 1e-5),
+    (512, 3e-5),
+]  # docs/reference/methods.md#optimisation
 SIMCSE = "batch_size learning_rate select_every temperature"
-ALPHAS = "alpha alpha_start buffer neighbours beta"  # docs/methods.md#is-cse
+ALPHAS = "alpha alpha_start buffer neighbours beta"  # docs/reference/methods.md#is-cse
 ALPHA_ROWS = [(0.1, None, 1024, 16, 2), (0.05, 0.005, 1024, 16, 2)] * 2
-GS_INFONCE = "batch_size learning_rate dropout std multiple weight"  # docs/methods.md#gs-infonce
-SSCL = "stack layer positive negatives sides detach average"  # docs/methods.md#sscl
+GS_INFONCE = (
+    "batch_size learning_rate dropout std multiple weight"  # docs/reference/methods.md#gs-infonce
+)
+SSCL = "stack layer positive negatives sides detach average"  # docs/reference/methods.md#sscl
 TABLES = [
     ("simcse@official", SIMCSE, [(*row, 125, 0.05) for row in SHARED]),
     ("simcse@paper", SIMCSE, [(*row, 250, 0.05) for row in SHARED]),

@@ -97,7 +97,7 @@ def test_masks_depend_on_the_step_alone(train_tiny):
 
 
 def test_head_starts_as_simcse_does():
-    """docs/methods.md#vectors: weights N(0, 0.02), bias 0, tanh."""
+    """docs/reference/methods.md#vectors: weights N(0, 0.02), bias 0, tanh."""
     head = Head(400, 3)
     assert head[0].weight.std().item() == pytest.approx(0.02, rel=0.02)
     assert abs(head[0].weight.mean().item()) < 2e-4
@@ -156,7 +156,7 @@ GRADIENTS = [torch.tensor([0.3 * index - 0.5, 8.0 * index + 1e-3]).double() for 
 def adam_with_an_early_epsilon(value, mean, square, rate, step):
     """m / (sqrt(v) + eps) times sqrt(1 - b2^t) / (1 - b1^t), and torch's decay.
 
-    Source: docs/methods.md#dclr.
+    Source: docs/reference/methods.md#dclr.
     """
     size = rate * math.sqrt(1 - 0.999**step) / (1 - 0.9**step)
     return value * (1 - 0.01 * rate) - size * mean / (square.sqrt() + 1e-2)

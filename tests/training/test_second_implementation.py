@@ -20,8 +20,8 @@ def named_seed(*names):
 
 
 def reference_simcse(folder, lines, *, seed, size, rate, clip, decay, temperature):
-    """SimCSE without dropout as docs/methods.md#shared-recipe describes it, in float64; no
-    optimiser, scheduler or loss is a library's.
+    """SimCSE without dropout as docs/reference/methods.md#shared-recipe describes it, in float64;
+    no optimiser, scheduler or loss is a library's.
 
     Returns:
         Weights after the last step, and loss and gradient norm of every step.
