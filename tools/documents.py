@@ -38,7 +38,7 @@ from bench.runs.plan import PrintedRow
 from bench.runs.run import Recipe, read_runs
 from bench.runs.suite import ClaimEntry, Compare, EncoderEntry, MethodEntry, Suite
 from methods.base import Contrastive, Method, Transform
-from tools import printed_gains
+from tools import commands, printed_gains
 from tools.printed_gains import BACKBONES
 
 ROOT = Path(__file__).parents[1]
@@ -46,6 +46,7 @@ WIKI_MINI = ROOT / "results" / "wiki-mini"
 NAMES = (
     "README.md",
     "docs/reference/configuration.md",
+    "docs/reference/commands.md",
     "docs/explanation/error-rates.md",
     "docs/explanation/findings.md",
     "docs/reference/lists.md",
@@ -309,6 +310,7 @@ def hyper_parameter_lines() -> str:
 
 
 TABLES: dict[str, Callable[[], pd.DataFrame | list[dict[str, Any]] | str]] = {
+    "commands": commands.reference,
     "methods": lists.methods_table,
     "tasks": lists.tasks_table,
     "papers": lists.papers_table,
