@@ -66,7 +66,7 @@ LEADERBOARDS = {"STS": "sts", "transfer": "transfer"}
 MINUS = "Minus baseline"
 
 _CONTENT = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-PAIRS, FRONT, EXAMPLES = _CONTENT.values()
+PAIRS, EXAMPLES = _CONTENT.values()
 
 
 def answers_figure() -> Figure:
@@ -117,13 +117,6 @@ def scores_table() -> pd.DataFrame:
         names = {"n": f"n, {title}", "Avg": title, MINUS: f"{title} minus SimCSE"}
         leaderboards.append(table.rename(columns=names))
     return leaderboards[0].merge(leaderboards[1], on="Method", how="left")
-
-
-def front_table() -> pd.DataFrame:
-    """The systems of `FRONT`, in cells that do not break at their ±."""
-    table = scores_table()
-    table = table[table["Method"].isin(FRONT)].replace({"Method": FRONT})
-    return table.replace(" ± ", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}", regex=True)
 
 
 def verdicts_line() -> str:
@@ -330,7 +323,6 @@ TABLES: dict[str, Callable[[], pd.DataFrame | list[dict[str, Any]] | str]] = {
     "sweeps": printed_gains.sweeps_table,
     "controls": printed_gains.controls_table,
     "wiki-mini": scores_table,
-    "wiki-mini in short": front_table,
     "wiki-mini answers": verdicts_line,
     "wiki-mini probing": probing_table,
     "wiki-mini pairs": pairs_table,
