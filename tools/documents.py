@@ -303,7 +303,7 @@ def hyper_parameter_lines() -> str:
 
 
 TABLES: dict[str, Callable[[], pd.DataFrame | list[dict[str, Any]] | str]] = {
-    "commands": commands.reference,
+    "commands": commands.table,
     "methods": lists.methods_table,
     "tasks": lists.tasks_table,
     "papers": lists.papers_table,
