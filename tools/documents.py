@@ -38,7 +38,7 @@ from bench.runs.plan import PrintedRow
 from bench.runs.run import Recipe, read_runs
 from bench.runs.suite import ClaimEntry, Compare, EncoderEntry, MethodEntry, Suite
 from methods.base import Contrastive, Method, Transform
-from tools import printed_gains
+from tools import commands, printed_gains
 from tools.printed_gains import BACKBONES
 
 ROOT = Path(__file__).parents[1]
@@ -46,6 +46,7 @@ WIKI_MINI = ROOT / "results" / "wiki-mini"
 NAMES = (
     "README.md",
     "docs/reference/configuration.md",
+    "docs/reference/commands.md",
     "docs/explanation/error-rates.md",
     "docs/explanation/findings.md",
     "docs/reference/lists.md",
@@ -65,7 +66,7 @@ LEADERBOARDS = {"STS": "sts", "transfer": "transfer"}
 MINUS = "Minus baseline"
 
 _CONTENT = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-PAIRS, FRONT, EXAMPLES = _CONTENT.values()
+PAIRS, EXAMPLES = _CONTENT.values()
 
 
 def answers_figure() -> Figure:
@@ -116,13 +117,6 @@ def scores_table() -> pd.DataFrame:
         names = {"n": f"n, {title}", "Avg": title, MINUS: f"{title} minus SimCSE"}
         leaderboards.append(table.rename(columns=names))
     return leaderboards[0].merge(leaderboards[1], on="Method", how="left")
-
-
-def front_table() -> pd.DataFrame:
-    """The systems of `FRONT`, in cells that do not break at their ±."""
-    table = scores_table()
-    table = table[table["Method"].isin(FRONT)].replace({"Method": FRONT})
-    return table.replace(" ± ", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}", regex=True)
 
 
 def verdicts_line() -> str:
@@ -309,6 +303,7 @@ def hyper_parameter_lines() -> str:
 
 
 TABLES: dict[str, Callable[[], pd.DataFrame | list[dict[str, Any]] | str]] = {
+    "commands": commands.reference,
     "methods": lists.methods_table,
     "tasks": lists.tasks_table,
     "papers": lists.papers_table,
@@ -328,7 +323,6 @@ TABLES: dict[str, Callable[[], pd.DataFrame | list[dict[str, Any]] | str]] = {
     "sweeps": printed_gains.sweeps_table,
     "controls": printed_gains.controls_table,
     "wiki-mini": scores_table,
-    "wiki-mini in short": front_table,
     "wiki-mini answers": verdicts_line,
     "wiki-mini probing": probing_table,
     "wiki-mini pairs": pairs_table,
