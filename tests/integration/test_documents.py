@@ -21,8 +21,6 @@ DOCUMENTS = [
 DOCUMENTS += [str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md")]
 GONE = "which does not exist; write its new path or name"
 RELEASED = "docs/reference/released-code.csv"
-# docs/reference/protocol.md names its tests as `package/file: test, test`.
-PROTOCOL = r"`([\w-]+/\w+): (\w+)`((?:,\s+`\w+`)*)"
 
 
 def text(path: str | Path) -> str:
@@ -120,14 +118,8 @@ def test_sections_named_in_comments_exist():
                 assert not section or section in sections(document), f"{file}: {document}#{section}"
 
 
-def test_tests_named_by_the_protocol_exist():
-    rows = re.findall(PROTOCOL, text("docs/reference/protocol.md"))
-    assert rows
-    for file, first, rest in rows:
-        folder, _, stem = file.partition("/")
-        path = f"tests/{folder}/test_{stem}.py"
-        assert (ROOT / path).is_file(), f"docs/reference/protocol.md names {path}, {GONE}"
-        for name in [first, *re.findall(r"`(\w+)`", rest)]:
-            assert f"test_{name}" in definitions(path), (
-                f"docs/reference/protocol.md: {path}: {name}, {GONE}"
-            )
+def test_tests_of_the_protocol_exist():
+    for row in csv.DictReader(text("tests/integration/protocol_tests.csv").splitlines()):
+        assert row["section"] in sections("docs/reference/protocol.md"), row
+        path, _, name = row["test"].partition("::")
+        assert name in definitions(path), f"{row['test']}, {GONE}"
