@@ -238,15 +238,29 @@ def description(field: FieldInfo) -> str:
     return " ".join((field.description or "").split())
 
 
+def linked(text: str) -> str:
+    """A text whose citations of documents are links, as in a document of docs/reference."""
+    return re.sub(r"\bdocs/([\w/-]+/([\w-]+))(\.md[#\w-]*)", r"[\2](../\1\3)", text)
+
+
 def keys_table(model: type[BaseModel]) -> pd.DataFrame:
-    """The keys of a model of a configuration."""
+    """The keys of a model of a configuration, with stars where they are required."""
     return pd.DataFrame(
         {
-            "key": f"`{name}`",
-            "required": "yes" if field.is_required() else "no",
-            "value": description(field),
+            "key": f"`{name}`{' *' * field.is_required()}",
+            "value": linked(description(field)),
         }
         for name, field in model.model_fields.items()
+    )
+
+
+def recipe_table() -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "field": f"`{name}={default_text(field.default)}`",
+            "meaning": linked(description(field)),
+        }
+        for name, field in Recipe.model_fields.items()
     )
 
 
@@ -256,12 +270,6 @@ def value_line(name: str, value: Any, meaning: str) -> str:
     if " " in text:
         text = "..."
     return f"  {name}={text}".ljust(30) + f"  {meaning}"
-
-
-def recipe_lines() -> str:
-    fields = Recipe.model_fields.items()
-    lines = [value_line(name, field.default, description(field)) for name, field in fields]
-    return "\n".join(["```text", *lines, "```"])
 
 
 def listed(names: Sequence[str]) -> str:
@@ -336,7 +344,7 @@ TABLES: dict[str, Callable[[], pd.DataFrame | list[dict[str, Any]] | str]] = {
     "keys of a claim": partial(keys_table, ClaimEntry),
     "keys of an encoder": partial(keys_table, EncoderEntry),
     "columns of printed numbers": partial(keys_table, PrintedRow),
-    "recipe": recipe_lines,
+    "recipe": recipe_table,
     "hyper-parameters": hyper_parameter_lines,
     "spread": printed_gains.spread_table,
     "gains": printed_gains.gains_table,
