@@ -240,7 +240,8 @@ def description(field: FieldInfo) -> str:
 
 def linked(text: str) -> str:
     """A text whose citations of documents are links, as in a document of docs/reference."""
-    return re.sub(r"\bdocs/([\w/-]+/([\w-]+))(\.md[#\w-]*)", r"[\2](../\1\3)", text)
+    links = re.sub(r"\bdocs/([\w/-]+/([\w-]+))(\.md[#\w-]*)", r"[\2](../\1\3)", text)
+    return links.replace("(../reference/", "(")
 
 
 def keys_table(model: type[BaseModel]) -> pd.DataFrame:

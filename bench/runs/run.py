@@ -68,11 +68,11 @@ class Recipe(HyperParameters, StrictModel):
     corpus: str | None = None
     """training corpus, by name or path; none: the suite's"""
     sentences: PositiveInt | None = None
-    """how many lines of the corpus are used, from the first; none: all"""
+    """only so many lines of the corpus, from its first; none: all"""
     distinct: PositiveInt | None = None
-    """uses each sentence once, if it has at least so many words; none: every line"""
+    """only distinct sentences, of at least so many words; none: every line"""
     max_length: Annotated[int, Field(ge=3)] = 32  # of at least [CLS], one token, [SEP]
-    """word pieces of a sentence in training, special tokens included; at least 3"""
+    """word pieces in training, special tokens included; at least 3"""
     pooler: _Pooler = "cls_mlp"
     """of vectors in training (docs/reference/methods.md#vectors)"""
     dropout: Fraction | None = None
@@ -98,7 +98,7 @@ class Recipe(HyperParameters, StrictModel):
     """`mixed` (float16 on a GPU, float32 on a CPU), `bfloat16` or `float32`"""
     select_on: str = "STS-B"
     """dev set that selects the checkpoint: `STS-B`, `SICK-R`, `CNSD-STS-B`, `sts:NAME`, or the mean
-    of several, as `STS-B+SICK-R`"""
+    of several: `STS-B+SICK-R`"""
     select_every: PositiveInt = 125
     """steps between two selections"""
     patience: PositiveInt | None = None
@@ -106,9 +106,9 @@ class Recipe(HyperParameters, StrictModel):
     threads: PositiveInt = 1
     """CPU threads; the last digits depend on them"""
     layers: PositiveInt | None = None
-    """how many first layers the backbone keeps in training; none: all"""
+    """first layers that the backbone keeps in training; none: all"""
     scored_layers: PositiveInt | None = None
-    """how many first trained layers are scored; none: all"""
+    """first trained layers that are scored; none: all"""
     dimension: PositiveInt | None = None
     """width of the `cls_mlp` head, which is then scored; none: as the backbone, not scored"""
     drop_last: bool = False

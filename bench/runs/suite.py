@@ -51,17 +51,16 @@ class EncoderEntry(StrictModel):
     pooler: str | None = None
     """as of `sentbench evaluate`; by default the model's own"""
     prompt: str | None = None
-    """name of a prompt of a sentence-transformers folder, or a text before each sentence, such as
-    `"query: "`, or `""`; by default the folder's default"""
+    """a prompt of a sentence-transformers folder by name, or a text before each sentence (`""`:
+    none); by default the folder's default"""
     normalize: bool = False
     """`true` scales vectors to length 1, which changes what classifiers see"""
     template: Annotated[list[str], BeforeValidator(_as_list), AfterValidator(_distinct)] = []
-    """text around `<sentence>`; a list of texts, or the name of a set, is one row with a score for
-    each (docs/how-to/encoders.md)"""
+    """text around `<sentence>`; a list or a set of texts is one row (docs/how-to/encoders.md)"""
     dims: PositiveInt | None = None
-    """how many first dimensions of vectors are kept; by default all"""
+    """how many first dimensions are kept; by default all"""
     dtype: Literal["float32", "bfloat16"] = "float32"
-    """of weights and states, `float32` or `bfloat16`; vectors are float32"""
+    """of weights and states; vectors are float32"""
 
 
 def _distinct_in_print(stand_ins: dict[str, list[str]]) -> dict[str, list[str]]:
@@ -109,12 +108,12 @@ class MethodEntry(BackboneOptions):
     settings: Distinct[Literal["paper", "official"]] = []
     """`[paper]`, `[official]` or both; the text then has no `@`"""
     backbones: Names = ["all"]
-    """backbones of this suite, or `all`, which excludes those with `tasks` and those of another
-    kind than the method needs"""
+    """names, or `all`, which excludes backbones with `tasks` and those of another kind than the
+    method needs"""
     analyses: Distinct[AnalysisName] = []
     """further measurements (docs/reference/analyses.md)"""
     sweep: dict[str, Distinct[Any]] = {}
-    """a map from each `{name}` in the text to its values; several names give every combination"""
+    """a map from each `{name}` in the text to its values; several names give all combinations"""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -142,11 +141,11 @@ class ClaimEntry(StrictModel):
     method: Text
     """the method that gains, as in `methods`"""
     backbones: Names = ["all"]
-    """backbones of this suite, or `all`"""
+    """names, or `all`"""
     margin: PositiveFloat | None = None
     """in points; by default the margin of the comparison"""
     leaderboards: Names = []
-    """such as `sts`; by default those of the comparison"""
+    """by default those of the comparison"""
 
 
 class Compare(StrictModel):
@@ -154,9 +153,9 @@ class Compare(StrictModel):
     (docs/reference/rule.md#claims)."""
 
     baseline: Text
-    """the method that all others are compared with, as in `methods`"""
+    """as in `methods`"""
     claims: Annotated[list[Annotated[ClaimEntry, _or_text("method")]], Field(min_length=1)] = []
-    """the gains to decide on; by default one for each method that is trained without labels"""
+    """the gains to decide on; by default of each method that is trained without labels"""
     margin: PositiveFloat = 1.0
     """the gain that would matter, in points; by default 1.0"""
     leaderboards: Names = []
@@ -169,43 +168,40 @@ class Suite(StrictModel):
     suite: Annotated[str, AfterValidator(_suite_name)]
     """its name: lower-case letters, digits, dashes"""
     data: Text
-    """evaluation data: `world` (toy data), `senteval`, or a folder that contains `downstream/`"""
+    """`world` (toy data), `senteval`, or a folder that contains `downstream/`"""
     corpus: Text = ""
-    """of methods: training text, by name, or by a path with a `/` in it"""
+    """of methods: training text, by name, or by a path with a `/`"""
     tasks: Distinct[str] = Field(
         description=f"groups ({', '.join(GROUPS)}) and single tasks (`MR`, `STS-B`, `Depth`, "
         "`sts:NAME`, `probing:NAME`, ...)"
     )
     mode: Literal["test", "dev"] = "test"
-    """how classifiers are trained: `test` (10 folds, as papers report) or `dev` (5 folds,
-    faster)"""
+    """of classifiers: `test` (10 folds, as papers report) or `dev` (5 folds, faster)"""
     seeds: Distinct[Seed] = []
     """of methods: distinct whole numbers from 0 to below `2**63`"""
     backbones: Annotated[
         dict[Text, Annotated[BackboneOptions, _OR_NOTHING]], Field(min_length=1)
     ] = {}
-    """of methods: a map from names to nothing, or to `{seeds: [...], tasks: [...]}`"""
+    """of methods: a map from names to nothing or to `{seeds: [...], tasks: [...]}`"""
     methods: Annotated[list[Annotated[MethodEntry, _or_text("method")]], Field(min_length=1)] = []
-    """texts of runs, or maps with the keys of an entry"""
+    """texts of runs, or maps"""
     encoders: list[Annotated[EncoderEntry, _or_text("model")]] = []
-    """models trained elsewhere, which are scored beside the runs"""
+    """models trained elsewhere"""
     method_paths: Distinct[Text] = []
     """files or folders with methods of your own, relative to the working folder"""
     recipe: Annotated[dict[str, Any], AfterValidator(partial(convert, Recipe))] = {}
-    """recipe fields, which override every method's own"""
+    """fields that override every method's own"""
     runs_per_job: PositiveInt = 1
     """how many runs one process trains and then scores"""
     keep_encoders: bool = True
     """`false` deletes an encoder once it is scored and analysed and no other run needs it
     (docs/how-to/first-gpu-day.md#disk)"""
     stand_ins: Annotated[dict[str, Names], AfterValidator(_distinct_in_print)] = {}
-    """a map from a backbone of this suite to the printed one, or a list of them, in whose rows it
-    is shown"""
+    """a map from a backbone to the printed one, or a list of them, in whose rows it is shown"""
     printed: Text = ""
-    """a CSV file with printed numbers of your own, relative to this file"""
+    """a CSV file with printed numbers, relative to this file"""
     compare: Annotated[Compare | None, _or_text("baseline")] = None
-    """`METHOD`, or a map: all other methods are compared with this one, and claimed gains are
-    decided"""
+    """the baseline of all other methods, or a map"""
 
     def tasks_of(self, backbone_name: str) -> list[str]:
         """The tasks of a backbone, such as one of another language, else the suite's tasks."""
