@@ -27,7 +27,15 @@ from bench.judge.world import SCORES, SEEDS
 from bench.judged.rows import Judged
 from bench.registry.methods import format_value, method_classes
 from bench.report.figures import style
-from bench.report.figures.compared import DIFFERENCES, Strip, figure_of_rows
+from bench.report.figures.compared import (
+    DIFFERENCES,
+    ONE_RUN,
+    OUR_MEAN,
+    TOLERANCE,
+    Mark,
+    Strip,
+    figure_of_rows,
+)
 from bench.report.formats import difference_text, score_text
 from bench.report.leaderboard import IN_DEV, shown_leaderboard
 from bench.results.records import Counts
@@ -68,16 +76,26 @@ _CONTENT = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding=
 PAIRS, SMOKE, EXAMPLES = _CONTENT.values()
 
 
-def answers_figure() -> Figure:
-    """Five gains with their intervals, and the verdict on each claim."""
-    panel, strips = "98 % intervals of five claims", []
-    for verdict, (mean, half_width) in EXAMPLES.items():
-        interval = [mean - half_width, mean, mean + half_width]
-        strips.append(Strip(panel, "", verdict, [(interval, 0, DIFFERENCES)], verdict))
-    note = "Solid: no gain. Dotted: the margin, one point."
-    figure = figure_of_rows(strips, "The words of a claim", [note], "gain in points")
-    for value, line in enumerate(("-", ":")):
-        figure.axes[0].axvline(value, color=style.GREY, lw=1, ls=line, zorder=1)
+def rule_figure() -> Figure:
+    """The verdict of each kind of interval: of a gain, and of our mean beside a printed value."""
+    blue, strips = {"color": style.BLUE}, []
+    for verdict, (mean, half) in EXAMPLES["claims"].items():
+        marks: list[Mark] = [([mean - half, mean, mean + half], 0, DIFFERENCES)]
+        strips.append(Strip("a claim: the gain over the baseline", "", verdict, marks, verdict))
+    for verdict, (mean, half, half_of_run) in EXAMPLES["printed"].items():
+        marks = [
+            ([-1, 1], 0, TOLERANCE),
+            ([0], 0, style.PRINTED_LOOK),
+            ([mean - half, mean + half], 0, OUR_MEAN | blue),
+            ([mean - half_of_run, mean + half_of_run], 0, ONE_RUN | blue),
+        ]
+        strips.append(Strip("a printed value: our mean minus it", "", verdict, marks, verdict))
+    title = "A verdict needs an interval on one side: of no gain, of the margin, of the tolerance"
+    note = "Intervals: 98 %. Solid line: no difference. Dotted: the margin of the claim, one point."
+    figure = figure_of_rows(strips, title, [note], "points")
+    for panel in figure.axes:
+        panel.axvline(0, color=style.GREY, lw=1, zorder=1)
+    figure.axes[0].axvline(1, color=style.GREY, lw=1, ls=":", zorder=1)
     return figure
 
 
@@ -228,15 +246,30 @@ def description(field: FieldInfo) -> str:
     return " ".join((field.description or "").split())
 
 
+def linked(text: str) -> str:
+    """A text whose citations of documents are links, as in a document of docs/reference."""
+    links = re.sub(r"\bdocs/([\w/-]+/([\w-]+))(\.md[#\w-]*)", r"[\2](../\1\3)", text)
+    return links.replace("(../reference/", "(")
+
+
 def keys_table(model: type[BaseModel]) -> pd.DataFrame:
-    """The keys of a model of a configuration."""
+    """The keys of a model of a configuration, with stars where they are required."""
     return pd.DataFrame(
         {
-            "key": f"`{name}`",
-            "required": "yes" if field.is_required() else "no",
-            "value": description(field),
+            "key": f"`{name}`{' *' * field.is_required()}",
+            "value": linked(description(field)),
         }
         for name, field in model.model_fields.items()
+    )
+
+
+def recipe_table() -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "field": f"`{name}={default_text(field.default)}`",
+            "meaning": linked(description(field)),
+        }
+        for name, field in Recipe.model_fields.items()
     )
 
 
@@ -246,12 +279,6 @@ def value_line(name: str, value: Any, meaning: str) -> str:
     if " " in text:
         text = "..."
     return f"  {name}={text}".ljust(30) + f"  {meaning}"
-
-
-def recipe_lines() -> str:
-    fields = Recipe.model_fields.items()
-    lines = [value_line(name, field.default, description(field)) for name, field in fields]
-    return "\n".join(["```text", *lines, "```"])
 
 
 def listed(names: Sequence[str]) -> str:
@@ -327,7 +354,7 @@ TABLES: dict[str, Callable[[], pd.DataFrame | list[dict[str, Any]] | str]] = {
     "keys of a claim": partial(keys_table, ClaimEntry),
     "keys of an encoder": partial(keys_table, EncoderEntry),
     "columns of printed numbers": partial(keys_table, PrintedRow),
-    "recipe": recipe_lines,
+    "recipe": recipe_table,
     "hyper-parameters": hyper_parameter_lines,
     "spread": printed_gains.spread_table,
     "gains": printed_gains.gains_table,
@@ -372,7 +399,7 @@ def current(text: str) -> str:
 FIGURES: dict[str, Callable[[], Figure]] = {
     "performance": performance_figure,
     "printed-gains": printed_gains.gains_figure,
-    "statistics": answers_figure,
+    "rule": rule_figure,
 }
 
 if __name__ == "__main__":
