@@ -29,9 +29,10 @@ from bench.judged.rows import Judged
 from bench.registry.methods import format_value, method_classes
 from bench.report.figures import style
 from bench.report.figures.compared import DIFFERENCES, Strip, figure_of_rows
+from bench.report.figures.crossed import crossed_table
 from bench.report.formats import difference_text, score_text
-from bench.report.leaderboard import IN_DEV, shown_leaderboard
-from bench.results.records import Counts
+from bench.report.leaderboard import shown_leaderboard
+from bench.reported.audit import FINDING_KINDS, findings
 from bench.results.suite_results import read_results
 from bench.runs.naming import planned_text
 from bench.runs.plan import PrintedRow
@@ -43,13 +44,14 @@ from tools.printed_gains import BACKBONES
 
 ROOT = Path(__file__).parents[1]
 WIKI_MINI = ROOT / "results" / "wiki-mini"
+EXPLANATION = ROOT / "docs" / "explanation"
 NAMES = (
     "README.md",
     "docs/reference/configuration.md",
+    "docs/explanation/audit.md",
     "docs/explanation/error-rates.md",
     "docs/explanation/findings.md",
     "docs/reference/lists.md",
-    "docs/explanation/spread.md",
     "docs/explanation/toy-data.md",
 )
 DOCUMENTS = [ROOT / name for name in NAMES]
@@ -63,9 +65,10 @@ GROUPS = {
 }
 LEADERBOARDS = {"STS": "sts", "transfer": "transfer"}
 MINUS = "Minus baseline"
+FURTHEST = -25  # points on STS: one system is much further away
 
 _CONTENT = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-PAIRS, FRONT, EXAMPLES = _CONTENT.values()
+PAIRS, FRONT, EXAMPLES, LABELS = _CONTENT.values()
 
 
 def answers_figure() -> Figure:
@@ -78,6 +81,37 @@ def answers_figure() -> Figure:
     figure = figure_of_rows(strips, "The words of a claim", [note], "gain in points")
     for value, line in enumerate(("-", ":")):
         figure.axes[0].axvline(value, color=style.GREY, lw=1, ls=line, zorder=1)
+    return figure
+
+
+def rankings_figure() -> Figure:
+    """The systems of the small backbone on STS and transfer, as differences to SimCSE."""
+    pairs, figure = wiki_mini().pairs, Figure((style.WIDTH, 3.2), layout="constrained")
+    table, panel, beyond = crossed_table(pairs), figure.subplots(), ""
+    for row in table.to_dict("records"):
+        x, y = row["difference_sts"], row["difference_transfer"]
+        name = re.sub(r" \(.*", "", row["name"])
+        if x < FURTHEST:
+            beyond += f" Beyond the axes: {name}, {x:.0f} and {y:.0f}."
+            continue
+        look = style.OFFICIAL | {"label": "trained"}
+        if row["kind_sts"] != "paired":
+            look = style.PAPER_LOOK | {"label": "not trained"}
+        intervals = row["half_width_transfer"], row["half_width_sts"]
+        panel.errorbar(x, y, *intervals, color=look["color"], lw=0.7, alpha=0.5)
+        panel.plot(x, y, **look)
+        label, *place = LABELS.get(row["name"], ["", 0, 0])
+        panel.annotate(label, (x, y), place, textcoords="offset points", size=7)
+    for line in (panel.axvline, panel.axhline):
+        line(0, color=style.GREY, lw=1, zorder=1)
+    panel.set(
+        xlabel="STS average minus SimCSE's, in points", ylabel="transfer average minus SimCSE's"
+    )
+    more = sum((pair.leaderboard, pair.task) == ("sts", "Avg") for pair in pairs) - len(table)
+    ranks = table["difference_sts"].corr(table["difference_transfer"], "spearman")
+    title = f"Untrained means lead on transfer and trail on STS: rank correlation {ranks:.2f}"
+    note = f"Crosses: 98 % intervals. Grey lines: SimCSE.{beyond} {more} more systems have scores on STS alone."
+    style.add_texts(figure, title, [note])
     return figure
 
 
@@ -101,11 +135,6 @@ def leaderboard_table(suite: str, leaderboard: str, columns: Sequence[str] = ())
     systems = [system for system in judged.leaderboard_systems(leaderboard) if system.averages]
     table = pd.DataFrame(shown_leaderboard(judged.suite, row, systems).rows)
     return table[["Method", "n", *(columns or [row.overall])]]
-
-
-def probing_table() -> pd.DataFrame:
-    tasks = wiki_mini().suite.leaderboard("xprobe").planned.tasks
-    return leaderboard_table("wiki-mini", "xprobe", tasks)
 
 
 def scores_table() -> pd.DataFrame:
@@ -136,8 +165,8 @@ def verdicts_line() -> str:
     return " ".join(lines)
 
 
-def pairs_table() -> pd.DataFrame:
-    rows = []
+def pairs_list() -> str:
+    lines = []
     for leaderboard, method, baseline in PAIRS:
         (pair,) = (
             pair
@@ -146,49 +175,87 @@ def pairs_table() -> pd.DataFrame:
             and method in (pair.method, pair.label)
         )
         difference = difference_text(pair.difference, pair.half_width)
-        rows.append(
-            {"A": f"`{method}`", "B": f"`{baseline}`", "tasks": leaderboard, "A - B": difference}
-        )
-    return pd.DataFrame(rows)
+        lines.append(f"* `{method}` minus `{baseline}` on {leaderboard}: {difference}")
+    return "\n".join(lines)
+
+
+def at_looks(rates: pd.DataFrame, name: str) -> pd.Series:
+    """`16/86/100`, at the three looks."""
+    return rates.filter(regex=f"^{name} at").agg("/".join, axis=1)
+
+
+def simulated(name: str) -> pd.DataFrame:
+    """Rates that tests/oracles/rates.py has written, of the seeds that the paper suite plans."""
+    rates, power = (pd.read_csv(EXPLANATION / f"{name}.csv", dtype=str) for name in (name, "power"))
+    planned = power[power["planned"] == "yes"][["backbone", "N"]].drop_duplicates()
+    return rates.merge(planned)
+
+
+def printed_table() -> pd.DataFrame:
+    rates = simulated("printed-verdicts")
+    rates["reproduced, truly"] = at_looks(rates, "reproduced")
+    names = {side: f"reproduced, T {side}" for side in ("above", "below")}
+    columns = ["backbone", "N", *names, "accused", "reproduced, truly"]
+    return rates[columns].rename(columns=names | {"accused": "paper lower or higher"})
+
+
+def power_table() -> pd.DataFrame:
+    rates = simulated("power")
+    rates["better"], rates["below the margin"] = at_looks(rates, "better"), at_looks(rates, "below")
+    rates["80 %"] = rates["N for 80 %"] + " (" + rates["hours for 80 %"] + " h)"
+    columns = ["backbone", "claim", "margin", "N", "better", "below the margin"]
+    return rates[[*columns, "hours to the first look", "80 %"]]
+
+
+def deviations_table() -> pd.DataFrame:
+    """Scores of the suite `spread` over seeds and templates."""
+    sts, transfer = (
+        leaderboard_table("spread", name, [column]).rename(columns={"n": f"n, {column}"})
+        for name, column in (("sts", "Avg"), ("transfer", "MRPC"))
+    )
+    return sts.merge(transfer, on="Method").rename(columns={"Avg": "STS", "n, Avg": "n, STS"})
+
+
+def audit_table() -> list[dict[str, str]]:
+    """How many findings of each kind the audit has in each paper."""
+    counts, rows = Counter((finding.kind, finding.source) for finding in findings()), []
+    for kind, title in FINDING_KINDS.items():
+        places = [f"{source} {n}" for (of, source), n in counts.items() if of == kind]
+        rows.append({"kind": f"`{kind}`", "finding": title, "number": ", ".join(places) or "none"})
+    return [*rows, {"kind": "all", "number": str(counts.total())}]
 
 
 def classifiers_table() -> pd.DataFrame:
     """Standard deviations over seeds of the classifiers, and over seeds of the training."""
-    scores = pd.read_csv(ROOT / "docs" / "explanation" / "classifier-seeds.csv")
-    wide = scores.pivot_table("value", ["mode", "task", "aggregation"], "model", sort=False)
+    scores = pd.read_csv(EXPLANATION / "classifier-seeds.csv").query("mode == 'test'")
+    wide = scores.pivot_table("value", ["task", "aggregation"], "model", sort=False)
     wide["the second minus the first"] = wide.iloc[:, 1] - wide.iloc[:, 0]
-    deviations = wide.groupby(["mode", "task"], sort=False).std().stack().unstack("task")
+    deviations = wide.groupby("task", sort=False).std().T
     trained = {
         system.label: {score.task: score.sd for score in system.scores}
         for system in wiki_mini().leaderboard_systems("transfer")
         if system.corpus and system.n > 3
     }
     training = pd.DataFrame.from_dict(trained, "index")
-    deviations.loc[("test", "seeds of the training, SimCSE"), :] = training.loc["SimCSE"]
-    deviations.loc[("test", f"median of {len(trained)} methods"), :] = training.median()
+    deviations.loc["training seeds of SimCSE"] = training.loc["SimCSE"]
+    deviations.loc[f"training seeds, median of {len(trained)} methods"] = training.median()
     columns = [*TRANSFER_TASKS, "Avg"]
-    return deviations[columns].map("{:.2f}".format).reset_index(names=["mode", "vectors"])
+    return deviations[columns].map("{:.2f}".format).reset_index(names="varied")
 
 
-def dev_table() -> pd.DataFrame:
-    """The test items that stand in the dev sets of wiki-mini's trainings."""
-    counts_of: dict[str, dict[str, Counts]] = {}
+def dev_line() -> str:
+    """The test items that occur in the dev set of STS-B."""
     selections = {run.id: run.selection for run in read_runs(WIKI_MINI / "plan.json").runs}
-    for result in read_results(WIKI_MINI).runs:
-        selection = selections[result.run.id]
-        if selection:
-            counts_of.setdefault(" or ".join(selection), result.provenance.contamination)
-    rows = []
+    counts = next(
+        result.provenance.contamination
+        for result in read_results(WIKI_MINI).runs
+        if selections[result.run.id] == ["STS-B"]
+    )
+    texts = []
     for task in (*STS_TASKS, "MRPC"):
-        row: dict[str, Any] = {
-            "test set": task,
-            "items": f"{counts_of['STS-B'][task].items:,}",
-        }
-        for sets, counts in counts_of.items():
-            share = 100 * counts[task].in_dev / counts[task].items
-            row |= {f"in dev of {sets}": counts[task].in_dev, f"share, {sets}": f"{share:.1f} %"}
-        rows.append(row)
-    return pd.DataFrame(rows)
+        in_dev, share = counts[task].in_dev, counts[task].in_dev / counts[task].items
+        texts.append(f"{task} {in_dev} ({100 * share:.1f} %)")
+    return f"Test items in STS-B dev: {', '.join(texts)}."
 
 
 def world_table() -> pd.DataFrame:
@@ -320,22 +387,20 @@ TABLES: dict[str, Callable[[], pd.DataFrame | list[dict[str, Any]] | str]] = {
     "columns of printed numbers": partial(keys_table, PrintedRow),
     "recipe": recipe_lines,
     "hyper-parameters": hyper_parameter_lines,
-    "spread": printed_gains.spread_table,
     "gains": printed_gains.gains_table,
     "gains together": printed_gains.together_line,
-    "other gains": printed_gains.other_gains_table,
-    "best of k": printed_gains.best_table,
-    "sweeps": printed_gains.sweeps_table,
+    "best of k": printed_gains.best_line,
+    "sweeps": printed_gains.sweeps_line,
     "controls": printed_gains.controls_table,
-    "wiki-mini": scores_table,
     "wiki-mini in short": front_table,
     "wiki-mini answers": verdicts_line,
-    "wiki-mini probing": probing_table,
-    "wiki-mini pairs": pairs_table,
-    "spread of STS": partial(leaderboard_table, "spread", "sts", ["Avg", IN_DEV, "Remark"]),
-    "spread of MRPC": partial(leaderboard_table, "spread", "transfer", ["MRPC", IN_DEV, "Remark"]),
+    "wiki-mini pairs": pairs_list,
+    "printed verdicts": printed_table,
+    "power": power_table,
+    "deviations": deviations_table,
     "classifier seeds": classifiers_table,
-    "dev sets": dev_table,
+    "audit": audit_table,
+    "dev sets": dev_line,
     "world": world_table,
 }
 
@@ -363,6 +428,7 @@ def current(text: str) -> str:
 
 FIGURES: dict[str, Callable[[], Figure]] = {
     "printed-gains": printed_gains.gains_figure,
+    "rankings": rankings_figure,
     "statistics": answers_figure,
 }
 

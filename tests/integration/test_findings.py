@@ -51,6 +51,16 @@ def test_a_printed_gain_has_the_interval_of_its_runs():
         assert (figure.axes[place].texts[0].get_weight() == "bold") == is_clear
 
 
+def test_untrained_systems_lead_on_transfer_and_every_system_is_drawn():
+    figure = documents.rankings_figure()
+    assert covered(figure) == []
+    averages = [pair for pair in documents.wiki_mini().pairs if pair.task == "Avg"]
+    transfer = {pair.name: pair for pair in averages if pair.leaderboard == "transfer"}
+    best = max(transfer.values(), key=lambda pair: pair.difference)
+    assert best.method.startswith("untrained")
+    assert sum(len(line.get_xdata()) for line in figure.axes[0].lines if line.get_marker() in "os")
+
+
 def test_the_verdict_by_hand():
     """The example of docs/reference/rule.md, from the stored scores, with scipy's test: of 14
     claims in Holm's order, 8 are left at this one."""
