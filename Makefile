@@ -39,7 +39,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Those of docs/explanation/portability.md under which the world's numbers are measured.
 ARITHMETICS := plain oldest torch-avx2 mkl-compatible two-threads
 
-.PHONY: help smoke all-methods test test-lowest test-pythons test-slow test-nightly reported check bench world-inputs world-numbers portable portable-quick rehearsal test-gpu kill-test slurm wiki-mini extras lock image world-data toy-backbones documents clean
+.PHONY: help smoke all-methods test test-lowest test-pythons test-slow test-nightly reported check bench world-inputs world-numbers portable portable-quick rehearsal test-gpu kill-test slurm wiki-mini extras lock image world-data toy-backbones documents site clean
 
 help:
 	@echo "make smoke        the whole workflow on the toy data, in three minutes, without network or GPU"
@@ -63,6 +63,7 @@ help:
 	@echo "make world-data   generate the files of the toy data again (tools/world)"
 	@echo "make toy-backbones  pre-train the toy backbones again (an hour); their numbers change with the processor"
 	@echo "make documents    write the generated tables of documents again"
+	@echo "make site         the documents as a site, build/site/index.html"
 	@echo "make extras       install all extras and groups of pyproject.toml (requirements-extras.lock)"
 	@echo "make lock         update the locks to the newest versions"
 	@echo "make image        sentbench.sif, in which snakemake --sdm apptainer runs jobs (BUILDER=$(BUILDER), apptainer)"
@@ -185,6 +186,12 @@ toy-backbones: $(READY)
 # Tables between `<!-- generated: NAME -->` and `<!-- end -->`; make test fails where one is not current.
 documents: $(READY)
 	$(BIN)/python -m tools.documents
+
+# With the page of the shipped suite beside the documents.
+site: $(EXTRAS)
+	$(BIN)/python -m sphinx -W --keep-going -q -c tools/site docs build/site
+	$(BIN)/sentbench render wiki-mini --out build/site/wiki-mini > /dev/null
+	@echo build/site/index.html
 
 lock: $(READY)
 	$(BIN)/uv lock --upgrade

@@ -13,12 +13,19 @@
 0        0.06        0.53  gain below the margin
 """
 
+from __future__ import annotations
+
 import importlib
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from bench.judged.rows import Judged
 
 # Modules of these names are common, and Python may find another one first.
 _HERE = Path(__file__).parent
@@ -73,7 +80,7 @@ def compare(
     *,
     mode: str = "test",
     out: Path | None = None,
-) -> Any:
+) -> pd.DataFrame:
     """Score two encoders and compare them over test items, as `sentbench compare` does.
 
     >>> import sentbench
@@ -83,9 +90,12 @@ def compare(
     0  STS-B  47.2  29.3        17.9         5.4  300  higher
 
     Args:
-        a, b: functions, or objects with a method `encode`, as `score` takes them; or hub ids and
-            folders, which may have options in brackets (docs/how-to/encoders.md).
-        tasks, data, mode: as in `score`.
+        a: a function, or an object with a method `encode`, as `score` takes it; or a hub id or a
+            folder, which may have options in brackets (docs/how-to/encoders.md).
+        b: the other encoder.
+        tasks: as in `score`.
+        data: as in `score`.
+        mode: as in `score`.
         out: a folder for records and test items; with one, an interrupted comparison can go on.
 
     Returns:
@@ -106,7 +116,7 @@ def compare(
     return encoders_frame(judge_encoders(scored, data, mode).pairs)
 
 
-def _judged(suite: Any) -> Any:
+def _judged(suite: Judged) -> Any:
     """A suite as `read_suite` returns it; refuse anything else, such as its folder."""
     from bench.judged.rows import Judged
     from bench.utils.errors import UserError
@@ -116,7 +126,7 @@ def _judged(suite: Any) -> Any:
     return suite
 
 
-def printed() -> Any:
+def printed() -> pd.DataFrame:
     """Return every printed number of the papers with its place and the run that it is compared
     with.
 
@@ -134,7 +144,7 @@ def printed() -> Any:
     return pd.DataFrame([vars(number) for number in numbers()])
 
 
-def verdicts(suite: Any) -> Any:
+def verdicts(suite: Judged) -> pd.DataFrame:
     """Return a suite's verdicts on the printed numbers.
 
     >>> sentbench.verdicts(suite)[["method", "printed", "mean", "verdict"]]  # doctest: +SKIP
@@ -151,7 +161,7 @@ def verdicts(suite: Any) -> Any:
     return number_frame(_judged(suite).numbers)
 
 
-def leaderboard(suite: Any, leaderboard: str = "sts") -> Any:
+def leaderboard(suite: Judged, leaderboard: str = "sts") -> pd.DataFrame:
     """Return a leaderboard of a suite.
 
     >>> sentbench.leaderboard(suite, "transfer")[["label", "Avg", "Avg sd"]]  # doctest: +SKIP
@@ -174,7 +184,9 @@ def leaderboard(suite: Any, leaderboard: str = "sts") -> Any:
     return frame(_judged(suite), leaderboard)
 
 
-def against(suite: Any, baseline: str = "", methods: str | Sequence[str] = ()) -> tuple[Any, Any]:
+def against(
+    suite: Judged, baseline: str = "", methods: str | Sequence[str] = ()
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the comparisons of a suite with a baseline, and the printed gains.
 
     >>> rows, printed = sentbench.against(suite, "simcse", "mixcse")  # doctest: +SKIP

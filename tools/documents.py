@@ -39,7 +39,7 @@ from bench.runs.plan import PrintedRow
 from bench.runs.run import Recipe, read_runs
 from bench.runs.suite import ClaimEntry, Compare, EncoderEntry, MethodEntry, Suite
 from methods.base import Contrastive, Method, Transform
-from tools import printed_gains
+from tools import commands, printed_gains
 from tools.printed_gains import BACKBONES
 
 ROOT = Path(__file__).parents[1]
@@ -49,6 +49,7 @@ NAMES = (
     "README.md",
     "docs/reference/configuration.md",
     "docs/explanation/audit.md",
+    "docs/reference/commands.md",
     "docs/explanation/error-rates.md",
     "docs/explanation/findings.md",
     "docs/reference/lists.md",
@@ -64,11 +65,10 @@ GROUPS = {
     BACKBONES[1::2]: "large",
 }
 LEADERBOARDS = {"STS": "sts", "transfer": "transfer"}
-MINUS = "Minus baseline"
 FURTHEST = -25  # points on STS: one system is much further away
 
 _CONTENT = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-PAIRS, FRONT, EXAMPLES, LABELS = _CONTENT.values()
+PAIRS, EXAMPLES, LABELS = _CONTENT.values()
 
 
 def answers_figure() -> Figure:
@@ -135,23 +135,6 @@ def leaderboard_table(suite: str, leaderboard: str, columns: Sequence[str] = ())
     systems = [system for system in judged.leaderboard_systems(leaderboard) if system.averages]
     table = pd.DataFrame(shown_leaderboard(judged.suite, row, systems).rows)
     return table[["Method", "n", *(columns or [row.overall])]]
-
-
-def scores_table() -> pd.DataFrame:
-    """STS and transfer averages, and their differences to SimCSE."""
-    leaderboards = []
-    for title, leaderboard in LEADERBOARDS.items():
-        table = leaderboard_table("wiki-mini", leaderboard, ["Avg", MINUS])
-        names = {"n": f"n, {title}", "Avg": title, MINUS: f"{title} minus SimCSE"}
-        leaderboards.append(table.rename(columns=names))
-    return leaderboards[0].merge(leaderboards[1], on="Method", how="left")
-
-
-def front_table() -> pd.DataFrame:
-    """The systems of `FRONT`, in cells that do not break at their ±."""
-    table = scores_table()
-    table = table[table["Method"].isin(FRONT)].replace({"Method": FRONT})
-    return table.replace(" ± ", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}", regex=True)
 
 
 def verdicts_line() -> str:
@@ -376,6 +359,7 @@ def hyper_parameter_lines() -> str:
 
 
 TABLES: dict[str, Callable[[], pd.DataFrame | list[dict[str, Any]] | str]] = {
+    "commands": commands.reference,
     "methods": lists.methods_table,
     "tasks": lists.tasks_table,
     "papers": lists.papers_table,
@@ -392,7 +376,6 @@ TABLES: dict[str, Callable[[], pd.DataFrame | list[dict[str, Any]] | str]] = {
     "best of k": printed_gains.best_line,
     "sweeps": printed_gains.sweeps_line,
     "controls": printed_gains.controls_table,
-    "wiki-mini in short": front_table,
     "wiki-mini answers": verdicts_line,
     "wiki-mini pairs": pairs_list,
     "printed verdicts": printed_table,

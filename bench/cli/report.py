@@ -106,7 +106,9 @@ def reproduce(
     tasks: Annotated[
         list[str] | None, opt("Tasks to score. By default all that the row has.", "NAME ...")
     ] = None,
-    cores: Annotated[int, opt("The number of CPU cores. By default all.", "N", min=1)] = CORES,
+    cores: Annotated[
+        int, opt("The number of CPU cores. By default all.", "N", min=1, show_default=False)
+    ] = CORES,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", "-n", help="Only print the configuration.")
     ] = False,

@@ -1,0 +1,33 @@
+"""The site of the documents, which `make site` builds without a network."""
+
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+# Documents outside docs/, and the pages that include them.
+INCLUDED = {
+    "CONTRIBUTING.md": "project/contributing.md",
+    "CHANGELOG.md": "project/changelog.md",
+    "examples/README.md": "start/examples.md",
+}
+
+project = PROJECT["name"]
+author = PROJECT["authors"][0]["name"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+html_theme = "furo"
+html_title = project
+html_baseurl = PROJECT.get("urls", {}).get("Documentation", "")
+html_show_copyright = False
+myst_heading_anchors = 4  # the anchors of GitHub
+autodoc_type_aliases = {"Judged": "Judged"}
+
+
+def lead_to_pages(app, name, source):
+    """Let links to the documents outside lead to the pages that include them."""
+    for path, page in INCLUDED.items():
+        source[0] = source[0].replace(f"](../../{path}", f"](/{page}")
+
+
+def setup(app):
+    app.connect("source-read", lead_to_pages)
