@@ -86,13 +86,15 @@ def answers_figure() -> Figure:
 
 def rankings_figure() -> Figure:
     """The systems of the small backbone on STS and transfer, as differences to SimCSE."""
-    pairs, figure = wiki_mini().pairs, Figure((style.WIDTH, 3.2), layout="constrained")
-    table, panel, beyond = crossed_table(pairs), figure.subplots(), ""
+    table, figure = (
+        crossed_table(wiki_mini().pairs),
+        Figure((style.WIDTH, 3.2), layout="constrained"),
+    )
+    panel, notes = figure.subplots(), ["Crosses: 98 % intervals. Grey lines: SimCSE."]
     for row in table.to_dict("records"):
         x, y = row["difference_sts"], row["difference_transfer"]
-        name = re.sub(r" \(.*", "", row["name"])
         if x < FURTHEST:
-            beyond += f" Beyond the axes: {name}, {x:.0f} and {y:.0f}."
+            notes.append(f"Beyond the axes, at {x:.0f} and {y:.0f}: {row['name']}.")
             continue
         look = style.OFFICIAL | {"label": "trained"}
         if row["kind_sts"] != "paired":
@@ -102,16 +104,14 @@ def rankings_figure() -> Figure:
         panel.plot(x, y, **look)
         label, *place = LABELS.get(row["name"], ["", 0, 0])
         panel.annotate(label, (x, y), place, textcoords="offset points", size=7)
-    for line in (panel.axvline, panel.axhline):
-        line(0, color=style.GREY, lw=1, zorder=1)
+    panel.axvline(0, color=style.GREY, lw=1, zorder=1)
+    panel.axhline(0, color=style.GREY, lw=1, zorder=1)
     panel.set(
         xlabel="STS average minus SimCSE's, in points", ylabel="transfer average minus SimCSE's"
     )
-    more = sum((pair.leaderboard, pair.task) == ("sts", "Avg") for pair in pairs) - len(table)
     ranks = table["difference_sts"].corr(table["difference_transfer"], "spearman")
     title = f"Untrained means lead on transfer and trail on STS: rank correlation {ranks:.2f}"
-    note = f"Crosses: 98 % intervals. Grey lines: SimCSE.{beyond} {more} more systems have scores on STS alone."
-    style.add_texts(figure, title, [note])
+    style.add_texts(figure, title, notes)
     return figure
 
 
@@ -162,32 +162,10 @@ def pairs_list() -> str:
     return "\n".join(lines)
 
 
-def at_looks(rates: pd.DataFrame, name: str) -> pd.Series:
-    """`16/86/100`, at the three looks."""
-    return rates.filter(regex=f"^{name} at").agg("/".join, axis=1)
-
-
 def simulated(name: str) -> pd.DataFrame:
-    """Rates that tests/oracles/rates.py has written, of the seeds that the paper suite plans."""
-    rates, power = (pd.read_csv(EXPLANATION / f"{name}.csv", dtype=str) for name in (name, "power"))
-    planned = power[power["planned"] == "yes"][["backbone", "N"]].drop_duplicates()
-    return rates.merge(planned)
-
-
-def printed_table() -> pd.DataFrame:
-    rates = simulated("printed-verdicts")
-    rates["reproduced, truly"] = at_looks(rates, "reproduced")
-    names = {side: f"reproduced, T {side}" for side in ("above", "below")}
-    columns = ["backbone", "N", *names, "accused", "reproduced, truly"]
-    return rates[columns].rename(columns=names | {"accused": "paper lower or higher"})
-
-
-def power_table() -> pd.DataFrame:
-    rates = simulated("power")
-    rates["better"], rates["below the margin"] = at_looks(rates, "better"), at_looks(rates, "below")
-    rates["80 %"] = rates["N for 80 %"] + " (" + rates["hours for 80 %"] + " h)"
-    columns = ["backbone", "claim", "margin", "N", "better", "below the margin"]
-    return rates[[*columns, "hours to the first look", "80 %"]]
+    """Rates that tests/oracles/rates.py has written, for the seeds that the paper suite plans."""
+    rates = pd.read_csv(EXPLANATION / f"{name}.csv", dtype=str)
+    return rates[rates["planned"] == "yes"].drop(columns="planned")
 
 
 def deviations_table() -> pd.DataFrame:
@@ -378,8 +356,8 @@ TABLES: dict[str, Callable[[], pd.DataFrame | list[dict[str, Any]] | str]] = {
     "controls": printed_gains.controls_table,
     "wiki-mini answers": verdicts_line,
     "wiki-mini pairs": pairs_list,
-    "printed verdicts": printed_table,
-    "power": power_table,
+    "printed verdicts": partial(simulated, "printed-verdicts"),
+    "power": partial(simulated, "power"),
     "deviations": deviations_table,
     "classifier seeds": classifiers_table,
     "audit": audit_table,

@@ -26,7 +26,7 @@ NORMAL = 1.96  # standard deviations of a 95 % interval
 BEYOND = NORMAL * sqrt(2)
 CORPUS_ROWS = 1_000_001  # docs/reference/methods.md#batches
 GAIN = style.PRINTED_LOOK | {"color": style.ORANGE, "mew": 2.4, "label": "printed gain"}
-SPREAD = BAND | {"label": "± 95 %, by the seeds alone"}
+SPREAD = BAND | {"label": "95 % interval, by seeds alone"}
 GAINS_NOTE = (
     "Grey: the gain ± 1.96 standard deviations of a difference between the runs behind the printed "
     "value (right) and one run of SimCSE, by 50 public runs of SimCSE (hppRC/simple-simcse)."
@@ -186,10 +186,10 @@ def best_line() -> str:
     texts = []
     for name in BACKBONES:
         gain = best_of(5, public(name), public(name, "STS-B", "dev")) - public(name).mean()
-        texts.append(f"{gain:.2f} on {name}")
+        texts.append(f"{gain:.2f} points on {name}")
     return (
-        "The test average of the best of five public runs, chosen by STS-B dev, exceeds the mean of "
-        f"all runs by {', '.join(texts)} points."
+        "The test average of the best of five public runs, chosen by STS-B dev, exceeds the mean "
+        f"of all runs by {', '.join(texts)}."
     )
 
 
@@ -207,9 +207,9 @@ def sweeps_line() -> str:
         else:
             others.append(share)
     return (
-        f"Of {len(texts) + len(others)} printed sweeps, {len(others)} span no more points than "
+        f"Of {len(texts) + len(others)} printed sweeps, {len(others)} have a range that "
         f"{percent(min(others))} to {percent(max(others))} of draws of as many public runs of one "
-        f"setting. The others: {'; '.join(texts)}."
+        f"setting reach. The others: {'; '.join(texts)}."
     )
 
 

@@ -9,7 +9,6 @@ from statistics import fmean, stdev
 import numpy as np
 import pytest
 import torch
-import yaml
 from transformers import AutoTokenizer, LlamaConfig, LlamaModel
 
 import sentbench

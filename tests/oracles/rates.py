@@ -59,6 +59,8 @@ QUESTIONS: Mapping[str, tuple[style.Look, int]] = {
 
 
 NOTE = f"Highest of 1 to 14 claims, N of 3 to 8 and three ways to add seeds; {DRAWS:,} draws."
+YES = {True: "yes", False: "no"}
+VERDICTS = {"better": "-", "below the margin": ":"}  # with their lines
 NAMES = {"gs-infonce": "GS-InfoNCE", "is-cse": "IS-CSE", "sscl": "SSCL-SimCSE"}
 POWER_TITLE = "The paper suite can decide all printed gains but GS-InfoNCE's on bert-large"
 POWER_NOTE = (
@@ -106,24 +108,28 @@ def false_verdicts(draws: int) -> pd.DataFrame:
 
 def printed_verdicts(draws: int) -> pd.DataFrame:
     """The rates of verdicts on printed values by backbone and planned seeds, in percent."""
-    rows = []
+    rows, plan = [], plan_of(PAPER)
+    seeds = {claim.backbone: len(rows_of(plan, claim)[0]) for claim in plan.claims}
     for backbone, planned in product(BACKBONES, (FEWEST, *NS)):
         averages, found = public_seeds(backbone)[:, -1], print_rates(backbone, planned, draws)
         row = {"backbone": backbone, "sd": f"{averages.std(ddof=1):.2f}"}
         row |= {"skewness": round(skewness(averages), 1), "N": planned}
-        row |= {name: percent(found[name]) for name in ("above", "below", "accused")}
-        rows.append(row | at_looks("reproduced", found["power"]))
+        row["planned"] = YES[planned == seeds[backbone]]
+        row |= {"reproduced, T above": percent(found["above"])}
+        row |= {"reproduced, T below": percent(found["below"])}
+        row |= {"paper lower or higher": percent(found["accused"])}
+        rows.append(row | {"reproduced, truly": slashed(found["power"])})
     return pd.DataFrame(rows)
 
 
-def at_looks(name: str, shares: Any) -> dict[str, int]:
-    shares = percent(shares, 0).astype(int)
-    return {f"{name} at {look}N": x for look, x in zip(LOOKS, shares, strict=True)}
+def slashed(shares: Any) -> str:
+    """`16/86/100`, in percent at the three looks."""
+    return "/".join(f"{100 * share:.0f}" for share in shares)
 
 
 def power_of_claims(draws: int) -> pd.DataFrame:
-    """How often each look finds what the true gain is, in percent: `better` for the margin, `below
-    the margin` for 0. N is that of the suite in the rows that say so."""
+    """How often each look finds what the true gain is: `better` for the margin, `below the margin`
+    for 0."""
     plan, fewest = plan_of(PAPER), needed(PAPER, draws // 5)
     found = {planned: power(PAPER, planned, draws) for planned in NS}
     rows = []
@@ -133,9 +139,8 @@ def power_of_claims(draws: int) -> pd.DataFrame:
         for planned, shares in found.items():
             row = {"backbone": claim.backbone, "claim": claim.method.removesuffix("@official")}
             row |= {"margin": claim.margin, "N": planned}
-            row["planned"] = "yes" if len(sides[0]) == planned else "no"
-            better, below = shares[..., place].T
-            row |= at_looks("better", better) | at_looks("below", below)
+            row["planned"] = YES[planned == len(sides[0])]
+            row |= dict(zip(VERDICTS, map(slashed, shares[..., place].T), strict=True))
             row["hours to the first look"] = one_digit(planned * of_seed)
             row |= {"N for 80 %": n, "hours for 80 %": n and one_digit(4 * n * of_seed)}
             rows.append(row)
@@ -173,8 +178,8 @@ def power_figure(table: pd.DataFrame) -> Figure:
         for row in planned[planned["backbone"] == backbone].to_dict("records"):
             seeds = [row["N"] * look for look in LOOKS]
             name = NAMES[row["claim"]]
-            for verdict, line in (("better", "-"), ("below", ":")):
-                shares = [row[f"{verdict} at {look}N"] for look in LOOKS]
+            for verdict, line in VERDICTS.items():
+                shares = [*map(int, row[verdict].split("/"))]
                 panel.plot(seeds, shares, **style.SERIES[name] | {"ls": line, "label": name})
         panel.set(xscale="log", xlabel="seeds", ylim=(-4, 104), title=backbone)
         panel.set_xticks(seeds, seeds, minor=False)
