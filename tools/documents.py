@@ -90,7 +90,10 @@ def rankings_figure() -> Figure:
         crossed_table(wiki_mini().pairs),
         Figure((style.WIDTH, 3.2), layout="constrained"),
     )
-    panel, notes = figure.subplots(), ["Crosses: 98 % intervals. Grey lines: SimCSE."]
+    panel, notes = (
+        figure.subplots(),
+        ["Crosses: 98 % intervals. Grey lines: SimCSE. Only with transfer scores."],
+    )
     for row in table.to_dict("records"):
         x, y = row["difference_sts"], row["difference_transfer"]
         if x < FURTHEST:
