@@ -36,9 +36,10 @@ from bench.report.figures.compared import (
     Strip,
     figure_of_rows,
 )
+from bench.report.figures.crossed import crossed_table
 from bench.report.formats import difference_text, score_text
-from bench.report.leaderboard import IN_DEV, shown_leaderboard
-from bench.results.records import Counts
+from bench.report.leaderboard import shown_leaderboard
+from bench.reported.audit import FINDING_KINDS, findings
 from bench.results.suite_results import read_results
 from bench.runs.naming import planned_text
 from bench.runs.plan import PrintedRow
@@ -50,14 +51,15 @@ from tools.printed_gains import BACKBONES
 
 ROOT = Path(__file__).parents[1]
 WIKI_MINI = ROOT / "results" / "wiki-mini"
+EXPLANATION = ROOT / "docs" / "explanation"
 NAMES = (
     "README.md",
     "docs/reference/configuration.md",
+    "docs/explanation/audit.md",
     "docs/reference/commands.md",
     "docs/explanation/error-rates.md",
     "docs/explanation/findings.md",
     "docs/reference/lists.md",
-    "docs/explanation/spread.md",
     "docs/explanation/toy-data.md",
 )
 DOCUMENTS = [ROOT / name for name in NAMES]
@@ -70,10 +72,10 @@ GROUPS = {
     BACKBONES[1::2]: "large",
 }
 LEADERBOARDS = {"STS": "sts", "transfer": "transfer"}
-MINUS = "Minus baseline"
+FURTHEST = -25  # points on STS: one system is much further away
 
 _CONTENT = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-PAIRS, SMOKE, EXAMPLES = _CONTENT.values()
+PAIRS, SMOKE, EXAMPLES, LABELS = _CONTENT.values()
 
 
 def rule_figure() -> Figure:
@@ -121,6 +123,40 @@ def performance_figure() -> Figure:
     return figure
 
 
+def rankings_figure() -> Figure:
+    """The systems of the small backbone on STS and transfer, as differences to SimCSE."""
+    table, figure = (
+        crossed_table(wiki_mini().pairs),
+        Figure((style.WIDTH, 3.2), layout="constrained"),
+    )
+    panel, notes = (
+        figure.subplots(),
+        ["Crosses: 98 % intervals. Grey lines: SimCSE. Only with transfer scores."],
+    )
+    for row in table.to_dict("records"):
+        x, y = row["difference_sts"], row["difference_transfer"]
+        if x < FURTHEST:
+            notes.append(f"Beyond the axes, at {x:.0f} and {y:.0f}: {row['name']}.")
+            continue
+        look = style.OFFICIAL | {"label": "trained"}
+        if row["kind_sts"] != "paired":
+            look = style.PAPER_LOOK | {"label": "not trained"}
+        intervals = row["half_width_transfer"], row["half_width_sts"]
+        panel.errorbar(x, y, *intervals, color=look["color"], lw=0.7, alpha=0.5)
+        panel.plot(x, y, **look)
+        label, *place = LABELS.get(row["name"], ["", 0, 0])
+        panel.annotate(label, (x, y), place, textcoords="offset points", size=7)
+    panel.axvline(0, color=style.GREY, lw=1, zorder=1)
+    panel.axhline(0, color=style.GREY, lw=1, zorder=1)
+    panel.set(
+        xlabel="STS average minus SimCSE's, in points", ylabel="transfer average minus SimCSE's"
+    )
+    ranks = table["difference_sts"].corr(table["difference_transfer"], "spearman")
+    title = f"Untrained means lead on transfer and trail on STS: rank correlation {ranks:.2f}"
+    style.add_texts(figure, title, notes)
+    return figure
+
+
 # Tables
 
 
@@ -143,21 +179,6 @@ def leaderboard_table(suite: str, leaderboard: str, columns: Sequence[str] = ())
     return table[["Method", "n", *(columns or [row.overall])]]
 
 
-def probing_table() -> pd.DataFrame:
-    tasks = wiki_mini().suite.leaderboard("xprobe").planned.tasks
-    return leaderboard_table("wiki-mini", "xprobe", tasks)
-
-
-def scores_table() -> pd.DataFrame:
-    """STS and transfer averages, and their differences to SimCSE."""
-    leaderboards = []
-    for title, leaderboard in LEADERBOARDS.items():
-        table = leaderboard_table("wiki-mini", leaderboard, ["Avg", MINUS])
-        names = {"n": f"n, {title}", "Avg": title, MINUS: f"{title} minus SimCSE"}
-        leaderboards.append(table.rename(columns=names))
-    return leaderboards[0].merge(leaderboards[1], on="Method", how="left")
-
-
 def verdicts_line() -> str:
     """How many claims of the small backbone have each verdict, by leaderboard."""
     lines = []
@@ -169,8 +190,8 @@ def verdicts_line() -> str:
     return " ".join(lines)
 
 
-def pairs_table() -> pd.DataFrame:
-    rows = []
+def pairs_list() -> str:
+    lines = []
     for leaderboard, method, baseline in PAIRS:
         (pair,) = (
             pair
@@ -179,49 +200,65 @@ def pairs_table() -> pd.DataFrame:
             and method in (pair.method, pair.label)
         )
         difference = difference_text(pair.difference, pair.half_width)
-        rows.append(
-            {"A": f"`{method}`", "B": f"`{baseline}`", "tasks": leaderboard, "A - B": difference}
-        )
-    return pd.DataFrame(rows)
+        lines.append(f"* `{method}` minus `{baseline}` on {leaderboard}: {difference}")
+    return "\n".join(lines)
+
+
+def simulated(name: str) -> pd.DataFrame:
+    """Rates that tests/oracles/rates.py has written, for the seeds that the paper suite plans."""
+    rates = pd.read_csv(EXPLANATION / f"{name}.csv", dtype=str)
+    return rates[rates["planned"] == "yes"].drop(columns="planned")
+
+
+def deviations_table() -> pd.DataFrame:
+    """Scores of the suite `spread` over seeds and templates."""
+    sts, transfer = (
+        leaderboard_table("spread", name, [column]).rename(columns={"n": f"n, {column}"})
+        for name, column in (("sts", "Avg"), ("transfer", "MRPC"))
+    )
+    return sts.merge(transfer, on="Method").rename(columns={"Avg": "STS", "n, Avg": "n, STS"})
+
+
+def audit_table() -> list[dict[str, str]]:
+    """How many findings of each kind the audit has in each paper."""
+    counts, rows = Counter((finding.kind, finding.source) for finding in findings()), []
+    for kind, title in FINDING_KINDS.items():
+        places = [f"{source} {n}" for (of, source), n in counts.items() if of == kind]
+        rows.append({"kind": f"`{kind}`", "finding": title, "number": ", ".join(places) or "none"})
+    return [*rows, {"kind": "all", "number": str(counts.total())}]
 
 
 def classifiers_table() -> pd.DataFrame:
     """Standard deviations over seeds of the classifiers, and over seeds of the training."""
-    scores = pd.read_csv(ROOT / "docs" / "explanation" / "classifier-seeds.csv")
-    wide = scores.pivot_table("value", ["mode", "task", "aggregation"], "model", sort=False)
+    scores = pd.read_csv(EXPLANATION / "classifier-seeds.csv").query("mode == 'test'")
+    wide = scores.pivot_table("value", ["task", "aggregation"], "model", sort=False)
     wide["the second minus the first"] = wide.iloc[:, 1] - wide.iloc[:, 0]
-    deviations = wide.groupby(["mode", "task"], sort=False).std().stack().unstack("task")
+    deviations = wide.groupby("task", sort=False).std().T
     trained = {
         system.label: {score.task: score.sd for score in system.scores}
         for system in wiki_mini().leaderboard_systems("transfer")
         if system.corpus and system.n > 3
     }
     training = pd.DataFrame.from_dict(trained, "index")
-    deviations.loc[("test", "seeds of the training, SimCSE"), :] = training.loc["SimCSE"]
-    deviations.loc[("test", f"median of {len(trained)} methods"), :] = training.median()
+    deviations.loc["training seeds of SimCSE"] = training.loc["SimCSE"]
+    deviations.loc[f"training seeds, median of {len(trained)} methods"] = training.median()
     columns = [*TRANSFER_TASKS, "Avg"]
-    return deviations[columns].map("{:.2f}".format).reset_index(names=["mode", "vectors"])
+    return deviations[columns].map("{:.2f}".format).reset_index(names="varied")
 
 
-def dev_table() -> pd.DataFrame:
-    """The test items that stand in the dev sets of wiki-mini's trainings."""
-    counts_of: dict[str, dict[str, Counts]] = {}
+def dev_line() -> str:
+    """The test items that occur in the dev set of STS-B."""
     selections = {run.id: run.selection for run in read_runs(WIKI_MINI / "plan.json").runs}
-    for result in read_results(WIKI_MINI).runs:
-        selection = selections[result.run.id]
-        if selection:
-            counts_of.setdefault(" or ".join(selection), result.provenance.contamination)
-    rows = []
+    counts = next(
+        result.provenance.contamination
+        for result in read_results(WIKI_MINI).runs
+        if selections[result.run.id] == ["STS-B"]
+    )
+    texts = []
     for task in (*STS_TASKS, "MRPC"):
-        row: dict[str, Any] = {
-            "test set": task,
-            "items": f"{counts_of['STS-B'][task].items:,}",
-        }
-        for sets, counts in counts_of.items():
-            share = 100 * counts[task].in_dev / counts[task].items
-            row |= {f"in dev of {sets}": counts[task].in_dev, f"share, {sets}": f"{share:.1f} %"}
-        rows.append(row)
-    return pd.DataFrame(rows)
+        in_dev, share = counts[task].in_dev, counts[task].in_dev / counts[task].items
+        texts.append(f"{task} {in_dev} ({100 * share:.1f} %)")
+    return f"Test items in STS-B dev: {', '.join(texts)}."
 
 
 def world_table() -> pd.DataFrame:
@@ -356,21 +393,19 @@ TABLES: dict[str, Callable[[], pd.DataFrame | list[dict[str, Any]] | str]] = {
     "columns of printed numbers": partial(keys_table, PrintedRow),
     "recipe": recipe_table,
     "hyper-parameters": hyper_parameter_lines,
-    "spread": printed_gains.spread_table,
     "gains": printed_gains.gains_table,
     "gains together": printed_gains.together_line,
-    "other gains": printed_gains.other_gains_table,
-    "best of k": printed_gains.best_table,
-    "sweeps": printed_gains.sweeps_table,
+    "best of k": printed_gains.best_line,
+    "sweeps": printed_gains.sweeps_line,
     "controls": printed_gains.controls_table,
-    "wiki-mini": scores_table,
     "wiki-mini answers": verdicts_line,
-    "wiki-mini probing": probing_table,
-    "wiki-mini pairs": pairs_table,
-    "spread of STS": partial(leaderboard_table, "spread", "sts", ["Avg", IN_DEV, "Remark"]),
-    "spread of MRPC": partial(leaderboard_table, "spread", "transfer", ["MRPC", IN_DEV, "Remark"]),
+    "wiki-mini pairs": pairs_list,
+    "printed verdicts": partial(simulated, "printed-verdicts"),
+    "power": partial(simulated, "power"),
+    "deviations": deviations_table,
     "classifier seeds": classifiers_table,
-    "dev sets": dev_table,
+    "audit": audit_table,
+    "dev sets": dev_line,
     "world": world_table,
 }
 
@@ -399,6 +434,7 @@ def current(text: str) -> str:
 FIGURES: dict[str, Callable[[], Figure]] = {
     "performance": performance_figure,
     "printed-gains": printed_gains.gains_figure,
+    "rankings": rankings_figure,
     "rule": rule_figure,
 }
 
