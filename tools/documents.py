@@ -69,9 +69,11 @@ GROUPS = {
 }
 LEADERBOARDS = {"STS": "sts", "transfer": "transfer"}
 MINUS = "Minus baseline"
-# Rows of released-code.csv that docs/reference/training.md describes for all methods.
+# Rows of released-code.csv that docs/reference/training.md describes, or the text of a section.
 GENERAL_KEYS = ["early_epsilon", "precision"]
-GENERAL_POINTS = "Settings|Values|Shallow|Other backbones|Selection, paper|Vectors of selection"
+GENERAL_POINTS = (
+    "Settings|Values|Shallow|Other backbones|Selection, paper|Vectors of selection|In the text"
+)
 
 _CONTENT = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 PAIRS, FRONT, EXAMPLES = _CONTENT.values()
@@ -351,7 +353,7 @@ def method_text(name: str) -> str:
     }
     parts += ["\n* ".join([f"{title}:\n", *(of + ".")]) for title, of in lists.items() if len(of)]
     if harmless := sum(rows["moves"] == "no"):
-        parts.append(f"{harmless} more affect no printed number.")
+        parts.append(f"{harmless} more of no effect on a printed number.")
     return "\n\n".join(parts)
 
 
@@ -365,14 +367,15 @@ def methods_table() -> pd.DataFrame:
             sections[mark[1]] = heading
     rows = []
     for row in lists.methods_table():
-        name, backbones = row["name"], tuple(row["own settings for"].split(", "))
+        name, backbones = row["name"], row["own settings for"].replace("-uncased", "")
+        group = GROUPS.get((*row["own settings for"].split(", "),), backbones)
         rows.append(
             {
                 "name": f"`{name}`",
                 "section": f"[{method_class(name).title}](#{anchor(sections[name])})",
                 "paper": re.sub(r"(\d{4}).*", r"\1", row["paper"]),
                 "idea": row["idea"],
-                "own values": GROUPS.get(backbones, ", ".join(backbones)) or "all",
+                "own values": group or ("all four" if backbones else ""),
             }
         )
     return pd.DataFrame(rows)

@@ -89,7 +89,7 @@ def nearest_rows(vectors: np.ndarray, count: int, device: str = "cpu") -> np.nda
 
 class Head(nn.Sequential):
     """SimCSE's training head: a dense layer with tanh, shared by all views
-    (docs/reference/training.md#vectors); weights from N(0, 0.02), from the stream `name`, bias 0."""
+    (docs/reference/training.md#vectors); weights from N(0, 0.02), of the stream `name`, bias 0."""
 
     def __init__(
         self, width: int, seed: int, dimension: int | None = None, name: str = "head"
