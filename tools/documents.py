@@ -11,6 +11,7 @@ import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from functools import cache, partial
+from itertools import product
 from pathlib import Path
 from types import NoneType
 from typing import Any, get_args
@@ -25,7 +26,7 @@ from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
 from bench.judge import stage
 from bench.judge.world import SCORES, SEEDS
 from bench.judged.rows import Judged
-from bench.registry.methods import format_value, method_classes
+from bench.registry.methods import format_value, method_class, method_classes
 from bench.report.figures import style
 from bench.report.figures.compared import (
     DIFFERENCES,
@@ -39,13 +40,15 @@ from bench.report.figures.compared import (
 from bench.report.figures.crossed import crossed_table
 from bench.report.formats import difference_text, score_text
 from bench.report.leaderboard import shown_leaderboard
+from bench.reported import PAPERS
 from bench.reported.audit import FINDING_KINDS, findings
 from bench.results.suite_results import read_results
 from bench.runs.naming import planned_text
 from bench.runs.plan import PrintedRow
 from bench.runs.run import Recipe, read_runs
 from bench.runs.suite import ClaimEntry, Compare, EncoderEntry, MethodEntry, Suite
-from methods.base import Contrastive, Method, Transform
+from methods.base import SHARED_RECIPE, Contrastive, Method, Transform
+from methods.simcse import SimCSE
 from tools import commands, printed_gains
 from tools.printed_gains import BACKBONES
 
@@ -59,10 +62,13 @@ NAMES = (
     "docs/reference/commands.md",
     "docs/explanation/error-rates.md",
     "docs/explanation/findings.md",
-    "docs/reference/lists.md",
+    "docs/reference/methods.md",
+    "docs/reference/tasks-and-papers.md",
+    "docs/reference/training.md",
     "docs/explanation/toy-data.md",
 )
 DOCUMENTS = [ROOT / name for name in NAMES]
+METHODS = ROOT / "docs/reference/methods.md"
 # Names of several of these; without a name for all.
 GROUPS = {
     BACKBONES: "",
@@ -73,6 +79,11 @@ GROUPS = {
 }
 LEADERBOARDS = {"STS": "sts", "transfer": "transfer"}
 FURTHEST = -25  # points on STS: one system is much further away
+# Rows of released-code.csv that docs/reference/training.md describes, or the text of a section.
+GENERAL_KEYS = ["early_epsilon", "precision"]
+GENERAL_POINTS = (
+    "Settings|Values|Shallow|Other backbones|Selection, paper|Vectors of selection|In the text"
+)
 
 _CONTENT = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 PAIRS, SMOKE, EXAMPLES, LABELS = _CONTENT.values()
@@ -311,15 +322,11 @@ def recipe_table() -> pd.DataFrame:
 
 
 def value_line(name: str, value: Any, meaning: str) -> str:
-    """A key with its default; a template, which has spaces, is in docs/reference/methods.md."""
+    """A key with its default; a template, which has spaces, is in the text of its section."""
     text = default_text(value)
     if " " in text:
         text = "..."
     return f"  {name}={text}".ljust(30) + f"  {meaning}"
-
-
-def listed(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
 def meaning(cls: type[Method], field: FieldInfo) -> str:
@@ -331,60 +338,143 @@ def meaning(cls: type[Method], field: FieldInfo) -> str:
     if 1 < len(choices) < 6 and not all(choice in text for choice in choices):
         if NoneType in get_args(field.annotation):
             choices.append("none")
-        text += f": {listed(choices)}"
+        text += f": {'/'.join(choices)}"
     if "model" in marks:
         names = ["hub id", "folder"]
         if cls.trained and "language" not in marks:
             names.append("run")
         if "language" in marks or "pooler" in marks:
             names.append("backbone")
-        text += f"; {listed(names)}"
-    return f"{text}; set in the first part" if "host" in marks else text
+        text += f"; {'/'.join(names)}"
+    return f"{text}; first part only" if "host" in marks else text
 
 
-def other_values(cls: type[Method], key: str, default: Any) -> list[str]:
-    """Values in the method's tables that differ from a default: `1.5: roberta-large official`."""
+def setting_row(cls: type[Method], setting: str, backbone: str) -> dict[str, Any]:
+    """The values of a setting on a backbone, as `bench.runs.choice` finds them."""
+    table = cls.paper if setting == "paper" or cls.official is None else cls.official
+    return {**table.get("*", {}), **table.get(backbone, table.get(BACKBONES[0], {}))}
+
+
+def values_text(cls: type[Method], key: str, default: Any, shown: Any) -> str:
+    """Values in the method's tables that differ from the one that is shown: ` (1.5: roberta-large
+    official)`."""
     backbones: dict[tuple[Any, str], list[str]] = defaultdict(list)  # by value and setting
-    official = cls.paper if cls.official is None else cls.official
-    for setting, table in (("paper", cls.paper), ("official", official)):
-        for name in BACKBONES:
-            value = (table.get("*", {}) | table.get(name, {})).get(key, default)
-            if value != default and " " not in default_text(value):  # not a template
-                backbones[value, setting].append(name)
+    names = [*BACKBONES, *(name for name in cls.paper if name not in ("*", *BACKBONES))]
+    for setting, name in product(("paper", "official"), names):
+        value = setting_row(cls, setting, name).get(key, default)
+        if value != shown and " " not in default_text(value):  # not a template
+            backbones[value, setting].append(name)
     texts = set()
-    for (value, setting), names in backbones.items():
-        words = [GROUPS.get((*names,), ", ".join(names).replace("-uncased", ""))]
+    for (value, setting), found in backbones.items():
+        words = [GROUPS.get((*found,), ", ".join(found).replace("-uncased", ""))]
         if backbones.get((value, "paper")) != backbones.get((value, "official")):
             words.append(setting)
         texts.add(f"{default_text(value)}: {' '.join(filter(None, words))}")
-    return sorted(texts)
+    return f" ({'; '.join(sorted(texts))})" if texts else ""
 
 
-def hyper_parameter_lines() -> str:
-    """Each hyper-parameter under the class that declares it."""
-    lines = ["```text"]
-    classes: dict[str, type[Method]] = {"all of the formula": Contrastive, "all maps": Transform}
-    for name, method in sorted(method_classes().items()):
-        if method.__module__.startswith("methods."):
-            classes[name] = method
-    for title, cls in classes.items():
-        if hasattr(cls.__base__, "name"):
-            title += f", besides those of {cls.__base__.name}"
-        lines.append(title)
-        for key in inspect.get_annotations(cls.Hyper):
-            field = cls.Hyper.model_fields[key]
-            text, values = meaning(cls, field), other_values(cls, key, field.default)
-            if values:
-                text += f" ({'; '.join(values)})"
-            lines.append(value_line(key, field.default, text))
-    return "\n".join([*lines, "```"])
+def recipe_text(cls: type[Method]) -> str:
+    """The recipe fields that a method sets, with their values on BERT base and those that differ;
+    a batch size and a learning rate only if they are not SimCSE's."""
+    row, texts = setting_row(cls, "official", BACKBONES[0]), []
+    for key, field in Recipe.model_fields.items():
+        value = row.get(key, field.default)
+        text = f"`{key}={default_text(value)}`{values_text(cls, key, field.default, value)}"
+        usual = values_text(SimCSE, key, field.default, field.default)
+        if key not in SHARED_RECIPE[BACKBONES[0]]:
+            usual = ""
+        if text != f"`{key}={default_text(field.default)}`{usual}":
+            texts.append(text)
+    return ", ".join(texts) or "SimCSE's"
+
+
+def key_lines(*classes: type[Method]) -> str:
+    """The hyper-parameters that classes declare or set themselves."""
+    lines = []
+    for cls in classes:
+        own = {*inspect.get_annotations(cls.Hyper)}.union(*cls.paper.values())
+        for key, field in cls.Hyper.model_fields.items():
+            if key in own:
+                text = meaning(cls, field) + values_text(cls, key, field.default, field.default)
+                lines.append(value_line(key, field.default, text))
+    return "\n".join(["```text", *lines, "```"])
+
+
+@cache
+def released() -> pd.DataFrame:
+    """Methods beside their released code."""
+    return pd.read_csv(ROOT / "docs/reference/released-code.csv", dtype=str, keep_default_na=False)
+
+
+def method_text(name: str) -> str:
+    """A method's hyper-parameters, recipe, differences from released code, and interpretations; but
+    for the general ones of docs/reference/training.md."""
+    cls, rows = method_class(name), released().query("system == @name")
+    rows = rows[~rows["key"].isin(GENERAL_KEYS) & ~rows["point"].str.match(GENERAL_POINTS)]
+    parts = [key_lines(cls)]
+    if hasattr(cls.__base__, "name"):
+        parts.insert(0, f"Besides those of {cls.__base__.name}:")
+    if cls.trained:
+        parts.append(f"Recipe: {recipe_text(cls)}.")
+    point = rows["point"].mask(rows["moves"] == "yes", "**" + rows["point"] + "**")
+    lists = {
+        "Differences": (point + ": " + rows["note"])[rows["moves"].isin(["yes", "unknown"])],
+        "Interpretations": ("`" + rows["key"] + "`: " + rows["note"])[
+            rows["tag"] == "interpretation"
+        ],
+    }
+    parts += ["\n* ".join([f"{title}:\n", *(of + ".")]) for title, of in lists.items() if len(of)]
+    if harmless := sum(rows["moves"] == "no"):
+        parts.append(f"{harmless} more of no effect on a printed number.")
+    return "\n\n".join(parts)
+
+
+def methods_table() -> pd.DataFrame:
+    """The methods, with links to their sections in docs/reference/methods.md."""
+    sections, heading = {}, ""
+    for line in METHODS.read_text(encoding="utf-8").splitlines():
+        if line.startswith("#"):
+            heading = line.lstrip("# ")
+        if mark := re.match("<!-- generated: method (.+) -->", line):
+            sections[mark[1]] = heading
+    rows = []
+    for row in lists.methods_table():
+        name, backbones = row["name"], row["own settings for"].replace("-uncased", "")
+        group = GROUPS.get((*row["own settings for"].split(", "),), backbones)
+        rows.append(
+            {
+                "name": f"`{name}`",
+                "section": f"[{method_class(name).title}](#{anchor(sections[name])})",
+                "paper": re.sub(r"(\d{4}).*", r"\1", row["paper"]),
+                "idea": row["idea"],
+                "own values": group or ("all four" if backbones else ""),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def tasks_table() -> pd.DataFrame:
+    """The tasks of each group, with their test items."""
+    tasks = pd.DataFrame(lists.tasks_table())
+    tasks["tasks (test items)"] = tasks["name"] + tasks["test items"].map(" ({:,})".format)
+    columns = ["group", "protocol", "metric"]
+    return tasks.groupby(columns, sort=False)["tasks (test items)"].agg(", ".join).reset_index()
+
+
+def papers_table() -> pd.DataFrame:
+    """The papers, without their tables."""
+    papers = pd.DataFrame(lists.papers_table(), dtype=object)
+    names = papers["key"].map(lambda key: PAPERS[key]["name"])
+    return papers.assign(paper=names)[["key", "paper", "numbers", "with a run"]]
 
 
 TABLES: dict[str, Callable[[], pd.DataFrame | list[dict[str, Any]] | str]] = {
     "commands": commands.table,
-    "methods": lists.methods_table,
-    "tasks": lists.tasks_table,
-    "papers": lists.papers_table,
+    "methods": methods_table,
+    **{f"method {name}": partial(method_text, name) for name in method_classes()},
+    "shared hyper-parameters": partial(key_lines, Contrastive, Transform),
+    "tasks": tasks_table,
+    "papers": papers_table,
     "keys": partial(keys_table, Suite),
     "keys of a method": partial(keys_table, MethodEntry),
     "keys of a comparison": partial(keys_table, Compare),
@@ -392,7 +482,6 @@ TABLES: dict[str, Callable[[], pd.DataFrame | list[dict[str, Any]] | str]] = {
     "keys of an encoder": partial(keys_table, EncoderEntry),
     "columns of printed numbers": partial(keys_table, PrintedRow),
     "recipe": recipe_table,
-    "hyper-parameters": hyper_parameter_lines,
     "gains": printed_gains.gains_table,
     "gains together": printed_gains.together_line,
     "best of k": printed_gains.best_line,
@@ -408,6 +497,11 @@ TABLES: dict[str, Callable[[], pd.DataFrame | list[dict[str, Any]] | str]] = {
     "dev sets": dev_line,
     "world": world_table,
 }
+
+
+def anchor(heading: str) -> str:
+    """The anchor of a heading, as GitHub forms it."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def markdown(content: pd.DataFrame | list[dict[str, Any]] | str) -> str:

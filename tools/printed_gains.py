@@ -24,7 +24,7 @@ BACKBONES = ("bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta
 NORMAL = 1.96  # standard deviations of a 95 % interval
 # Standard deviations of one run that 95 % of the differences of two runs stay below.
 BEYOND = NORMAL * sqrt(2)
-CORPUS_ROWS = 1_000_001  # docs/reference/methods.md#batches
+CORPUS_ROWS = 1_000_001  # docs/reference/training.md#batches
 GAIN = style.PRINTED_LOOK | {"color": style.ORANGE, "mew": 2.4, "label": "printed gain"}
 SPREAD = BAND | {"label": "95 % interval, by seeds alone"}
 GAINS_NOTE = (

@@ -44,7 +44,7 @@ from methods.base import HyperParameters, Method, Shape, Transform, compose
 # (docs/reference/methods.md#declutr).
 SCHEDULES = ("linear", "constant", "slanted")
 # Poolers with a training head: the first token through a new layer, through the checkpoint's own
-# pooler, or through both (docs/reference/methods.md#vectors).
+# pooler, or through both (docs/reference/training.md#vectors).
 WITH_POOLER = ("cls_pooler", "cls_pooler_mlp")
 HEADED = ("cls_mlp", *WITH_POOLER)
 
@@ -56,7 +56,7 @@ _Pooler = Literal[
 
 
 class Recipe(HyperParameters, StrictModel):
-    """Hyper-parameters of the training loop. Defaults: docs/reference/methods.md#shared-recipe,
+    """Hyper-parameters of the training loop. Defaults: docs/reference/training.md#shared-recipe,
     bert-base-uncased."""
 
     batch_size: PositiveInt = 64
@@ -74,7 +74,7 @@ class Recipe(HyperParameters, StrictModel):
     max_length: Annotated[int, Field(ge=3)] = 32  # of at least [CLS], one token, [SEP]
     """word pieces in training, special tokens included; at least 3"""
     pooler: _Pooler = "cls_mlp"
-    """of vectors in training (docs/reference/methods.md#vectors)"""
+    """of vectors in training (docs/reference/training.md#vectors)"""
     dropout: Fraction | None = None
     """hidden and attention dropout, below 1; none: the backbone's own"""
     weight_decay: NonNegativeFloat = 0.0
@@ -257,7 +257,7 @@ class Run(PlannedRun):
     @property
     def evaluation_pooler(self) -> str:
         """The pooler used for scoring. The training head is dropped
-        (docs/reference/methods.md#vectors)."""
+        (docs/reference/training.md#vectors)."""
         return "cls_before_pooler" if self.recipe.pooler in HEADED else self.recipe.pooler
 
     @property

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from bench.registry.methods import method_classes
 from bench.report import leaderboard
 from bench.report.comparison_table import pairs_frame, printed_frame
 from bench.report.tables import number_frame
+from bench.runs.run import Recipe
 from tests.support.method_runs import run_of
 from tests.support.programs import ROOT
 from tools import documents
@@ -27,10 +29,10 @@ def text(path: str | Path) -> str:
 
 @cache
 def sections(path: str) -> set[str]:
-    """Anchors of a document's headings, as GitHub forms them."""
+    """Anchors of a document's headings."""
     prose = re.sub(r"^```.*?^```$", "", text(path), flags=re.DOTALL | re.MULTILINE)
     headings = re.findall(r"^#+ (.+)$", prose, re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return {documents.anchor(heading) for heading in headings}
 
 
 @cache
@@ -81,6 +83,18 @@ def test_named_files_and_functions_exist(document):
 def released() -> list[dict[str, str]]:
     with (ROOT / RELEASED).open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
+
+
+def test_differences_from_released_code_have_notes_and_keys():
+    classes = method_classes()
+    for row in released():
+        assert row["note"] or row["same"] == "yes", row
+        assert (row["moves"] in ("yes", "no", "unknown")) == (row["same"] == "no"), row
+        assert row["tag"] in ("paper", "code", "log", "interpretation", "recalled"), row
+        assert row["key"] or row["tag"] != "interpretation", row
+        if row["key"]:
+            fields = classes[row["system"]].Hyper.model_fields.keys() | Recipe.model_fields
+            assert row["key"] in fields, row
 
 
 def test_functions_beside_released_code_exist():
