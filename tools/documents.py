@@ -136,14 +136,10 @@ def performance_figure() -> Figure:
 
 def rankings_figure() -> Figure:
     """The systems of the small backbone on STS and transfer, as differences to SimCSE."""
-    table, figure = (
-        crossed_table(wiki_mini().pairs),
-        Figure((style.WIDTH, 3.2), layout="constrained"),
-    )
-    panel, notes = (
-        figure.subplots(),
-        ["Crosses: 98 % intervals. Grey lines: SimCSE. Only with transfer scores."],
-    )
+    table = crossed_table(wiki_mini().pairs)
+    figure = Figure((style.WIDTH, 3.2), layout="constrained")
+    panel = figure.subplots()
+    notes = ["Crosses: 98 % intervals. Grey lines: SimCSE. Only with transfer scores."]
     for row in table.to_dict("records"):
         x, y = row["difference_sts"], row["difference_transfer"]
         if x < FURTHEST:
@@ -406,16 +402,23 @@ def released() -> pd.DataFrame:
     return pd.read_csv(ROOT / "docs/reference/released-code.csv", dtype=str, keep_default_na=False)
 
 
-def method_text(name: str) -> str:
-    """A method's hyper-parameters, recipe, differences from released code, and interpretations; but
-    for the general ones of docs/reference/training.md."""
-    cls, rows = method_class(name), released().query("system == @name")
-    rows = rows[~rows["key"].isin(GENERAL_KEYS) & ~rows["point"].str.match(GENERAL_POINTS)]
+def hyper_parameters(name: str) -> str:
+    """A method's hyper-parameters and recipe, which the site has and `sentbench methods NAME`."""
+    cls = method_class(name)
     parts = [key_lines(cls)]
     if hasattr(cls.__base__, "name"):
         parts.insert(0, f"Besides those of {cls.__base__.name}:")
     if cls.trained:
         parts.append(f"Recipe: {recipe_text(cls)}.")
+    return "\n\n".join(parts)
+
+
+def method_text(name: str) -> str:
+    """A method's differences from released code, and interpretations; but for the general ones of
+    docs/reference/training.md."""
+    rows = released().query("system == @name")
+    rows = rows[~rows["key"].isin(GENERAL_KEYS) & ~rows["point"].str.match(GENERAL_POINTS)]
+    parts = []
     point = rows["point"].mask(rows["moves"] == "yes", "**" + rows["point"] + "**")
     lists = {
         "Differences": (point + ": " + rows["note"])[rows["moves"].isin(["yes", "unknown"])],
