@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
+from textwrap import fill
 from types import NoneType
 from typing import Any, get_args
 
@@ -44,9 +45,8 @@ from bench.reported import PAPERS
 from bench.reported.audit import FINDING_KINDS, findings
 from bench.results.suite_results import read_results
 from bench.runs.naming import planned_text
-from bench.runs.plan import PrintedRow
 from bench.runs.run import Recipe, read_runs
-from bench.runs.suite import ClaimEntry, Compare, EncoderEntry, MethodEntry, Suite
+from bench.runs.suite import Compare, MethodEntry, Suite
 from methods.base import SHARED_RECIPE, Contrastive, Method, Transform
 from methods.simcse import SimCSE
 from tools import commands, printed_gains
@@ -296,25 +296,15 @@ def linked(text: str) -> str:
     return links.replace("(../reference/", "(")
 
 
-def keys_table(model: type[BaseModel]) -> pd.DataFrame:
-    """The keys of a model of a configuration, with stars where they are required."""
-    return pd.DataFrame(
-        {
-            "key": f"`{name}`{' *' * field.is_required()}",
-            "value": linked(description(field)),
-        }
-        for name, field in model.model_fields.items()
-    )
-
-
-def recipe_table() -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "field": f"`{name}={default_text(field.default)}`",
-            "meaning": linked(description(field)),
-        }
-        for name, field in Recipe.model_fields.items()
-    )
+def keys_list(model: type[BaseModel]) -> str:
+    """The keys of a model of a configuration; fields of a recipe have their defaults."""
+    items = []
+    for name, field in model.model_fields.items():
+        key = f"{name}={default_text(field.default)}" if model is Recipe else name
+        required = " (required)" * field.is_required()
+        text = f"* `{key}`{required}: {linked(description(field))}"
+        items.append(fill(text, 100, subsequent_indent="  ", break_on_hyphens=False))
+    return "\n".join(items)
 
 
 def value_line(name: str, value: Any, meaning: str) -> str:
@@ -478,13 +468,10 @@ TABLES: dict[str, Callable[[], pd.DataFrame | list[dict[str, Any]] | str]] = {
     "shared hyper-parameters": partial(key_lines, Contrastive, Transform),
     "tasks": tasks_table,
     "papers": papers_table,
-    "keys": partial(keys_table, Suite),
-    "keys of a method": partial(keys_table, MethodEntry),
-    "keys of a comparison": partial(keys_table, Compare),
-    "keys of a claim": partial(keys_table, ClaimEntry),
-    "keys of an encoder": partial(keys_table, EncoderEntry),
-    "columns of printed numbers": partial(keys_table, PrintedRow),
-    "recipe": recipe_table,
+    "keys": partial(keys_list, Suite),
+    "keys of a method": partial(keys_list, MethodEntry),
+    "keys of a comparison": partial(keys_list, Compare),
+    "recipe": partial(keys_list, Recipe),
     "gains": printed_gains.gains_table,
     "gains together": printed_gains.together_line,
     "best of k": printed_gains.best_line,

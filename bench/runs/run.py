@@ -62,13 +62,13 @@ class Recipe(HyperParameters, StrictModel):
     batch_size: PositiveInt = 64
     """sentences in a step"""
     learning_rate: NonNegativeFloat = 3e-5
-    """after the warm-up; then it follows `schedule`"""
+    """after the warm-up"""
     epochs: PositiveInt = 1
     """passes over the corpus"""
     corpus: str | None = None
     """training corpus, by name or path; none: the suite's"""
     sentences: PositiveInt | None = None
-    """only so many lines of the corpus, from its first; none: all"""
+    """only so many first lines of the corpus; none: all"""
     distinct: PositiveInt | None = None
     """only distinct sentences, of at least so many words; none: every line"""
     max_length: Annotated[int, Field(ge=3)] = 32  # of at least [CLS], one token, [SEP]

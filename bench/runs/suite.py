@@ -108,12 +108,11 @@ class MethodEntry(BackboneOptions):
     settings: Distinct[Literal["paper", "official"]] = []
     """`[paper]`, `[official]` or both; the text then has no `@`"""
     backbones: Names = ["all"]
-    """names, or `all`, which excludes backbones with `tasks` and those of another kind than the
-    method needs"""
+    """names, or `all`: without backbones that have `tasks` or another kind than the method needs"""
     analyses: Distinct[AnalysisName] = []
     """further measurements (docs/reference/analyses.md)"""
     sweep: dict[str, Distinct[Any]] = {}
-    """a map from each `{name}` in the text to its values; several names give all combinations"""
+    """the values of each `{name}` in the text; several names give all combinations"""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -192,12 +191,12 @@ class Suite(StrictModel):
     recipe: Annotated[dict[str, Any], AfterValidator(partial(convert, Recipe))] = {}
     """fields that override every method's own"""
     runs_per_job: PositiveInt = 1
-    """how many runs one process trains and then scores"""
+    """runs that one process trains and then scores"""
     keep_encoders: bool = True
     """`false` deletes an encoder once it is scored and analysed and no other run needs it
     (docs/how-to/clusters.md#disk)"""
     stand_ins: Annotated[dict[str, Names], AfterValidator(_distinct_in_print)] = {}
-    """a map from a backbone to the printed one, or a list of them, in whose rows it is shown"""
+    """a map from a backbone to the printed ones in whose rows it is shown"""
     printed: Text = ""
     """a CSV file with printed numbers, relative to this file"""
     compare: Annotated[Compare | None, _or_text("baseline")] = None

@@ -149,7 +149,7 @@ def test_columns_of_files_are_in_the_document():
     document = text("docs/reference/files.md")
     for section, columns in written.items():
         table = document.partition(f"### {section}\n")[2].partition("\n#")[0]
-        cells = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
+        cells = re.findall(r"^\* (`.*?`):", table, re.MULTILINE | re.DOTALL)
         assert {*re.findall("`(.+?)`", "".join(cells))} == {*columns}, section
 
 

@@ -28,7 +28,7 @@ def plain(output):
 
 
 REFERENCE = (DOCS / "reference" / "slots.md").read_text(encoding="utf-8")
-SLOTS = re.findall(r"^\| `(\w+)\(([\w, ]+)\)` \| `(.+?)` \|", REFERENCE, re.MULTILINE)
+SLOTS = re.findall(r"^\* `(\w+)\(([\w, ]+)\) -> (.+?)`:", REFERENCE, re.MULTILINE)
 
 
 @pytest.mark.parametrize(("name", "arguments", "returned"), SLOTS)
@@ -36,7 +36,7 @@ def test_a_slot_has_the_signature_that_is_stated(name, arguments, returned):
     signature = inspect.signature(getattr(Contrastive, name))
     names = [argument for argument in signature.parameters if argument != "self"]
     assert ", ".join(names) == arguments
-    assert returned.replace("\\|", "|") == annotation(signature.return_annotation)
+    assert returned == annotation(signature.return_annotation)
 
 
 def annotation(kind):
