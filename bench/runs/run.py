@@ -72,17 +72,17 @@ class Recipe(HyperParameters, StrictModel):
     distinct: PositiveInt | None = None
     """only distinct sentences, of at least so many words; none: every line"""
     max_length: Annotated[int, Field(ge=3)] = 32  # of at least [CLS], one token, [SEP]
-    """word pieces in training, special tokens included; at least 3"""
+    """word pieces in training, with special tokens"""
     pooler: _Pooler = "cls_mlp"
     """of vectors in training (docs/reference/training.md#vectors)"""
     dropout: Fraction | None = None
-    """hidden and attention dropout, below 1; none: the backbone's own"""
+    """hidden and attention dropout; none: the backbone's own"""
     weight_decay: NonNegativeFloat = 0.0
     """of the optimiser"""
     optimiser: Literal["adamw", "rmsprop"] = "adamw"
     """`adamw`, or `rmsprop` as in TensorFlow (decay 0.9)"""
     epsilon: PositiveFloat = 1e-8
-    """of the optimiser; above 0"""
+    """of the optimiser"""
     bias_correction: bool = True
     """of AdamW; false: BERT's original optimiser"""
     early_epsilon: bool = False
