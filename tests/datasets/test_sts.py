@@ -247,23 +247,6 @@ def single(golds):
     return sts.StsTask("STS-B", "test", (subset_of("STS-B", golds),))
 
 
-def test_known_answers_of_the_three_aggregations():
-    """Each subset is in order by itself, but that says nothing about all pairs together."""
-    table = angles({"a": 80, "b": 70, "c": 10, "d": 20, "e": 30})
-    first, second = subset_of("one", {"a": 5, "b": 4}), subset_of("two", {"c": 3, "d": 2, "e": 1})
-    task = sts.StsTask("STS14", "test", (first, second))
-    # d = similarity rank - gold rank: a 1-5, b 2-4, c 5-3, d 4-2, e 3-1; 1 - 6 (16+4+4+4+4) / (5 *
-    # 24) = -0.6
-    assert values(task, table) == pytest.approx({"all": -60, "mean": 0, "wmean": 20})
-
-
-def test_ties_have_average_ranks():
-    """Similarity ranks 1.5 1.5 3 against 1 2 3: covariance 1.5, variances 1.5 and 2, so
-    sqrt(3)/2."""
-    result = values(single({"a": 1, "b": 2, "c": 3}), angles({"a": 60, "b": 60, "c": 20}))
-    assert result == pytest.approx({"all": 50 * math.sqrt(3)})
-
-
 def test_equal_pairs_tie_whatever_their_vectors():
     """Rounding makes u.u / |u|^2 less than 1 for some u and more for others; such pairs must tie
     all the same."""
@@ -302,9 +285,3 @@ def test_vectors_that_cannot_be_scored(vectors, problem):
     subsets = (subset_of("one", {"a": 5, "b": 4}), subset_of("two", {"c": 1, "d": 2}))
     with pytest.raises(UserError, match=problem):
         Scorer([sts.StsTask("STS14", "test", subsets)], vectors).scores()
-
-
-def test_sentences_are_distinct_and_in_order():
-    pairs = sts.Subset("STS-B", ("a", "b", "a"), ("c", "a", "d"), np.arange(3.0))
-    task = sts.StsTask("STS-B", "dev", (pairs,))
-    assert sentences([task, task]) == ["a", "b", "c", "d"]

@@ -48,8 +48,6 @@ def test_equals_oracle_in_small_batches(lengths):
     assert difference("random", torch.float64, lengths) < TOLERANCE[torch.float64]
 
 
-SCORES, MEAN = '"ild,jd->ilj", features, sentences)', "masked_mean(features, mask), mask)"
-
 # The method and its Encoder
 
 SENTENCES = ["a man", "the old dog sees two birds near the river", "", "it is red", "a man"]

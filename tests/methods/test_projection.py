@@ -7,7 +7,7 @@ from sklearn.decomposition import PCA
 
 from methods.base import Shape
 from methods.projection import Projection, random_directions
-from tests.support.fixed_vectors import Vectors, affine, correlated
+from tests.support.fixed_vectors import Vectors, correlated
 
 WIDTH = 6
 
@@ -83,16 +83,6 @@ def test_random_needs_no_corpus_and_no_more_dimensions_than_there_are():
 def test_broken_vectors_stay_broken():
     broken = correlated(20).index_fill(0, torch.tensor([2]), torch.nan)
     assert np.isnan(projected(broken, dimensions=3)).all()
-
-
-@pytest.mark.parametrize("tanh", [False, True])
-def test_an_affine_map_equals_numpy(tanh):
-    base = Vectors(correlated(5))
-    weight, bias = correlated(3, 7) / 20, correlated(1, 8, 3)[0] / 20
-    expected = base.vectors[[3, 1]] @ weight.numpy().T + bias.numpy()
-    result = affine(base, weight, bias, tanh).encode(["3", "1"])
-    assert result.dtype == np.float32
-    np.testing.assert_allclose(result, np.tanh(expected) if tanh else expected, atol=1e-6)
 
 
 # What the tests of all methods need to know of this one (`method_runs.of_methods`).

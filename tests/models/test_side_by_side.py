@@ -34,21 +34,3 @@ def test_items_at_once_divide_the_threads(threads, items, most, at_once):
     assert sorted(item for item, _ in results) == [*range(items)]
     assert {thread for _, thread in results} == {threading.current_thread()}
     assert torch.get_num_threads() == threads
-
-
-def test_an_error_ends_the_others():
-    torch.set_num_threads(2)
-    begun, results = [], []
-
-    def work(item, is_stopped):
-        begun.append(item)
-        if item == 1:
-            raise ValueError("this one")
-        while not is_stopped():
-            pass
-        return item
-
-    with pytest.raises(ValueError, match="this one"):
-        side_by_side(work, range(1000), 2, results.append)
-    assert (len(begun) < 10, results) == (True, [])
-    assert torch.get_num_threads() == 2

@@ -12,15 +12,14 @@ from safetensors.torch import load_file
 
 from bench.datasets import sts
 from bench.evaluation.scoring import score_tasks
-from bench.models.encoder import TransformerEncoder
 from bench.models.load import load_encoder
 from bench.models.transformer import load_backbone
-from bench.training.context import Head, first_layers
+from bench.training.context import Head
 from bench.training.loop import train
 from bench.utils.errors import UserError
 from bench.utils.files import read_json
 from methods.projection import Affine
-from tests.oracles.poolers import POOLED, pooled_alone
+from tests.oracles.poolers import pooled_alone
 from tests.support.outcomes import assert_same_training, log_of, outcome_of, weights_of
 from tests.support.tiny_backbones import CLOSE
 from tests.support.tiny_suite import tiny_run
@@ -50,24 +49,6 @@ def pooled_by_hand(folder, layers, text, pooler):
 
 
 # Layers
-
-
-@pytest.mark.parametrize(
-    ("tiny_backbone", "layers"), [("bert", 1), ("roberta", 4)], indirect=["tiny_backbone"]
-)
-@pytest.mark.parametrize("pooler", POOLED)
-def test_the_first_layers_are_those_of_the_whole_model(tiny_backbone, layers, pooler):
-    model, tokenizer = load_backbone(tiny_backbone)
-    before = TransformerEncoder(model, tokenizer, pooler).encode(TEXTS)
-    cut = first_layers(model, layers)
-    result = TransformerEncoder(cut, tokenizer, pooler).encode(TEXTS)
-    for text, vector in zip(TEXTS, result, strict=True):
-        expected = pooled_by_hand(tiny_backbone, layers, text, pooler)
-        torch.testing.assert_close(torch.from_numpy(vector), expected, **CLOSE)
-    # The whole one stays whole, and shares its weights.
-    assert np.array_equal(TransformerEncoder(model, tokenizer, pooler).encode(TEXTS), before)
-    weights = dict(model.named_parameters())
-    assert all(tensor is weights[name] for name, tensor in cut.named_parameters())
 
 
 @pytest.fixture(scope="module")
