@@ -2,6 +2,7 @@
 depend."""
 
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,6 @@ from bench.datasets.tasks import GROUPS, PROBING_TASKS, TRANSFER_TASKS, XPROBE_T
 from bench.utils.errors import UserError
 from bench.utils.files import write_json
 from tests.support.data_files import put
-from tests.support.tiny_tasks import write_tasks
 
 TRANSFER = {
     "MR": {"positive": 3, "negative": 4},
@@ -303,8 +303,8 @@ def test_sums_of_tasks_see_sentences_scores_and_order(tiny_data):
     assert len({task_sums([each])["STS13"]["test"] for each in changed}) == len(changes)
 
 
-def test_sums_of_tasks_see_labels_by_split(tiny_data, tmp_path):
-    data = write_tasks(tiny_data, tmp_path / "data")
+def test_sums_of_tasks_see_labels_by_split(world, tmp_path):
+    data = shutil.copytree(world, tmp_path / "data")
     label = data / "downstream" / "TREC" / "TREC_10.label"
     before = task_sums([labelled.read("TREC", data)])["TREC"]
     label.write_text(label.read_text().replace("NUM:", "LOC:", 1))

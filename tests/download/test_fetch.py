@@ -50,14 +50,6 @@ def recorded():
 # --- the data set
 
 
-def test_first_download_is_recorded(hub, cache):
-    path = download.fetch_corpus("wiki1m")
-    assert path.name == CORPUS
-    assert path.read_bytes() == TEXT
-    entry = {"revision": hub.commit(downloads.DATASET), "files": {CORPUS: sha256(TEXT)}}
-    assert json.loads((cache / "pins.lock.json").read_text()) == {downloads.DATASET: entry}
-
-
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json"])
 def test_other_bytes_than_listed_or_recorded_are_refused(name, hub):
     """Of a file outside LFS, such as JSON, the hub lists the id in git."""

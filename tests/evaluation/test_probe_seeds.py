@@ -60,8 +60,8 @@ def test_scores_of_a_seed_are_those_of_the_literal_classifier(task, monkeypatch)
 
 
 @pytest.mark.usefixtures("quick")
-def test_plain_records_stay_and_each_seed_has_its_average(data_folder):
-    tasks = read_tasks(["STS-B", "transfer"], data_folder)
+def test_plain_records_stay_and_each_seed_has_its_average(world):
+    tasks = read_tasks(["STS-B", "transfer"], world)
     plain = Scorer(tasks, look_up).scores().records
     result = values(Scorer(tasks, look_up, None, Classifiers(probe_seeds=[5, 6])).scores().records)
     assert result.pop("all") == values(plain).pop("all")
@@ -75,17 +75,17 @@ def test_plain_records_stay_and_each_seed_has_its_average(data_folder):
 
 
 @pytest.mark.usefixtures("quick")
-def test_no_sentence_is_encoded_twice(data_folder):
+def test_no_sentence_is_encoded_twice(world):
     words = Words()
-    result = sentbench.score(words, tasks=["CR", "TREC"], data=str(data_folder), probe_seeds=[5, 6])
+    result = sentbench.score(words, tasks=["CR", "TREC"], data=str(world), probe_seeds=[5, 6])
     asked_again = 8  # functions are asked twice for some texts
     assert len(words.encoded) <= len(set(words.encoded)) + asked_again
     assert {"probe seed 5", "probe seed 6"} < set(values(result))
 
 
 @pytest.mark.usefixtures("quick")
-def test_finished_classifications_are_kept_by_seed(data_folder, tmp_path, classified):
-    tasks = read_tasks(["MR", "TREC"], data_folder)
+def test_finished_classifications_are_kept_by_seed(world, tmp_path, classified):
+    tasks = read_tasks(["MR", "TREC"], world)
     whole = Scorer(tasks, look_up, None, Classifiers(probe_seeds=[5, 6])).scores().records
     Scorer(tasks, look_up, None, Classifiers(probe_seeds=[6]), folder=tmp_path).scores()
     classified.clear()
@@ -119,9 +119,9 @@ def test_the_row_has_mean_and_spread_over_the_seeds_of_the_scoring():
 # Suites
 
 
-def planned(path, tasks, data="world"):
+def planned(path, tasks):
     """The plan of an untrained encoder, written."""
-    content = {"suite": "probed", "data": str(data), "tasks": tasks, "mode": "dev"}
+    content = {"suite": "probed", "data": "world", "tasks": tasks, "mode": "dev"}
     content |= {"encoders": [{"model": "toy-bert", "pooler": "avg"}]}
     plan = config.plan(config.validate(content))
     plan.write(path / "plan.json")
@@ -129,8 +129,8 @@ def planned(path, tasks, data="world"):
 
 
 @pytest.mark.usefixtures("quick")
-def test_scores_of_one_seed_are_made_again(data_folder, tmp_path, monkeypatch):
-    plan = planned(tmp_path, ["TREC"], data_folder)
+def test_scores_of_one_seed_are_made_again(tmp_path, monkeypatch):
+    plan = planned(tmp_path, ["TREC"])
     (run,) = plan.runs
     file = result_file(tmp_path, run.id, "score")
 

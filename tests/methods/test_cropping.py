@@ -74,11 +74,6 @@ def test_a_step_encodes_the_crops(runs, corpus):
         torch.testing.assert_close(result.float(), torch.from_numpy(expected), rtol=1e-4, atol=1e-5)
 
 
-def test_without_a_cut_it_is_simcse_bit_for_bit(runs):
-    texts = ("cropping[cut=0,unit=sentence]", "simcse[pooler=avg]")
-    assert torch.equal(*(runs.first_loss(text, [3, 9, 4]) for text in texts))
-
-
 def test_a_corpus_of_short_documents_is_refused(runs, corpus):
     with pytest.raises(Refusal, match="finds no document of more than 5 lines"):
         runs.start("cropping[lines=5]", corpus=corpus)

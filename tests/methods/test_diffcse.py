@@ -9,7 +9,6 @@ from tests.oracles import diffcse as oracle
 from tests.oracles.methods import infonce
 from tests.support.method_cases import difference, gradients
 from tests.support.method_runs import BERT, ROBERTA, Runs, step, weights_of
-from tests.support.outcomes import assert_same_training, log_of
 
 ROWS = [3, 6, 17, 30]
 
@@ -87,12 +86,6 @@ def test_a_generator_of_another_vocabulary_is_refused(runs, tiny_bert, tiny_robe
     other = tiny_bert if "roberta" in str(runs.backbone) else tiny_roberta
     with pytest.raises(UserError, match="has another vocabulary than"):  # before anything runs
         runs.resolve(f"diffcse[generator={other}]")
-
-
-def test_switched_off_it_is_simcse_bit_for_bit(train_tiny):
-    off = train_tiny("diffcse[batchnorm=false,weight=0]", epochs=1, pooler="cls_mlp")
-    assert_same_training(off, train_tiny("simcse", epochs=1))
-    assert log_of(train_tiny("diffcse[weight=0]", epochs=1)) != log_of(off)
 
 
 # What the tests of all methods need to know of this one (`method_runs.of_methods`).

@@ -12,7 +12,6 @@ from methods.pcl import LONGEST, PCL, augmented, delete, repeat
 from tests.oracles.edits import Mutation, each, edits
 from tests.support.method_cases import gradients
 from tests.support.method_runs import BERT, ROBERTA, Runs, step, weights_of
-from tests.support.outcomes import assert_same_training
 from tests.support.tiny_backbones import bert_tokenizer
 
 ROWS = [3, 6, 17, 30]
@@ -156,11 +155,6 @@ def test_the_pooler_is_the_checkpoints(runs, tmp_path):
     method, _, _ = runs.start("pcl")
     assert torch.equal(method.pooler.dense.weight, model.pooler.dense.weight)
     assert {*method.pooler.parameters()} < {*method.parameters()}
-
-
-def test_switched_off_it_is_simcse_bit_for_bit(train_tiny):
-    off = train_tiny("pcl[group=false,peer=false,rounds=0]@paper")
-    assert_same_training(off, train_tiny("simcse@paper"))
 
 
 # What the tests of all methods need to know of this one (`method_runs.of_methods`).

@@ -59,10 +59,6 @@ def mine(tmp_path, monkeypatch):
     sys.modules.pop("my_encoders_of_a_test", None)
 
 
-def scores(path):
-    return {(r.task, r.split, r.aggregation): r.value for r in read_scores(path).records}
-
-
 @pytest.fixture
 def evaluate(tiny_data):
     def run(out, *words):
@@ -80,13 +76,6 @@ def test_a_function_is_found_by_its_name(mine, name):
     texts = ["a sea", "bread", ""]
     counts = [[text.count(letter) for letter in "abcdeilorst"] + [1] for text in texts]
     assert Model(f"{mine}:{name}").load("cpu").encode(texts).tolist() == counts
-
-
-def test_scores_of_a_function_have_its_name(mine, evaluate, tmp_path):
-    assert evaluate(tmp_path / "scores.json", f"{mine}:letters") == 0
-    read = read_scores(tmp_path / "scores.json")
-    assert (read.provenance.model, read.provenance.function) == (f"{mine}:letters", True)
-    assert {record.method for record in read.records} == {"encoder[function]"}
 
 
 @pytest.mark.parametrize(
@@ -349,19 +338,6 @@ def test_a_template_in_brackets_may_have_commas_and_brackets():
 @pytest.fixture
 def several(tiny_bert, mine):
     return [f"{tiny_bert}[pooler=avg]", f"{tiny_bert}[pooler=cls_before_pooler]", f"{mine}:letters"]
-
-
-def test_several_models_in_one_table(several, evaluate, tmp_path, capsys):
-    assert evaluate(tmp_path / "out", *several) == 0
-    table = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert ["Method", "STS12", "STS-B"] in table
-    names = [model.file for word in several for model in Model.read(word)]
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(names)
-    for word, name in zip(several, names, strict=True):
-        result = scores(tmp_path / "out" / name)
-        values = [f"{result[task, 'test', 'all']:.2f}" for task in ("STS12", "STS-B")]
-        (row,) = (line for line in table if line[-2:] == values)
-        assert word.startswith(row[0])  # a long name has several lines
 
 
 def test_a_failing_model_does_not_stop_the_others(several, evaluate, tmp_path, monkeypatch, capsys):

@@ -1,4 +1,4 @@
-"""Folders of sentence-transformers, against a literal interpreter of their files and the library.
+"""Folders of sentence-transformers, against the library and, for poolers and prompts, transformers.
 
 Mutations caught: another pooling than the folder's; a prompt that is left out, or counted where the
 folder excludes it; a module behind the pooling that is left out; a maximum length or lowercasing
@@ -19,7 +19,6 @@ from transformers import AutoModel, AutoTokenizer
 from bench.models.encoder import TransformerEncoder
 from bench.models.library import LibraryEncoder
 from bench.models.load import load_encoder
-from tests.oracles.literal_modules import literal
 from tests.support.model_folders import (
     change,
     change_weights,
@@ -48,10 +47,11 @@ def library(folder):
 
 
 @pytest.mark.parametrize("name", STACKS)
-def test_modules_equal_a_literal_interpreter(tiny_backbone, tmp_path, name):
+def test_modules_are_those_of_the_library(tiny_backbone, tmp_path, name):
     folder = write(shutil.copytree(tiny_backbone, tmp_path / "model"), *STACKS[name], longest=12)
     encoder = load_encoder(folder, normalize="Normalize" in STACKS[name][-1]["kind"])
-    np.testing.assert_allclose(encoder.encode(SENTENCES), literal(folder, SENTENCES), **CLOSE)
+    expected = library(folder).encode(SENTENCES)
+    np.testing.assert_allclose(encoder.encode(SENTENCES), expected, **CLOSE)
 
 
 def test_prompts_and_dimensions_are_the_folders(copy):
@@ -105,7 +105,7 @@ def test_a_prompt_is_prepended_to_each_sentence(copy):
     for name, text in {None: "a dog sees ", "": "", "a man: ": "a man: ", **texts}.items():
         encoder = load_encoder(copy, prompt=name)
         identities.add(encoder.identity)
-        expected = literal(copy, SENTENCES, text)
+        expected = library(copy).encode(SENTENCES, prompt=text)
         np.testing.assert_allclose(encoder.encode(SENTENCES), expected, **CLOSE)
     assert len(identities) == 4
 
