@@ -164,17 +164,6 @@ def task_of(*columns):
     return LabelledTask("X", "kfold", 2, {"train": Samples(tuple(map(tuple, columns)), labels)})
 
 
-def test_features_are_the_vectors_and_of_pairs_distance_and_product():
-    vectors = {"a": [1.0, 2, -1], "b": [3, -0.5, -2], "c": [0.0, 4, 1]}
-    single, pair = (
-        task.features("train", lambda texts: np.array([vectors[text] for text in texts]))
-        for task in (task_of(["a", "b", "a"]), task_of(["a", "c"], ["b", "a"]))
-    )
-    assert single.dtype == pair.dtype == np.float32
-    assert single.tolist() == [[1, 2, -1], [3, -0.5, -2], [1, 2, -1]]
-    assert pair.tolist() == [[2, 2.5, 1, 3, -1, 2], [1, 2, 2, 0, 8, -1]]
-
-
 @pytest.mark.parametrize(
     ("vectors", "problem"),
     [

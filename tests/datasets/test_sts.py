@@ -242,11 +242,6 @@ def subset_of(name, golds):
     return sts.Subset(name, tuple(golds), partners, np.array(list(golds.values())))
 
 
-def single(golds):
-    """A task of one subset."""
-    return sts.StsTask("STS-B", "test", (subset_of("STS-B", golds),))
-
-
 def test_equal_pairs_tie_whatever_their_vectors():
     """Rounding makes u.u / |u|^2 less than 1 for some u and more for others; such pairs must tie
     all the same."""
@@ -267,7 +262,8 @@ def test_close_pairs_are_told_apart():
     steps = {str(k): 10.0 - k for k in range(4, 9)}
     table = {name: np.array([1, 0], dtype=np.float32) for name in steps}
     table |= {f"{name}'": np.array([1, int(name) * 2.0**-20], dtype=np.float32) for name in steps}
-    assert values(single(steps), table) == pytest.approx({"all": 100})
+    task = sts.StsTask("STS-B", "test", (subset_of("STS-B", steps),))
+    assert values(task, table) == pytest.approx({"all": 100})
 
 
 FLAT = angles({"a": 10, "b": 20, "c": 30, "d": 30})

@@ -119,18 +119,12 @@ def test_the_row_has_mean_and_spread_over_the_seeds_of_the_scoring():
 # Suites
 
 
-def planned(path, tasks):
-    """The plan of an untrained encoder, written."""
-    content = {"suite": "probed", "data": "world", "tasks": tasks, "mode": "dev"}
-    content |= {"encoders": [{"model": "toy-bert", "pooler": "avg"}]}
-    plan = config.plan(config.validate(content))
-    plan.write(path / "plan.json")
-    return read_runs(path / "plan.json")
-
-
 @pytest.mark.usefixtures("quick")
 def test_scores_of_one_seed_are_made_again(tmp_path, monkeypatch):
-    plan = planned(tmp_path, ["TREC"])
+    content = {"suite": "probed", "data": "world", "tasks": ["TREC"], "mode": "dev"}
+    content |= {"encoders": [{"model": "toy-bert", "pooler": "avg"}]}
+    config.plan(config.validate(content)).write(tmp_path / "plan.json")
+    plan = read_runs(tmp_path / "plan.json")
     (run,) = plan.runs
     file = result_file(tmp_path, run.id, "score")
 

@@ -29,20 +29,16 @@ CROPS = {
 }
 
 
-def are_all_drawn_alike_often(unit):
+@pytest.mark.parametrize("unit", CROPS)
+def test_crops_are_successive_and_all_are_drawn(unit):
     hyper, item, row, expected = CROPS[unit]
     seen = Counter()
     for index in range(100 * len(expected)):
         (pair,), rows = crops(index, [item], unit=unit, **hyper)
         assert rows == [row]
         seen[pair] += 1
-    often = all(60 < count < 140 for count in seen.values())  # 100; standard deviation below 10
-    return often and set(seen) == expected
-
-
-@pytest.mark.parametrize("unit", CROPS)
-def test_crops_are_successive_and_all_are_drawn(unit):
-    assert are_all_drawn_alike_often(unit)
+    assert set(seen) == expected
+    assert all(60 < count < 140 for count in seen.values())  # 100; standard deviation below 10
 
 
 @pytest.mark.parametrize(

@@ -132,10 +132,6 @@ def test_a_mutation_is_caught(mutation, monkeypatch):
 # Noise and loss
 
 
-def built(**hyper):
-    return build((DCLR, {**SETTING, **hyper}))
-
-
 def test_one_vs_rest_of_a_share_near_1():
     """A lost row, where 1 - p has no digits."""
     lost = torch.tensor([[0.0, 1000.0]], requires_grad=True)
@@ -157,7 +153,7 @@ class Dropping(FakeContext):
 
 
 def false_of(context, index=0, **hyper):
-    method = built(**hyper)
+    method = build((DCLR, {**SETTING, **hyper}))
     method.prepare(context)
     assert not any(weight.requires_grad for weight in method.complement.model.parameters())
     method.train()
@@ -252,7 +248,7 @@ QUARTER = {"pooler": "cls_pooler", "early_epsilon": True, "epsilon": 4 * 1e-8, "
 BASE = {"batch_size": 128, "epochs": 3, "learning_rate": 3e-5}
 FOUR_GPUS = {"batch_size": 256, "epochs": 1}  # 64 sentences on each are one batch of 256
 ALL = {"precision": "float32", "select_on": "STS-B+SICK-R"}
-VALUES = []
+VALUES = [("dclr", "toy-bert", {"complement": "backbone"})]
 for backbone, published, released in (
     (BERT, BASE, RELEASED_FORM),
     (ROBERTA, BASE, RELEASED_FORM),

@@ -17,7 +17,6 @@ from methods.whitening import Whitened
 from methods.word_overlap import BagOfWords
 from tests.support.fixed_vectors import affine
 from tests.support.model_folders import copy_with_pooler
-from tests.support.tiny_backbones import CLOSE
 
 SENTENCES = ["", "a", "The old DOG sees two birds", " ".join(20 * ["the old dog sees"])]
 SENTENCES += ["unknownword ☃ sleeps", "a man"]

@@ -5,11 +5,9 @@ float16 is a GPU's, on its path in the processor's place.
 """
 
 from functools import partial
-from pathlib import Path
 
 import pytest
 import torch
-from safetensors import safe_open
 
 from bench.training.loop import train
 from tests.support.fresh_step import fresh_losses, kept_checkpoints
@@ -72,15 +70,3 @@ def test_losses_are_those_of_float32(text, fit, monkeypatch):
     for precision, room in ROOM.items():
         result = fit(text, precision)[1]
         assert result == pytest.approx(expected, rel=0, abs=room * expected[0]), precision
-
-
-@pytest.mark.parametrize("text", ["rankcse", "dclr", "diffcse@official"])
-def test_frozen_models_are_no_part_of_a_checkpoint(text, fit):
-    """Its weights are those with a state of the optimiser, and statistics of batch norms."""
-    (_, folder, *_), _ = fit(text, "float32")
-    with safe_open(min(Path(folder).glob("*.safetensors")), "pt") as file:
-        parts = [name.split("/") for name in file.keys()]  # noqa: SIM118 (not a dict)
-    kept = [name for part, name, *_ in parts if part == "weights"]
-    weights = [name for name in kept if not name.endswith(("mean", "var", "tracked"))]
-    steps = [part for part, *_, name in parts if part == "optimiser" and name == "step"]
-    assert len(weights) == len(steps)
