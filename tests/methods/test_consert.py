@@ -61,8 +61,6 @@ LOSSES: dict[str, Mutation] = {
             "on_diagonal(logits)",
             "torch.block_diag(*torch.ones(2, len(first), len(first))).bool()"),
         "itself_a_candidate": ("logits.masked_fill(on_diagonal(logits), -torch.inf)", "logits"),
-        "temperature_multiplied": (
-            "cosine(vectors, vectors) / temperature", "cosine(vectors, vectors) * temperature"),
     }),
 }  # fmt: skip
 

@@ -110,8 +110,6 @@ MUTATIONS: dict[str, Mutation] = {
     **edits("methods.dclr:DCLR.contrast", {
         "zeroed_in_place_of_removed": (
             "paper-warm", "self.hyper.false_negatives == 'zeroed'", "True"),
-        "removed_in_place_of_zeroed": (
-            "released", "self.hyper.false_negatives == 'zeroed'", "False"),
         "softmax_in_place_of_one_vs_rest": (
             "released", "self.hyper.loss_form == 'softmax'", "True"),
     }),

@@ -147,9 +147,6 @@ IN_TRAINING: dict[str, Mutation] = {
         "always clipped": (
             "torch.linalg.vector_norm(torch.stack(norms)).clamp(min=1)",
             "torch.linalg.vector_norm(torch.stack(norms)).clamp(min=0)"),
-        "never clipped": (
-            "torch.linalg.vector_norm(torch.stack(norms)).clamp(min=1)",
-            "torch.linalg.vector_norm(torch.stack(norms)).clamp(min=1e9)"),
         "no decay": (
             "mean / (square.sqrt() + 1e-06) + 0.01 * weight", "mean / (square.sqrt() + 1e-06)"),
         "momentum of the square": ("0.999", "0.99"),
