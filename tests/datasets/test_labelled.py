@@ -188,7 +188,7 @@ def test_features_whose_squares_float32_lacks_are_refused(scale):
 
 # Wrong files
 
-MR, SUBJ = "downstream/MR/rt-polarity.pos", "downstream/SUBJ/subj.subjective"
+MR = "downstream/MR/rt-polarity.pos"
 SST, TREC = "downstream/SST/binary/sentiment-dev", "downstream/TREC/TREC_10.label"
 TREE, XPROBE = "probing/tree_depth.txt", "probing-xprobe-en/sentence_length/va.txt.gz"
 
@@ -196,10 +196,7 @@ TREE, XPROBE = "probing/tree_depth.txt", "probing-xprobe-en/sentence_length/va.t
 @pytest.mark.parametrize(
     ("task", "name", "content", "problem"),
     [
-        ("MR", MR, None, "rt-polarity.pos does not exist"),
         ("MR", MR, "a\nb\n", "rt-polarity.pos: 2 positive samples, the man"),
-        # SimCSE's first archive.
-        ("SUBJ", SUBJ, "dull\n" * 20, "20 subjective samples, the manifest expects 2"),
         ("SST2", SST, "a\t1\nb\n", "sentiment-dev, line 2: 1 tab-separated fields, expected 2"),
         ("SST2", SST, "a\t1\nb\t2\n", "line 2: unknown label '2' (known: 0, 1); fix"),
         ("TREC", TREC, "LOC:x a\nLOK:y b\n", "line 2: unknown label 'LOK'; did you mean 'LOC'?"),
@@ -207,7 +204,6 @@ TREE, XPROBE = "probing/tree_depth.txt", "probing-xprobe-en/sentence_length/va.t
         ("Depth", TREE, None, "probing/tree_depth.txt does not exist"),
         ("Depth", TREE, DEPTH + "tr\t5\tx\n", "5 train samples, the manifest expects 4"),
         ("Depth", TREE, DEPTH + "xx\t5\tx\n", "line 9: split 'xx' is not tr, va or te"),
-        ("Depth", TREE, "tr\t5\n" + DEPTH, "line 1: 2 tab-separated fields, expected 3 or more"),
         ("Depth", TREE, "tr\t5\t\n" + DEPTH, "line 1: no sentence; fix it or fetch it again"),
         (
             "Depth",

@@ -72,11 +72,9 @@ def disagreement(method, context, rows=ROWS):
         ("bert", {}, ROWS[:1]),
         ("bert", {"split": 2}, ROWS),
         ("bert", {"split": 2}, ROWS[:3]),  # two and one; the parts weigh the same
-        ("bert", {"split": 2}, ROWS[:1]),
         ("bert", {"cross": "false"}, ROWS),
         ("bert", {"template_3": "none"}, ROWS),
         ("bert", {"denoise": "false"}, ROWS),
-        ("bert", {"aligned": "true", "temperature": 1.0}, ROWS),
     ],
     indirect=["tiny_backbone"],
 )

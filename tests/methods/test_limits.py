@@ -33,7 +33,6 @@ DTYPES = pytest.mark.parametrize("dtype", method_cases.DTYPES, ids=["float64", "
         [(GSInfoNCE, {"multiple": 0.0})],
         [(GSInfoNCE, {"weight": 0.0})],
         [(ISCSE, {"alpha": 0.0, "buffer": 10, "neighbours": 3})],
-        [(ISCSE, {"alpha": 0.0, "alpha_start": 0.0, "buffer": 10, "neighbours": 3})],
         [(ISCSE, {"alpha": 0.3, "buffer": 1024})],  # never full in these few steps
         # Never k rows.
         [(ISCSE, {"alpha": 0.3, "buffer": 1024, "neighbours": 500, "current_first": False})],

@@ -9,10 +9,8 @@ import pytest
 from bench import world as world_files
 from bench.datasets.manifest import manifest
 from bench.judge.world import SCORES, SEEDS
-from bench.models.load import load_encoder
-from bench.registry.backbones import TOY_FOLDER, TOY_VERSION, backbone
+from bench.registry.backbones import TOY_VERSION
 from bench.utils.errors import UserError
-from tools.world.backbones import pretrain, sentences
 from tools.world.data import build
 
 # The generator
@@ -29,19 +27,6 @@ def test_the_generator_makes_the_shipped_files(world, tmp_path):
     assert made.keys() == shipped.keys()
     assert [name for name in made if made[name] != shipped[name]] == []
     assert manifest(world).version == TOY_VERSION
-
-
-SLOW = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("roberta", "chinese")]
-
-
-@pytest.mark.parametrize("kind", ["bert", *SLOW])
-@pytest.mark.usefixtures("global_state")
-def test_a_short_pretraining_writes_a_backbone(kind, tmp_path):
-    pretrain(kind, 0, tmp_path, sentences()[:1200], steps=2)
-    shipped = TOY_FOLDER / f"toy-{kind}"
-    assert {path.name for path in tmp_path.iterdir()} == {path.name for path in shipped.iterdir()}
-    width = backbone(f"toy-{kind}").shape.width
-    assert load_encoder(tmp_path, pooler="avg").encode(["The chef ."]).shape == (1, width)
 
 
 # The files
