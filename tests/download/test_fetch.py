@@ -6,11 +6,8 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 import tarfile
 import zipfile
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -136,20 +133,6 @@ def test_without_a_connection_no_retries_take_long(revision, monkeypatch):
     with pytest.raises(TransientError, match="no answer from"):
         fetch_backbone(BERT)
     assert sum(slept) <= 2
-
-
-CODE = """
-import sys; from pathlib import Path; from bench import download; from bench.download import hub
-hub.PINS = Path(sys.argv[1]); print(download.fetch_senteval())
-"""
-
-
-def test_concurrent_processes_download_once(hub):
-    command = [sys.executable, "-c", CODE, str(downloads.PINS)]
-    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    (folder,) = {process.communicate(timeout=120)[0].strip() for process in processes}
-    assert (Path(folder) / "downstream" / "SICK" / "b.txt").is_file()
-    assert len([request for request in hub.requests if re.search("GET.*/resolve/", request)]) == 1
 
 
 # --- archives

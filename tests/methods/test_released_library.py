@@ -7,8 +7,6 @@ import torch
 from bench.models.encoder import tokenized
 from bench.models.transformer import load_backbone
 from bench.registry.backbones import TOY_FOLDER
-from bench.runs.paths import Files
-from bench.training.context import RunContext
 from bench.training.optimiser import learning_rate, make_optimiser, set_learning_rate
 from tests.oracles.library import kept_pieces, slanted_rates, trained_weights
 from tests.support.method_runs import run_of
@@ -29,15 +27,6 @@ def test_sentences_are_cut_as_released(text, more, tmp_path):
     _, tokenizer = load_backbone(TOY_FOLDER / "toy-bert")
     rows = tokenized(sentences_of(lengths), tokenizer, run_of(text).recipe.max_length, tmp_path)
     assert [len(row) for row in rows] == kept_pieces(lengths, longest, positions=512)
-
-
-def test_a_backbone_with_fewer_positions_cuts_there(tmp_path):
-    """toy-bert has 128."""
-    corpus = tmp_path / "corpus.txt"
-    corpus.write_text("\n".join(sentences_of([3, 140])))
-    run = run_of("is-bert", "toy-bert", corpus=str(corpus))
-    rows = RunContext(run, Files(tmp_path, run.data), "cpu").tokens()
-    assert [len(row) for row in rows] == kept_pieces([3, 140], 128, positions=128)
 
 
 STEPS = 40

@@ -10,14 +10,13 @@ from methods.base import Step
 from methods.gs_infonce import GSInfoNCE
 from methods.simcse import SimCSE
 from methods.simcse_plus_plus import SimCSEPlusPlus
-from tests.oracles.edits import Mutation, each, edits
+from tests.oracles.edits import Mutation, edits
 from tests.oracles.hard_negatives import SimCSEPlusPlusOracle
 from tests.support.method_cases import (
     HARD,
     Case,
     assert_equals_oracle,
-    by_name,
-    is_caught,
+    caught,
     on_inputs,
 )
 from tests.support.method_runs import BERT, run_of
@@ -54,7 +53,6 @@ CASES = [
     QuietCase("gs+simcse++", ((GSInfoNCE, {"multiple": 1.6}), (SimCSEPlusPlus, {})),
               lambda: SimCSEPlusPlusOracle(noise=(8, 1.0, 1.0))),
 ]  # fmt: skip
-BY_NAME = by_name(CASES)
 
 
 @on_inputs(
@@ -87,9 +85,7 @@ MUTATIONS: dict[str, Mutation] = {
 }  # fmt: skip
 
 
-@each(MUTATIONS)
-def test_a_mutation_is_caught(mutation, monkeypatch):
-    assert is_caught(BY_NAME[mutation.case], mutation, monkeypatch)
+test_a_mutation_is_caught = caught(MUTATIONS, CASES)
 
 
 def test_the_third_pass_is_made_only_where_it_is_needed(runs, monkeypatch):

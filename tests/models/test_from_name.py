@@ -328,9 +328,7 @@ def test_a_template_in_brackets_may_have_commas_and_brackets():
         assert Model.read(model.label) == [Model.stored(model.describe())] == [model]
     for options, words in (
         ("template=x=1, y=<sentence>", "unknown option 'y'"),
-        ("template=[INST] <sentence> [/INST", "an unmatched bracket"),
         ("dims=few", "dims 'few'"),
-        ("dims=4,dims=5", "'dims' is given twice"),
     ):
         refused(lambda options=options: Model.read(f"a[{options}]"), words)
 

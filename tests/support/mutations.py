@@ -90,7 +90,6 @@ MUTATIONS: dict[str, Mutation] = {
     }),
     **edits("methods.is_cse:ISCSE.alpha", {
         "steps_counted_from_one": ("step.index", "step.index + 1"),
-        "constant_alpha_a_little_off": ("is-cse-official", "return end", "return end + 0.0001"),
     }, case="is-cse-rising"),
     **edits("methods.is_cse:ISCSE.terms", {
         "smoothed_against_plain_negatives": (
@@ -100,12 +99,6 @@ MUTATIONS: dict[str, Mutation] = {
             "torch.arange(len(h)))"),
     }),
     # Compositions
-    **edits("methods.is_cse:ISCSE.terms", {
-        "noise_in_the_smoothing_term_too": (
-            "gs+is-cse", "info_nce(anchors, h, temperature)",
-            "info_nce(anchors, h, temperature, "
-            "[info_nce.__globals__['Negatives'](torch.randn(8, 3).to(h))])"),
-    }),
     **edits("methods.base.contrastive:Contrastive.loss", {
         "average_covers_the_smoothing_term": (
             "is-cse+sscl", "coefficient * term", "coefficient * term / 2"),
