@@ -187,11 +187,9 @@ def test_a_blank_sentence_without_special_tokens_is_the_end_of_text(copy):
     ("text", "is_refused"),
     [
         ("simcse", True),
-        ("sscl+is-cse", True),
         ("simcse[dropout=0.1]", False),
         ("simcse[dropout=0]", False),  # a control
         ("gs-infonce", False),  # its released runs set one
-        ("esimcse", False),
     ],
 )
 def test_a_backbone_without_dropout_needs_a_rate(copy, text, is_refused):

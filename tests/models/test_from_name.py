@@ -3,7 +3,6 @@
 import json
 import re
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -268,11 +267,6 @@ def test_functions_named_in_files_are_not_run(mine, tmp_path):
         with pytest.raises(UserError, match="not run only because a file names it"):
             Model.stored(described)
     assert not (tmp_path / "ran").exists()
-
-
-def test_a_path_is_a_model_and_no_function():
-    with pytest.raises(UserError, match="unknown backbone 'm'"):
-        bench.score(Path("m"), tasks="STS-B", data="world")
 
 
 def test_from_python(tiny_bert, tiny_data, evaluate, tmp_path):

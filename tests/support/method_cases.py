@@ -141,7 +141,6 @@ CASES = [
           noise=_NOISE, layers=_LAYERS, smoothing=_RISING),
     _case("gs+sscl-stack-0", _gs(), (SSCL, {"stack": 0, "average": True}), noise=_NOISE),
 ]  # fmt: skip
-BY_NAME = by_name(CASES)
 
 
 @dataclass(frozen=True)
