@@ -12,7 +12,7 @@ import pytest
 from bench.datasets import labelled, sts
 from bench.datasets.labelled import LabelledTask, Samples, task_sums
 from bench.datasets.manifest import manifest
-from bench.datasets.tasks import GROUPS, PROBING_TASKS, TRANSFER_TASKS, XPROBE_TASKS
+from bench.datasets.tasks import PROBING_TASKS, TRANSFER_TASKS, XPROBE_TASKS
 from bench.utils.errors import UserError
 from bench.utils.files import write_json
 from tests.support.data_files import put
@@ -150,10 +150,6 @@ def test_tasks_of_several_parts_are_ordered(task, protocol, classes, expected, f
     read = labelled.read(task, folder)
     assert described(read) == (task, protocol, classes, " ".join(expected))
     assert {split: rows(samples) for split, samples in read.splits.items()} == expected
-
-
-def test_xprobe_is_in_no_other_group():
-    assert not set(XPROBE_TASKS) & set(GROUPS["all"])
 
 
 # Features

@@ -109,7 +109,6 @@ SICK = "downstream/SICK/SICK_test_annotated.txt"
         ("STS12", TEXTS, "a\tb\n\td\ne\tf\n", "STS.gs.MSRpar.txt, line 2: no sentence"),
         ("SICK-R", SICK, "h\n" + "1\ta\tb\t\tN\n" * 3, "line 2: no gold score or label"),
         ("STS-B", BENCHMARK, "g\tf\ty\t1\t5\ta\n" * 2, "line 1: 6 tab-separated"),
-        ("STS12", "manifest.json", "{", "not a readable JSON file"),
     ],
 )
 def test_wrong_files_are_named(task, name, content, problem, folder):

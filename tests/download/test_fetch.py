@@ -8,13 +8,10 @@ import re
 import shutil
 import tarfile
 import zipfile
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import tenacity.nap
 from huggingface_hub import constants
-from huggingface_hub.utils import _http
 
 from bench import download
 from bench.download import hub as downloads
@@ -120,19 +117,6 @@ def test_faults_are_one_sentence(name, values, message, transient, hub, monkeypa
 def test_connections_and_server_errors_are_retried(name, values, hub):
     hub.faults[name] = Fault(**values)
     assert download.fetch_corpus("wiki1m").read_bytes() == TEXT
-
-
-@pytest.mark.parametrize("revision", [None, "0" * 40])
-def test_without_a_connection_no_retries_take_long(revision, monkeypatch):
-    """For a listing at a commit, huggingface_hub would wait 23 seconds in each of five attempts."""
-    slept = []
-    for module in (tenacity.nap, _http):
-        monkeypatch.setattr(module, "time", SimpleNamespace(sleep=slept.append))
-    if revision:
-        pin(BERT, revision=revision)
-    with pytest.raises(TransientError, match="no answer from"):
-        fetch_backbone(BERT)
-    assert sum(slept) <= 2
 
 
 # --- archives

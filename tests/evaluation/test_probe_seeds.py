@@ -38,7 +38,6 @@ def values(records):
     "task",
     [
         task("MR", "nested", 2, all=90),
-        task("TREC", "kfold", 6, train=120, test=50),
         task("Length", "probing", 5, train=130, dev=42, test=50),
     ],
     ids=lambda task: task.name,

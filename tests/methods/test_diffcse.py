@@ -79,9 +79,7 @@ def test_its_generators_dropout_does_not_shift_the_backbones(headed_runs):
 
 def test_a_generator_of_another_vocabulary_is_refused(headed_runs, tiny_bert, tiny_roberta):
     other = tiny_bert if "roberta" in str(headed_runs.backbone) else tiny_roberta
-    with pytest.raises(
-        UserError, match="has another vocabulary than"
-    ):  # before anything headed_runs
+    with pytest.raises(UserError, match="has another vocabulary than"):  # before anything runs
         headed_runs.resolve(f"diffcse[generator={other}]")
 
 

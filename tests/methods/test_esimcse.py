@@ -116,7 +116,6 @@ def repeats(tokens, second):
     ("length", "rate", "redraw", "most"),
     [
         (32, 0.32, False, 9),  # min(10, int(10.24)) - 1
-        (64, 0.5, False, 9),  # never more than 9
         (20, 0.32, False, 5),  # int(6.4) - 1
         (3, 0.32, False, 0),  # int(0.96) is 0
         (2, 1.0, False, 0),

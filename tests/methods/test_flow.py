@@ -64,7 +64,6 @@ MISTAKES: dict[str, Mutation] = {
     **edits("methods.flow:ActNorm.forward", {
         "shifted after scaling": (
             "(u + self.shift) * self.log_scales.exp()", "u * self.log_scales.exp() + self.shift"),
-        "scale without its factor": ("self.log_scales", "self.log_scale"),
     }),
     **edits("methods.flow:FlowStep.forward", {
         "turned before scaling": ("self.scale(u)[:, self.order]", "self.scale(u[:, self.order])"),

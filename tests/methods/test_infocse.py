@@ -63,13 +63,11 @@ def test_a_step_is_the_released_codes(headed_runs, monkeypatch):
 
 MUTATIONS: dict[str, Mutation] = {
     **edits("methods.infocse:InfoCSE.reader_loss", {
-        "the projected vectors": ("encoded.vectors", "views.vectors"),
         "sentences without gradient": ("torch.cat([*encoded.vectors]).unsqueeze(1)",
                                        "torch.cat([*encoded.vectors]).unsqueeze(1).detach()"),
         "another layer": ("states[self.hyper.skip][:, 1:]", "states[-1][:, 1:]"),
         "masked pieces as targets": ("context.states(masked, self.frozen.model)",
                                      "context.states(tokens, self.frozen.model)"),
-        "the layers that are read": ("states[-1][rows, positions]", "states[-2][rows, positions]"),
     }),
 }  # fmt: skip
 

@@ -53,11 +53,8 @@ MUTATIONS: dict[str, Mutation] = {
     }),
     **edits("methods.pcl:group_contrast", {
         "no softmax": ("logits.softmax(dim=1)", "logits"),
-        "one positive": ("labels[:, :count] = 1", "labels[:, :1] = 1"),
     }),
     **edits("methods.pcl:disagreement", {
-        "targets without gradient": (
-            "targets.log_softmax(dim=1)", "targets.log_softmax(dim=1).detach()"),
         "the other direction": ("F.kl_div(first, second, reduction='none', log_target=True)",
                                 "F.kl_div(second, first, reduction='none', log_target=True)"),
     }),

@@ -68,8 +68,6 @@ def test_equals_oracle(case, kinds):
 
 MUTATIONS: dict[str, Mutation] = {
     **edits("methods.simcse_plus_plus:SimCSEPlusPlus.negatives", {
-        "negatives_without_gradient": (
-            "cosine(vectors, vectors)", "cosine(vectors, vectors).detach()"),
         "anchors_with_dropout": ("cosine(vectors, vectors)", "cosine(anchors, vectors)"),
     }, case="simcse++"),
     **edits("methods.simcse_plus_plus:SimCSEPlusPlus.weights", {

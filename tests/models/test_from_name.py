@@ -198,7 +198,6 @@ PACKED = np.packbits(ROWS > 0, axis=1)
     [
         (PACKED, "an array of uint8 of shape (9, 1) for 9 sentences; it must give one vector"),
         (None, "NoneType and no array for 9 sentences"),
-        ([*ROWS[1:], [1.0]], "inhomogeneous shape"),
         (ROWS * np.nan, "the vector of 'text ' is not finite, or its squares are beyond float32"),
     ],
 )

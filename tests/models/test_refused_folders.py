@@ -112,7 +112,6 @@ def test_another_kind_of_model_is_no_encoder_of_sentences(copy):
 @pytest.mark.parametrize(
     ("model", "options", "words"),
     [
-        (None, {"pooler": "cls_mlp"}, "unknown pooler 'cls_mlp'"),
         (None, {"pooler": "cls"}, "stores no pooler weights, and pooler 'cls' would be random"),
         (None, {}, "stores no pooler; name one of cls, "),
         (None, {"pooler": "avg", "template": "none"}, "the template 'none' lacks <sentence>"),
@@ -152,11 +151,6 @@ def own_activation(folder):
     change(folder / "2_Dense" / "config.json", activation_function="os.system")
 
 
-def pickled_dense(folder):
-    write(folder, pooling(), dense(32, 8, 1))
-    pickled(folder / "2_Dense")
-
-
 def other_width(folder):
     write(folder, pooling(), dense(48, 8, 1))
 
@@ -167,7 +161,6 @@ def other_width(folder):
         (own_module, "needs 'modeling_evil.Evil', code of the model's own, which is not run; name"),
         (with_module(path="../a"), "'../a' leads out of "),
         (own_activation, "needs 'os.system', code of the model's own"),
-        (pickled_dense, "2_Dense holds only pickled weights (pytorch_model.bin)"),
         (other_width, "cannot be run (RuntimeError: mat1 and mat2 shapes"),
     ],
 )

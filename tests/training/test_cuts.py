@@ -15,7 +15,6 @@ from bench.models.load import load_encoder
 from bench.models.transformer import load_backbone
 from bench.training.loop import train
 from bench.utils.errors import UserError
-from bench.utils.files import read_json
 from methods.projection import Affine
 from tests.oracles.poolers import pooled_alone
 from tests.support.outcomes import assert_same_training, log_of, outcome_of, weights_of
@@ -67,7 +66,6 @@ def test_cut_before_the_training_it_trains_as_a_shallower_checkpoint(
         train(run, folder, folder)
     assert_same_training(cut, own)
     assert load_encoder(cut).identity == load_encoder(own).identity
-    assert read_json(cut / "encoder" / "config.json")["num_hidden_layers"] == 2
 
 
 def test_cut_when_scored_the_training_goes_through_all_layers(train_tiny, tiny_data):
@@ -92,8 +90,6 @@ def test_cut_when_scored_the_training_goes_through_all_layers(train_tiny, tiny_d
 def test_a_start_of_other_layers_is_refused(train_tiny, tiny_bert):
     with pytest.raises(UserError, match="has other layers than the backbone; name another start"):
         train_tiny(f"dclr[start={tiny_bert},pooler=cls_mlp]", layers=2, fresh=True)
-    with pytest.raises(UserError, match="stores no pooler"):  # which the training head would be
-        train_tiny(f"dclr[start={tiny_bert}]", fresh=True)
 
 
 # Dimensions
