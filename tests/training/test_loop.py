@@ -264,7 +264,6 @@ def test_the_best_is_kept_and_ties_keep_the_earlier(train_tiny, monkeypatch):
     assert (outcome["best_step"], outcome["best_dev"]) == (2, -10)
     kept = weights_of(folder)
     assert all(torch.equal(kept[name], states[1][name]) for name in kept)
-    assert not all(torch.equal(kept[name], states[2][name]) for name in kept)
 
 
 @pytest.mark.parametrize(("patience", "steps", "best"), [(1, 3, 2), (2, 6, 4)])
