@@ -46,7 +46,7 @@ def test_every_shipped_file_has_its_sum(folder, tmp_path):
 
 
 def test_the_order_of_methods_is_that_on_real_text():
-    """The table of all methods in docs/explanation/toy-data.md."""
+    """By the reference scores of the toy data."""
     numbers = pd.read_csv(SCORES)
     numbers["mean"] = numbers[SEEDS].mean(axis=1)
     numbers["name"] = numbers["run"] + " on " + numbers["backbone"]
