@@ -49,7 +49,6 @@ HEADER = "sent0,sent1,hard_neg\n"
     ("name", "content", "problem"),
     [
         ("a.gz", WHOLE[:-20], "a.gz cannot be read beyond line"),
-        ("a.gz", WHOLE[:40] + b"\0\0\0" + WHOLE[43:], "a.gz cannot be read beyond line"),
         ("a.csv", HEADER, "contains no sentence"),
         ("a.csv", HEADER + "a,b\n", "line 2: 2 columns, not 3; fetch it again"),
         ("a.csv", HEADER + 'a,b,c\na,"b,c\n', "line 3: unexpected end of data; fetch it again"),

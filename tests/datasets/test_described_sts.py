@@ -6,7 +6,6 @@ import os
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from bench.datasets import corpora, sts
@@ -18,6 +17,7 @@ from bench.utils.errors import UserError
 from bench.utils.files import write_json
 from tests.support.data_files import put
 from tests.support.tiny_suite import tiny_configuration
+from tests.support.tiny_tasks import Words
 
 CNSD = {"path": "CNSD-STS-B/cnsd-sts-{split}.txt", "separator": "||", "columns": [1, 2, 3]}
 ROWS = ["1||一只猫||一只狗||2", "2||一条河||一条 路||5", "3||男人||女人||0"]
@@ -70,14 +70,7 @@ def test_repeated_pairs_are_counted(folder, capsys):
 
 def test_it_is_in_no_other_group_and_in_no_average(folder):
     assert expand_tasks(["chinese", "CNSD-STS-B", "sts:german"]) == ["CNSD-STS-B", "sts:german"]
-
-    class Lengths:
-        identity = kind = "lengths"
-
-        def encode(self, sentences):
-            return np.float32([[len(text), 1 + len(set(text))] for text in sentences])
-
-    records = score_tasks(Lengths(), read_tasks(["chinese", "sts:german"], folder))
+    records = score_tasks(Words(), read_tasks(["chinese", "sts:german"], folder))
     result = [(record["task"], record["split"], record["aggregation"]) for record in records]
     chinese = [("CNSD-STS-B", split, "all") for split in ("test", "dev")]
     assert result == [*chinese, ("sts:german", "test", "all")]

@@ -12,9 +12,6 @@ def test_each_name_of_a_task_means_one_task():
     names = [*GROUPS, *TASKS, *(alias for task in TASKS.values() for alias in task.aliases)]
     assert len({name.lower() for name in names}) == len(names)
     assert {*tasks.SPELLINGS} == {name.lower() for name in names[len(GROUPS) :]}
-    files = [task.file(part) for task in TASKS.values() for part in task.sizes]
-    own = [task for task in TASKS.values() if task.reader == "parts"]
-    assert len(set(files)) == len(files) - 2 * len(own)
 
 
 def test_every_task_is_scored_by_the_metric_of_its_table():

@@ -6,18 +6,12 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 import tarfile
 import zipfile
-from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import tenacity.nap
 from huggingface_hub import constants
-from huggingface_hub.utils import _http
 
 from bench import download
 from bench.download import hub as downloads
@@ -48,14 +42,6 @@ def recorded():
 
 
 # --- the data set
-
-
-def test_first_download_is_recorded(hub, cache):
-    path = download.fetch_corpus("wiki1m")
-    assert path.name == CORPUS
-    assert path.read_bytes() == TEXT
-    entry = {"revision": hub.commit(downloads.DATASET), "files": {CORPUS: sha256(TEXT)}}
-    assert json.loads((cache / "pins.lock.json").read_text()) == {downloads.DATASET: entry}
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json"])
@@ -131,33 +117,6 @@ def test_faults_are_one_sentence(name, values, message, transient, hub, monkeypa
 def test_connections_and_server_errors_are_retried(name, values, hub):
     hub.faults[name] = Fault(**values)
     assert download.fetch_corpus("wiki1m").read_bytes() == TEXT
-
-
-@pytest.mark.parametrize("revision", [None, "0" * 40])
-def test_without_a_connection_no_retries_take_long(revision, monkeypatch):
-    """For a listing at a commit, huggingface_hub would wait 23 seconds in each of five attempts."""
-    slept = []
-    for module in (tenacity.nap, _http):
-        monkeypatch.setattr(module, "time", SimpleNamespace(sleep=slept.append))
-    if revision:
-        pin(BERT, revision=revision)
-    with pytest.raises(TransientError, match="no answer from"):
-        fetch_backbone(BERT)
-    assert sum(slept) <= 2
-
-
-CODE = """
-import sys; from pathlib import Path; from bench import download; from bench.download import hub
-hub.PINS = Path(sys.argv[1]); print(download.fetch_senteval())
-"""
-
-
-def test_concurrent_processes_download_once(hub):
-    command = [sys.executable, "-c", CODE, str(downloads.PINS)]
-    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    (folder,) = {process.communicate(timeout=120)[0].strip() for process in processes}
-    assert (Path(folder) / "downstream" / "SICK" / "b.txt").is_file()
-    assert len([request for request in hub.requests if re.search("GET.*/resolve/", request)]) == 1
 
 
 # --- archives

@@ -1,29 +1,21 @@
 """Models of the hub as backbones to train: what describes, identifies and names them.
 
 Mutations caught: an identity without the commit, or with the name of a revision; weights fetched to
-plan; a built-in model under its id as another one; the settings of another backbone; a rate of
-dropout that one of three places does not get.
+plan; a built-in model under its id as another one; the settings of another backbone.
 """
 
 import shutil
 
-import numpy as np
 import pytest
-import torch
 from huggingface_hub import constants
-from torch.nn import functional as F
 
-from bench.download.hub import fetch_backbone
-from bench.models.transformer import load_backbone
 from bench.registry import backbones
 from bench.registry.backbones import BUILT_IN, backbone
 from bench.runs.resolve import resolve
 from bench.utils.errors import UserError
 from tests.support.tiny_architectures import write_architecture
-from tests.support.tiny_backbones import make_sentences
 
 MODERN = "answerdotai/ModernBERT-base"
-SENTENCES = make_sentences(6, seed=4)
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +25,7 @@ def no_earlier_descriptions():
 
 @pytest.fixture(scope="module")
 def modern(tiny_bert, tmp_path_factory):
-    """The folder of a tiny ModernBERT, whose rates of dropout are 0."""
+    """The folder of a tiny ModernBERT."""
     return write_architecture("modernbert", tiny_bert, tmp_path_factory.mktemp("modern"))
 
 
@@ -104,31 +96,3 @@ def test_what_is_no_encoder_is_refused_in_the_plan(files, message, hub):
     hub.repositories["a/b"] = files
     with pytest.raises(UserError, match=message):
         planned("simcse", "a/b")
-
-
-# --- dropout
-
-
-def test_a_rate_acts_in_attention_embeddings_and_mlp(hub, monkeypatch):
-    model, tokenizer = load_backbone(fetch_backbone(MODERN), dropout=0.3)
-    attention, real = [], F.scaled_dot_product_attention
-    monkeypatch.setattr(
-        F,
-        "scaled_dot_product_attention",
-        lambda *args, **rest: attention.append(rest["dropout_p"]) or real(*args, **rest),
-    )
-    shares = {}
-    for name, module in model.named_modules():
-        if isinstance(module, torch.nn.Dropout):
-            module.register_forward_hook(
-                lambda _, inputs, out, name=name: shares.update(
-                    {name: float((out[inputs[0] != 0] == 0).float().mean())}
-                )
-            )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(1)
-        model.train()(**tokenizer(SENTENCES[:1] * 64, return_tensors="pt"))
-    assert attention == [0.3] * 4
-    places = {"embeddings.drop", "layers.0.attn.out_drop", "layers.0.mlp.drop"}
-    assert places < shares.keys()
-    np.testing.assert_allclose(list(shares.values()), 0.3, atol=0.03)

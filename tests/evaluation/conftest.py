@@ -1,4 +1,4 @@
-"""Data of every task."""
+"""Classifiers that take less time, and what they were trained for."""
 
 from dataclasses import replace
 
@@ -9,20 +9,13 @@ from bench.datasets.labelled import LabelledTask
 from bench.evaluation.classifier import MODES
 from bench.evaluation.scoring import Scorer
 from tests.support.literal_classifier import SMALL
-from tests.support.tiny_tasks import write_tasks
-
-
-@pytest.fixture(scope="session")
-def data_folder(tiny_data, tmp_path_factory):
-    """Every task of SentEval, to be read only."""
-    return write_tasks(tiny_data, tmp_path_factory.mktemp("all") / "data")
 
 
 @pytest.fixture
 def quick(monkeypatch):
     """Classifiers that train for a few passes."""
     for mode, settings in list(MODES.items()):
-        changes = {"folds": 2 if mode == "dev" else 3, "batch_size": 8, "max_epoch": 8}
+        changes = {"folds": 2 if mode == "dev" else 3, "batch_size": 64, "max_epoch": 8}
         monkeypatch.setitem(MODES, mode, replace(settings, **changes))
 
 

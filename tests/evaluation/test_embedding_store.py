@@ -19,17 +19,17 @@ TEXTS = ["a", "", "cc cc", "été \u2028 .", "a b c d", "bb", "zz"]
 LONGEST_FIRST = ["a b c d", "été \u2028 .", "cc cc", "bb", "zz", "a", ""]
 
 
-def vector(text, width=WIDTH):
+def vector(text):
     seed = int.from_bytes(hashlib.md5(text.encode()).digest(), "big")
-    return np.random.default_rng(seed).normal(size=width).astype(np.float32)
+    return np.random.default_rng(seed).normal(size=WIDTH).astype(np.float32)
 
 
 class Fake:
     """An encoder that says what it was asked for, and is interrupted at one call of `encode`, or
     gives `broken` at each call after the first."""
 
-    def __init__(self, identity="fake-1", width=WIDTH, interrupted_at=0, broken=None):
-        self.identity, self.width, self.broken = identity, width, broken
+    def __init__(self, identity="fake-1", interrupted_at=0, broken=None):
+        self.identity, self.broken = identity, broken
         self.interrupted_at, self.asked = interrupted_at, []
 
     def encode(self, sentences):
@@ -38,7 +38,7 @@ class Fake:
             raise KeyboardInterrupt
         if self.broken is not None and len(self.asked) > 1:
             return self.broken
-        return np.stack([vector(text, self.width) for text in sentences])
+        return np.stack([vector(text) for text in sentences])
 
 
 @pytest.fixture(autouse=True)
@@ -50,10 +50,10 @@ def store_in(folder, encoder=None):
     return closing(VectorStore(folder, encoder or Fake()))
 
 
-def check(store, texts, width=WIDTH):
+def check(store, texts):
     result = store(texts)
     assert result.dtype == np.float32
-    assert np.array_equal(result, np.stack([vector(text, width) for text in texts]))
+    assert np.array_equal(result, np.stack([vector(text) for text in texts]))
 
 
 def fill(folder):
@@ -116,14 +116,13 @@ def test_a_damaged_chunk_is_encoded_again(size, tmp_path, capsys):
     assert capsys.readouterr().err.startswith(f"{damaged} is damaged and was deleted; ")
 
 
-@pytest.mark.parametrize("width", [WIDTH, 5])
-def test_vectors_of_another_encoder_are_not_used(width, tmp_path):
+def test_vectors_of_another_encoder_are_not_used(tmp_path):
     fill(tmp_path)
-    encoder = Fake("fake-2", width)
+    encoder = Fake("fake-2")
     with store_in(tmp_path, encoder) as store:
         store.add(TEXTS[:3])
         assert sorted(chain(*encoder.asked)) == sorted(TEXTS[:3])
-        check(store, TEXTS[:3], width)
+        check(store, TEXTS[:3])
 
 
 @pytest.mark.parametrize(

@@ -23,32 +23,25 @@ def cells(records):
     return result
 
 
-def test_tasks_are_read_in_order_and_sts_b_and_sick_with_dev(data_folder):
-    tasks = read_tasks(["TREC", "SICK-R", "STS13", "STS-B"], data_folder)
-    result = [f"{task.name} {getattr(task, 'split', '')}" for task in tasks]
-    sts = ["SICK-R test", "SICK-R dev", "STS13 test", "STS-B test", "STS-B dev"]
-    assert result == ["TREC ", *sts]
-
-
 # Scores
 
 
-def test_an_average_needs_its_whole_group(data_folder):
-    result = cells(Scorer(read_tasks(["sts"], data_folder), look_up).scores().records)
+def test_an_average_needs_its_whole_group(world):
+    result = cells(Scorer(read_tasks(["sts"], world), look_up).scores().records)
     # Of the cells as printed: neither of subsets' means nor of dev sets.
     printed = [round(result[task, "test", "spearman", "all"], 2) for task in STS_TASKS]
     average = result["Avg", "test", "spearman", "all"]
     assert average == pytest.approx(sum(printed) / 7, abs=1e-12)
-    fewer = cells(Scorer(read_tasks(list(STS_TASKS[:-1]), data_folder), look_up).scores().records)
+    fewer = cells(Scorer(read_tasks(list(STS_TASKS[:-1]), world), look_up).scores().records)
     assert "Avg" not in {task for task, *_ in fewer}
 
 
 def test_tasks_that_train_together_are_scored_as_if_alone(
-    data_folder, tmp_path, quick, monkeypatch, classified
+    world, tmp_path, quick, monkeypatch, classified
 ):
     """As on a GPU. Records, their order, and the files of finished tasks; the second call finds one
     missing."""
-    tasks = read_tasks(["Length", "STS-B", "Depth", "Tense", "SST2"], data_folder)
+    tasks = read_tasks(["Length", "STS-B", "Depth", "Tense", "SST2"], world)
     expected = Scorer(tasks, look_up).scores().records
     plain = scoring._trained_together
     monkeypatch.setattr(scoring, "_trained_together", lambda *words: plain(*words[:2], "cuda"))
@@ -61,8 +54,8 @@ def test_tasks_that_train_together_are_scored_as_if_alone(
     assert classified == ["Depth"]
 
 
-def test_items_say_which_test_samples_are_right(data_folder, tmp_path, quick, classified):
-    tasks = read_tasks(["MR", "TREC", "Tense"], data_folder)
+def test_items_say_which_test_samples_are_right(world, tmp_path, quick, classified):
+    tasks = read_tasks(["MR", "TREC", "Tense"], world)
     result = Scorer(tasks, look_up, folder=tmp_path).scores()
     by_cell = cells(result.records)
     for task in tasks:
@@ -104,8 +97,8 @@ def interrupt(monkeypatch):
     return arrange
 
 
-def test_finished_tasks_depend_on_mode_and_sentences(data_folder, tmp_path, quick, classified):
-    tasks = read_tasks(["MR", "TREC"], data_folder)
+def test_finished_tasks_depend_on_mode_and_sentences(world, tmp_path, quick, classified):
+    tasks = read_tasks(["MR", "TREC"], world)
     test = Scorer(tasks, look_up, folder=tmp_path).scores().records
     dev = Scorer(tasks, look_up, None, Classifiers("dev"), folder=tmp_path).scores().records
     assert classified == ["MR", "TREC"] * 2
@@ -120,11 +113,11 @@ def test_finished_tasks_depend_on_mode_and_sentences(data_folder, tmp_path, quic
 
 
 @pytest.fixture
-def evaluate(data_folder, tiny_bert):
+def evaluate(world, tiny_bert):
     """The command, on some tasks."""
 
     def run(out, *names, pooler="avg"):
-        options = ["--pooler", pooler, "--data", str(data_folder), "--out", str(out)]
+        options = ["--pooler", pooler, "--data", str(world), "--out", str(out)]
         return main(["evaluate", str(tiny_bert), *options, "--tasks", *names])
 
     return run

@@ -47,15 +47,3 @@ def test_every_constructor_names_its_device(file):
     faults = [line for line, marked in unplaced(source) if not marked]
     assert faults == [], f"name a device, or write '{MARK}: ...', why not"
     assert MARK not in source or unplaced(source)  # a mark is needed
-
-
-@pytest.mark.parametrize(
-    ("line", "is_fault"),
-    [
-        ("own = torch.eye(len(rows), dtype=torch.bool)", True),
-        ("own = torch.eye(len(rows), device=rows.device)", False),
-        ("order = torch.randperm(9, generator=generator).tolist()", False),
-    ],
-)
-def test_a_planted_fault_is_found(line, is_fault):
-    assert len(unplaced(f"def loss(rows):\n    {line}\n")) == is_fault

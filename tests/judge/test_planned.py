@@ -25,7 +25,7 @@ from bench.runs.plan import Plan, PlannedRun
 from bench.runs.text import parse
 from tests.support.printed_numbers import mapped
 from tests.support.synthetic_suite import seeds, write_suite
-from tests.support.tiny_tasks import Words, write_tasks
+from tests.support.tiny_tasks import Words
 
 ROOT = Path(__file__).parents[2]
 
@@ -147,7 +147,7 @@ def test_all_methods_have_a_small_run_of_every_kind_of_recipe_and_every_metric(a
     assert lost == {"published[model"}
 
 
-def test_what_is_measured_is_what_is_scored(tiny_data, tmp_path, monkeypatch):
+def test_what_is_measured_is_what_is_scored(world, tmp_path, monkeypatch):
     """On every task of SentEval, scoring gives exactly the scores that `planned_scores` lists."""
 
     def result(part):
@@ -159,9 +159,8 @@ def test_what_is_measured_is_what_is_scored(tiny_data, tmp_path, monkeypatch):
     monkeypatch.setattr(protocols, "nested", lambda data, *_: result(data))
     monkeypatch.setattr(protocols, "kfold", lambda train, test, *_: result(test))
     monkeypatch.setattr(protocols, "best_on_dev", best_on_dev)
-    data = write_tasks(tiny_data, tmp_path / "data")
     records, _ = score_encoder(
-        Words(), read_tasks(["all"], data), Classifiers("dev"), tmp_path / "work"
+        Words(), read_tasks(["all"], world), Classifiers("dev"), tmp_path / "work"
     )
     entry = {"method": "simcse", "seed": 1, "scores": {}, "records": records}
     entry["outcome"] = {"best_step": 3, "curve": [{"step": 3, "dev": 70.0}]}

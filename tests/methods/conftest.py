@@ -36,3 +36,9 @@ def with_head(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     model.save_pretrained(folder)
     load_backbone(plain)[1].save_pretrained(folder)
     return folder
+
+
+@pytest.fixture
+def headed_runs(with_head: Path, tiny_corpus: Path, tiny_data: Path, tmp_path: Path) -> Runs:
+    """Runs of a method on either of these."""
+    return Runs(with_head, tiny_corpus, tiny_data, tmp_path)

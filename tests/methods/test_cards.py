@@ -101,9 +101,6 @@ def test_equals_oracle(kind, count, t, dtype):
 
 MUTATIONS: dict[str, Mutation] = {
     **edits("methods.cards:CARDS.negatives", {
-        "no mask": (
-            "Negatives(vectors, weights=(numbers.unsqueeze(1) != retrieved).to(anchors))",
-            "Negatives(vectors)"),
         "mask turned round": (
             "numbers.unsqueeze(1) != retrieved", "numbers != retrieved.unsqueeze(1)"),
         "detached": (

@@ -1,14 +1,12 @@
 """SimCSE, GS-InfoNCE, IS-CSE by neighbours, SSCL and their compositions equal their oracles in loss
 and gradient, step after step; each mistake in the source must make the comparison fail."""
 
-from tests.oracles.edits import each
 from tests.support.method_cases import (
-    BY_NAME,
     CASES,
     HARD,
     SOFT,
     assert_equals_oracle,
-    is_caught,
+    caught,
     on_inputs,
 )
 from tests.support.mutations import MUTATIONS
@@ -23,6 +21,4 @@ def test_equals_oracle(case, kinds):
     assert_equals_oracle(case, kinds)
 
 
-@each(MUTATIONS)
-def test_a_mutation_is_caught(mutation, monkeypatch):
-    assert is_caught(BY_NAME[mutation.case], mutation, monkeypatch)
+test_a_mutation_is_caught = caught(MUTATIONS, CASES)

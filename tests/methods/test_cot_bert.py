@@ -72,11 +72,9 @@ def disagreement(method, context, rows=ROWS):
         ("bert", {}, ROWS[:1]),
         ("bert", {"split": 2}, ROWS),
         ("bert", {"split": 2}, ROWS[:3]),  # two and one; the parts weigh the same
-        ("bert", {"split": 2}, ROWS[:1]),
         ("bert", {"cross": "false"}, ROWS),
         ("bert", {"template_3": "none"}, ROWS),
         ("bert", {"denoise": "false"}, ROWS),
-        ("bert", {"aligned": "true", "temperature": 1.0}, ROWS),
     ],
     indirect=["tiny_backbone"],
 )
@@ -103,9 +101,6 @@ MUTATIONS: dict[str, Mutation] = {
             "cosine(self.pairs(views)[1], opposites)",
             "cosine(self.pairs(views)[1], opposites).detach()"),
     }),
-    **edits("methods.cot_bert:CoTBERT.loss", {
-        "in one part": ("in parts", "self.hyper.split", "1"),
-    }),
 }  # fmt: skip
 
 
@@ -113,8 +108,7 @@ MUTATIONS: dict[str, Mutation] = {
 @pytest.mark.parametrize("tiny_backbone", ["bert"], indirect=True)
 def test_a_mutation_is_caught(mutation, runs, monkeypatch):
     mutation.apply(monkeypatch)
-    split = 2 if mutation.case == "in parts" else 1
-    assert disagreement(*started(runs, **TEMPLATES, split=split)) > 1e-6
+    assert disagreement(*started(runs, **TEMPLATES)) > 1e-6
 
 
 def test_without_what_is_new_it_is_promptbert_bit_for_bit(runs):

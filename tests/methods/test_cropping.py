@@ -29,20 +29,16 @@ CROPS = {
 }
 
 
-def are_all_drawn_alike_often(unit):
+@pytest.mark.parametrize("unit", CROPS)
+def test_crops_are_successive_and_all_are_drawn(unit):
     hyper, item, row, expected = CROPS[unit]
     seen = Counter()
     for index in range(100 * len(expected)):
         (pair,), rows = crops(index, [item], unit=unit, **hyper)
         assert rows == [row]
         seen[pair] += 1
-    often = all(60 < count < 140 for count in seen.values())  # 100; standard deviation below 10
-    return often and set(seen) == expected
-
-
-@pytest.mark.parametrize("unit", CROPS)
-def test_crops_are_successive_and_all_are_drawn(unit):
-    assert are_all_drawn_alike_often(unit)
+    assert set(seen) == expected
+    assert all(60 < count < 140 for count in seen.values())  # 100; standard deviation below 10
 
 
 @pytest.mark.parametrize(
@@ -72,11 +68,6 @@ def test_a_step_encodes_the_crops(runs, corpus):
     for result, texts in zip(seen[0], zip(*pairs, strict=True), strict=True):
         expected = context.encoder("avg").encode(list(texts))
         torch.testing.assert_close(result.float(), torch.from_numpy(expected), rtol=1e-4, atol=1e-5)
-
-
-def test_without_a_cut_it_is_simcse_bit_for_bit(runs):
-    texts = ("cropping[cut=0,unit=sentence]", "simcse[pooler=avg]")
-    assert torch.equal(*(runs.first_loss(text, [3, 9, 4]) for text in texts))
 
 
 def test_a_corpus_of_short_documents_is_refused(runs, corpus):

@@ -64,7 +64,6 @@ MISTAKES: dict[str, Mutation] = {
     **edits("methods.flow:ActNorm.forward", {
         "shifted after scaling": (
             "(u + self.shift) * self.log_scales.exp()", "u * self.log_scales.exp() + self.shift"),
-        "scale without its factor": ("self.log_scales", "self.log_scale"),
     }),
     **edits("methods.flow:FlowStep.forward", {
         "turned before scaling": ("self.scale(u)[:, self.order]", "self.scale(u[:, self.order])"),
@@ -147,9 +146,6 @@ IN_TRAINING: dict[str, Mutation] = {
         "always clipped": (
             "torch.linalg.vector_norm(torch.stack(norms)).clamp(min=1)",
             "torch.linalg.vector_norm(torch.stack(norms)).clamp(min=0)"),
-        "never clipped": (
-            "torch.linalg.vector_norm(torch.stack(norms)).clamp(min=1)",
-            "torch.linalg.vector_norm(torch.stack(norms)).clamp(min=1e9)"),
         "no decay": (
             "mean / (square.sqrt() + 1e-06) + 0.01 * weight", "mean / (square.sqrt() + 1e-06)"),
         "momentum of the square": ("0.999", "0.99"),

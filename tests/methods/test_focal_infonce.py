@@ -4,14 +4,13 @@ from typing import Any
 
 from methods.focal_infonce import FocalInfoNCE
 from methods.gs_infonce import GSInfoNCE
-from tests.oracles.edits import Mutation, each, edits
+from tests.oracles.edits import Mutation, edits
 from tests.oracles.hard_negatives import FocalOracle
 from tests.support.method_cases import (
     HARD,
     Case,
     assert_equals_oracle,
-    by_name,
-    is_caught,
+    caught,
     on_inputs,
 )
 from tests.support.method_runs import BERT, ROBERTA
@@ -35,7 +34,6 @@ CASES = [
     # 8 vectors are 1.6 x 5.
     case("focal+gs", (GSInfoNCE, {"multiple": 1.6}), noise=(8, 1.0, 1.0)),
 ]
-BY_NAME = by_name(CASES)
 
 
 @on_inputs((CASES, ["random", *HARD]))
@@ -61,9 +59,7 @@ MUTATIONS: dict[str, Mutation] = {
 }  # fmt: skip
 
 
-@each(MUTATIONS)
-def test_a_mutation_is_caught(mutation, monkeypatch):
-    assert is_caught(BY_NAME[mutation.case], mutation, monkeypatch)
+test_a_mutation_is_caught = caught(MUTATIONS, CASES)
 
 
 # What the tests of all methods need to know of this one (`method_runs.of_methods`).

@@ -5,19 +5,13 @@ import torch
 
 from tests.oracles.edits import Mutation, each, edits
 from tests.support.method_cases import gradients
-from tests.support.method_runs import BERT, LARGE, ROBERTA, Runs, step, weights_of
-from tests.support.outcomes import assert_same_training
+from tests.support.method_runs import BERT, LARGE, ROBERTA, step, weights_of
 
 ROWS = [3, 6, 17, 30]
 # caskcsg/sentemb@5eeec55, InfoCSE/infocse/models_cls_mlm.py: cl_forward in float64 on this model,
 # with these weights and masks; the norms of the gradients of the backbone, and of all new layers.
 LOSS, NORMS = 2.5720495141118853, [144.10698672202815, 47.461418628117244]
 IN_BERT = pytest.mark.parametrize("with_head", ["bert"], indirect=True)
-
-
-@pytest.fixture
-def runs(with_head, tiny_corpus, tiny_data, tmp_path):
-    return Runs(with_head, tiny_corpus, tiny_data, tmp_path)
 
 
 def fill(weights):
@@ -39,8 +33,8 @@ def masks(tokens, *_):
     return masked, torch.tensor([piece for row in tokens for piece in row]), torch.tensor(predicted)
 
 
-def started(runs, monkeypatch):
-    method, context = runs.exact("infocse[weight=0.5,skip=1]")
+def started(headed_runs, monkeypatch):
+    method, context = headed_runs.exact("infocse[weight=0.5,skip=1]")
     method.projector.train()  # the statistics of the batch
     frozen = method.frozen.model.double()
     fill([*weights_of(context), *method.parameters()])
@@ -61,34 +55,32 @@ def disagreement(method, context):
 
 
 @IN_BERT
-def test_a_step_is_the_released_codes(runs, monkeypatch):
-    method, context = started(runs, monkeypatch)
+def test_a_step_is_the_released_codes(headed_runs, monkeypatch):
+    method, context = started(headed_runs, monkeypatch)
     assert disagreement(method, context) < 1e-8
     assert not any(weight.requires_grad for weight in method.frozen.model.parameters())
 
 
 MUTATIONS: dict[str, Mutation] = {
     **edits("methods.infocse:InfoCSE.reader_loss", {
-        "the projected vectors": ("encoded.vectors", "views.vectors"),
         "sentences without gradient": ("torch.cat([*encoded.vectors]).unsqueeze(1)",
                                        "torch.cat([*encoded.vectors]).unsqueeze(1).detach()"),
         "another layer": ("states[self.hyper.skip][:, 1:]", "states[-1][:, 1:]"),
         "masked pieces as targets": ("context.states(masked, self.frozen.model)",
                                      "context.states(tokens, self.frozen.model)"),
-        "the layers that are read": ("states[-1][rows, positions]", "states[-2][rows, positions]"),
     }),
 }  # fmt: skip
 
 
 @each(MUTATIONS)
 @IN_BERT
-def test_a_mutation_is_caught(mutation, runs, monkeypatch):
+def test_a_mutation_is_caught(mutation, headed_runs, monkeypatch):
     mutation.apply(monkeypatch)
-    assert disagreement(*started(runs, monkeypatch)) > 1e-6
+    assert disagreement(*started(headed_runs, monkeypatch)) > 1e-6
 
 
-def test_without_predicted_pieces_its_loss_is_the_contrast(runs, monkeypatch):
-    method, context = started(runs, monkeypatch)
+def test_without_predicted_pieces_its_loss_is_the_contrast(headed_runs, monkeypatch):
+    method, context = started(headed_runs, monkeypatch)
 
     def nothing(tokens, *_):
         masked, pieces, predicted = masks(tokens)
@@ -101,21 +93,16 @@ def test_without_predicted_pieces_its_loss_is_the_contrast(runs, monkeypatch):
 
 
 @pytest.mark.parametrize("steady", [True, False])
-def test_the_frozen_copy_draws_dropout_if_asked(runs, steady):
-    method, context, modules = runs.start(f"infocse[steady={str(steady).lower()}]")
+def test_the_frozen_copy_draws_dropout_if_asked(headed_runs, steady):
+    method, context, modules = headed_runs.start(f"infocse[steady={str(steady).lower()}]")
     modules.train()
     tokens = [context.tokens()[row] for row in ROWS]
     first, second = (context.states(tokens, method.frozen.model)[0][-1][:, 0] for _ in range(2))
     assert torch.equal(first, second) == steady
 
 
-def test_the_layer_is_one_of_the_backbones(runs):
-    assert runs.resolve("infocse[skip=9]").parts[0][2]["skip"] == 4
-
-
-def test_switched_off_it_is_simcse_bit_for_bit(train_tiny):
-    off = train_tiny("infocse[batchnorm=false,weight=0]", epochs=1, pooler="cls_mlp")
-    assert_same_training(off, train_tiny("simcse", epochs=1))
+def test_the_layer_is_one_of_the_backbones(headed_runs):
+    assert headed_runs.resolve("infocse[skip=9]").parts[0][2]["skip"] == 4
 
 
 # What the tests of all methods need to know of this one (`method_runs.of_methods`).

@@ -4,14 +4,14 @@ import torch
 from torch.nn import functional as F
 
 from methods.is_cse import ISCSE, cluster
-from tests.oracles.edits import Mutation, each, edits
+from tests.oracles.edits import Mutation, edits
 from tests.oracles.kmeans import GroupOracle
 from tests.support.method_cases import (
     HARD,
     Case,
     assert_equals_oracle,
     by_name,
-    is_caught,
+    caught,
     on_inputs,
 )
 
@@ -75,9 +75,7 @@ MUTATIONS: dict[str, Mutation] = {
 }  # fmt: skip
 
 
-@each(MUTATIONS)
-def test_a_mutation_is_caught(mutation, monkeypatch):
-    assert is_caught(BY_NAME[mutation.case], mutation, monkeypatch)
+test_a_mutation_is_caught = caught(MUTATIONS, CASES)
 
 
 def test_an_empty_cluster_keeps_its_centre():

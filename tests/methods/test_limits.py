@@ -42,16 +42,12 @@ def assert_same_bits(left, right, dtype):
 @pytest.mark.parametrize(
     "parts",
     [
-        [(GSInfoNCE, {"multiple": 0.0})],
         [(GSInfoNCE, {"weight": 0.0})],
-        [(ISCSE, {"alpha": 0.0, "buffer": 10, "neighbours": 3})],
-        [(ISCSE, {"alpha": 0.0, "alpha_start": 0.0, "buffer": 10, "neighbours": 3})],
         [(ISCSE, {"alpha": 0.3, "buffer": 1024})],  # never full in these few steps
         # Never k rows.
         [(ISCSE, {"alpha": 0.3, "buffer": 1024, "neighbours": 500, "current_first": False})],
         [(ISCSE, {"alpha": 0.0, "buffer": 10, "group": "kmeans", "clusters": 3})],
         [(ISCSE, {"alpha": 0.3, "group": "both"})],
-        [(SSCL, {"stack": 0})],
         [(SSCL, {"stack": 0, "average": True})],
         [(FocalInfoNCE, {"focal_positive": False, "focal_negative": False})],
         [(MixCSE, {"mixtures": "none"})],

@@ -11,7 +11,6 @@ from bench.results.suite_results import read_results
 from bench.runs import config
 from bench.stages.jobs import run_plan
 from tests.oracles.edits import Mutation, each, edits
-from tests.support.mutations import MUTATIONS
 from tests.support.programs import ROOT
 
 pytestmark = pytest.mark.usefixtures("global_state")
@@ -51,9 +50,9 @@ def test_without_a_mistake_all_scores_are_as_on_the_reference_machine(tmp_path):
 
 
 MISTAKES: dict[str, Mutation] = {
-    **{name: MUTATIONS[name]._replace(case="trained")
-       for name in (
-           "sign_of_the_cosine", "temperature_multiplied", "positive_of_the_next_sentence")},
+    **edits("methods.base.contrastive:cosine", {
+        "sign_of_the_cosine": ("trained", "rows @ columns.T", "-rows @ columns.T"),
+    }),
     **edits("methods.base.tools:masked_mean", {
         "mean_over_padding": (
             "pooled", "(states * weights).sum(1) / weights.sum(1)",

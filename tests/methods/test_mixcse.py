@@ -3,14 +3,13 @@
 from methods.gs_infonce import GSInfoNCE
 from methods.mixcse import MixCSE
 from methods.simcse import SimCSE
-from tests.oracles.edits import Mutation, each, edits
+from tests.oracles.edits import Mutation, edits
 from tests.oracles.hard_negatives import MixCSEOracle
 from tests.support.method_cases import (
     HARD,
     Case,
     assert_equals_oracle,
-    by_name,
-    is_caught,
+    caught,
     on_inputs,
 )
 from tests.support.method_runs import BERT
@@ -36,7 +35,6 @@ CASES = [
     Case("gs+mixcse", ((GSInfoNCE, {"multiple": 1.6}), (MixCSE, {})),
          lambda: MixCSEOracle(noise=(8, 1.0, 1.0))),
 ]  # fmt: skip
-BY_NAME = by_name(CASES)
 
 
 @on_inputs((CASES, ["random", *HARD]))
@@ -64,9 +62,7 @@ MUTATIONS: dict[str, Mutation] = {
 }  # fmt: skip
 
 
-@each(MUTATIONS)
-def test_a_mutation_is_caught(mutation, monkeypatch):
-    assert is_caught(BY_NAME[mutation.case], mutation, monkeypatch)
+test_a_mutation_is_caught = caught(MUTATIONS, CASES)
 
 
 # What the tests of all methods need to know of this one (`method_runs.of_methods`).

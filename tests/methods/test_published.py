@@ -4,23 +4,13 @@ import numpy as np
 import pytest
 
 from bench.models.load import load_encoder
-from bench.runs.paths import Files
-from bench.training.context import RunContext
-from tests.support.method_runs import run_of
-
-
-def encoder_of(text, data, folder):
-    run = run_of(text, data=data)
-    assert (run.trained, run.backbone, run.seed) == (False, "none", None)
-    context, method = RunContext(run, Files(folder, run.data), "cpu"), run.build()
-    method.begin(context)
-    return method.finish(method.encoder(context), context)
+from tests.support.method_runs import encoder_of, run_of
 
 
 @pytest.mark.parametrize("pooler", ["avg", "cls_before_pooler"])
 def test_it_is_the_checkpoint_with_its_pooler(tiny_backbone, tiny_data, tmp_path, pooler):
     text = f"published[model={tiny_backbone},pooler={pooler}]"
-    encoder = encoder_of(text, tiny_data, tmp_path)
+    encoder = encoder_of(run_of(text, data=tiny_data), tmp_path)
     expected = load_encoder(tiny_backbone, pooler=pooler)
     assert encoder.identity == expected.identity
     texts = ["a man sleeps", "the dog"]
@@ -29,7 +19,8 @@ def test_it_is_the_checkpoint_with_its_pooler(tiny_backbone, tiny_data, tmp_path
 
 def test_a_folder_may_name_its_own_pooler(train_tiny, tiny_data, tmp_path):
     text = f"published[model={train_tiny('simcse')},pooler=none]"
-    assert encoder_of(text, tiny_data, tmp_path).pooler == "cls_before_pooler"
+    encoder = encoder_of(run_of(text, data=tiny_data), tmp_path)
+    assert encoder.pooler == "cls_before_pooler"
 
 
 def test_what_the_library_encodes_since_is_a_later_version():

@@ -3,7 +3,6 @@
 from collections import Counter
 
 import pytest
-import torch
 
 from bench.datasets.corpora import read_sentences
 from methods.simcse import without_a_word
@@ -32,13 +31,3 @@ def test_the_second_view_is_a_word_shorter_and_the_same_in_each_epoch(runs, tiny
     for index in range(2):
         whole = step(index, range(len(texts)))
         assert list(method.views(context, whole.take(context.tokens()), whole)) == expected
-
-
-def test_where_nothing_can_be_left_out_it_is_simcse_bit_for_bit(runs, tmp_path):
-    corpus = tmp_path / "corpus.txt"
-    corpus.write_text("a\nman\ndog\ncat\n")
-    losses = [
-        runs.first_loss(text, [3, 0, 1], corpus=str(corpus))
-        for text in ("simcse", "simcse[delete_word=true]")
-    ]
-    assert torch.equal(*losses)

@@ -47,8 +47,6 @@ MUTATIONS: dict[str, Mutation] = edits("methods.sncse:SNCSE.loss", {
     "one side alone": ("F.relu(-gap - self.hyper.beta)", "0"),
     "beside the positive": ("F.cosine_similarity(anchors, opposites)",
                             "F.cosine_similarity(positives, opposites)"),
-    "the positive without gradient": ("F.cosine_similarity(anchors, positives)",
-                                      "F.cosine_similarity(anchors, positives).detach()"),
 })  # fmt: skip
 
 

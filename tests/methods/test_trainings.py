@@ -4,6 +4,7 @@ import pytest
 
 from tests.support.outcomes import assert_same_training
 
+EPOCH = {"epochs": 1, "pooler": "cls_mlp"}
 SHORT = {"epochs": 1, "select_on": "STS-B", "precision": "float32"}
 
 
@@ -18,6 +19,10 @@ SHORT = {"epochs": 1, "select_on": "STS-B", "precision": "float32"}
         ("esimcse[queue=0,rate=0]", "simcse", {}),
         ("cards[neighbours=0,switch=0]", "simcse", {}),
         ("rankcse[beta=0,gamma=0]", "simcse@paper", {}),
+        ("pcl[group=false,peer=false,rounds=0]@paper", "simcse@paper", {}),
+        ("diffcse[batchnorm=false,weight=0]", "simcse", EPOCH),
+        ("infocse[batchnorm=false,weight=0]", "simcse", EPOCH),
+        ("cropping[cut=0,unit=sentence]", "simcse[pooler=avg]", {"warmup": 0.1}),
     ],
 )
 def test_switched_off_it_is_simcse_bit_for_bit(text, plain, recipe, train_tiny):

@@ -1,14 +1,12 @@
 """Encoders: poolers against plain loops, saving and loading, identities, token ids on disk."""
 
 import json
-import math
 from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
 
 from bench.models.encoder import (
     TOKEN_BUDGET,
@@ -44,17 +42,6 @@ def test_poolers_equal_plain_loops(tiny_backbone, pooler, monkeypatch):
     assert (vectors.dtype, vectors.shape) == (np.float32, (len(SENTENCES), 32))
     for sentence, vector in zip(SENTENCES, vectors, strict=True):
         expected = pooled_alone(own.model, own.tokenizer, sentence, pooler, 4)
-        np.testing.assert_allclose(vector, expected, **CLOSE)
-
-
-def test_the_stored_pooler_is_a_dense_layer_with_tanh(with_pooler):
-    vectors = encoder(with_pooler, "cls").encode(SENTENCES)
-    first = encoder(with_pooler, "cls_before_pooler").encode(SENTENCES)
-    weights = load_file(with_pooler / "model.safetensors")
-    dense, bias = weights["pooler.dense.weight"].tolist(), weights["pooler.dense.bias"].tolist()
-    for vector, token in zip(vectors, first.tolist(), strict=True):
-        products = [sum(w * x for w, x in zip(row, token, strict=True)) for row in dense]
-        expected = [math.tanh(product + b) for product, b in zip(products, bias, strict=True)]
         np.testing.assert_allclose(vector, expected, **CLOSE)
 
 

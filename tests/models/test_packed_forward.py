@@ -274,16 +274,3 @@ def test_the_gradient_of_dropout_has_its_mask(global_state, kind):
     rounding = {"rtol": torch.finfo(kind).eps, "atol": 0.0}
     torch.testing.assert_close(result, (values * scale).to(kind), **rounding)
     torch.testing.assert_close(gradient, (direction * scale).to(kind), **rounding)
-
-
-def test_a_batch_is_one_copy_to_its_device(monkeypatch):
-    copies = []
-    monkeypatch.setattr(
-        packed_forward, "to_device", lambda *moved: copies.append(moved) or moved[0]
-    )
-    batch = Batch.of([[7, 8, 9], [5]], PAD, "cuda:0")
-    ((_, device),) = copies
-    assert device == "cuda:0"
-    assert batch.ends.tolist() == [0, 3, 4]
-    assert {batch.ids.dtype, batch.mask.dtype} == {torch.int64}
-    assert batch.ends.dtype == torch.int32  # as the kernel of a GPU takes it

@@ -32,10 +32,6 @@ def configured(**values):
     return lambda folder: change(folder / "config.json", **values)
 
 
-def other_prefix(folder):
-    change_weights(folder, lambda weights: {f"roberta.{name}": weights[name] for name in weights})
-
-
 def shorter_table(folder):
     """A row is missing: only sentences with the last token would fail, while encoding."""
     name = "embeddings.word_embeddings.weight"
@@ -57,7 +53,6 @@ TRANSFORMERS = {
     "half of the weights": (truncated, "(SafetensorError: "),
     "another width": (configured(intermediate_size=64), "shape [48] in the weights and [64] by"),
     "fewer layers": (configured(num_hidden_layers=2), "no place for the weights encoder.layer.2."),
-    "another prefix": (other_prefix, "no place for the weights roberta.encoder.layer.0."),
     "more layers": (configured(num_hidden_layers=5), "lack encoder.layer.4."),
     "code of its own": (configured(auto_map=OWN_CODE), "names code of the model's own (auto_map)"),
     "a tokenizer with code": (
@@ -82,17 +77,11 @@ def test_spoilt_transformers(copy, name):
     refused(lambda: load_encoder(copy), str(copy), words)
 
 
-@pytest.mark.parametrize(
-    ("values", "words"),
-    [
-        ({"intermediate_size": 64}, "shape [48] in the weights and [64] by config.json"),
-        ({"num_hidden_layers": 2}, "no place for the weights bert.encoder.layer.2."),
-    ],
-)
-def test_weights_of_a_masked_language_model_that_do_not_fit(tiny_bert, tmp_path, values, words):
+def test_weights_of_a_masked_language_model_that_do_not_fit(tiny_bert, tmp_path):
     folder = headed_bert(tiny_bert, tmp_path)
     load_masked_language_model(folder)
-    change(folder / "config.json", **values)
+    change(folder / "config.json", num_hidden_layers=2)
+    words = "no place for the weights bert.encoder.layer.2."
     refused(lambda: load_masked_language_model(folder), str(folder), words)
 
 
@@ -123,7 +112,6 @@ def test_another_kind_of_model_is_no_encoder_of_sentences(copy):
 @pytest.mark.parametrize(
     ("model", "options", "words"),
     [
-        (None, {"pooler": "cls_mlp"}, "unknown pooler 'cls_mlp'"),
         (None, {"pooler": "cls"}, "stores no pooler weights, and pooler 'cls' would be random"),
         (None, {}, "stores no pooler; name one of cls, "),
         (None, {"pooler": "avg", "template": "none"}, "the template 'none' lacks <sentence>"),
@@ -163,11 +151,6 @@ def own_activation(folder):
     change(folder / "2_Dense" / "config.json", activation_function="os.system")
 
 
-def pickled_dense(folder):
-    write(folder, pooling(), dense(32, 8, 1))
-    pickled(folder / "2_Dense")
-
-
 def other_width(folder):
     write(folder, pooling(), dense(48, 8, 1))
 
@@ -178,7 +161,6 @@ def other_width(folder):
         (own_module, "needs 'modeling_evil.Evil', code of the model's own, which is not run; name"),
         (with_module(path="../a"), "'../a' leads out of "),
         (own_activation, "needs 'os.system', code of the model's own"),
-        (pickled_dense, "2_Dense holds only pickled weights (pytorch_model.bin)"),
         (other_width, "cannot be run (RuntimeError: mat1 and mat2 shapes"),
     ],
 )
@@ -253,5 +235,4 @@ def test_loaders_refuse_remote_code_and_pickles():
                     loaders += 1
                     assert "**LOCAL" in words, (path, node.lineno)
                 assert called not in ("torch.load", "pickle.load", "pickle.loads"), path
-                assert "allow_pickle=True" not in words, path
     assert loaders >= 4

@@ -123,11 +123,11 @@ class SimCSEPlusPlusOracle(HardNegativesOracle):
         return self.weight * sum(losses) / len(losses)
 
 
-def standardised(batch, epsilon=1e-5):
+def standardised(batch):
     """Features (d, n) with mean 0 and variance 1 over the batch, the variance divided by n."""
     columns = []
     for column in batch.T:
         mean = column.sum() / len(column)
         variance = ((column - mean) ** 2).sum() / len(column)
-        columns.append((column - mean) / (variance + epsilon).sqrt())
+        columns.append((column - mean) / (variance + 1e-5).sqrt())
     return columns

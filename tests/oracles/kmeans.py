@@ -13,11 +13,11 @@ def nearest_centre(u: Tensor, centres: Sequence[Tensor]) -> int:
     return max(range(len(centres)), key=lambda j: (u @ centres[j]).item())
 
 
-def kmeans(rows: Sequence[Tensor], centres: Sequence[Tensor], most: int = 20) -> list[Tensor]:
+def kmeans(rows: Sequence[Tensor], centres: Sequence[Tensor]) -> list[Tensor]:
     """Assign rows to nearest centres, put centres at unit means, until nothing changes."""
     centres = list(centres)
     owners: list[int] = []
-    for _ in range(most):
+    for _ in range(20):
         result = [nearest_centre(row, centres) for row in rows]
         if result == owners:
             break

@@ -13,10 +13,10 @@ def affine(base: Any, weight: Tensor, bias: Tensor, tanh: bool = False) -> Affin
     return Affine(base, {"weight": weight, "bias": bias}, tanh=tanh)
 
 
-def correlated(count: int, seed: int = 0, width: int = 6) -> Tensor:
+def correlated(count: int, seed: int = 0) -> Tensor:
     draw = torch.Generator().manual_seed(seed)
-    mix = torch.randn(width, width, generator=draw, dtype=torch.float64)
-    return torch.randn(count, width, generator=draw, dtype=torch.float64) @ mix + 3
+    mix = torch.randn(6, 6, generator=draw, dtype=torch.float64)
+    return torch.randn(count, 6, generator=draw, dtype=torch.float64) @ mix + 3
 
 
 class Vectors:

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -16,7 +16,7 @@ from methods.gs_infonce import GSInfoNCE
 from methods.is_cse import ISCSE
 from methods.simcse import SimCSE
 from methods.sscl import SSCL
-from tests.oracles.edits import Mutation
+from tests.oracles.edits import Mutation, each
 from tests.oracles.methods import Oracle
 
 N, WIDTH, DEPTH = 4, 3, 4
@@ -141,7 +141,6 @@ CASES = [
           noise=_NOISE, layers=_LAYERS, smoothing=_RISING),
     _case("gs+sscl-stack-0", _gs(), (SSCL, {"stack": 0, "average": True}), noise=_NOISE),
 ]  # fmt: skip
-BY_NAME = by_name(CASES)
 
 
 @dataclass(frozen=True)
@@ -197,10 +196,6 @@ def batch(kind: str, number: int, n: int = N) -> Batch:
     return Batch([tensor.float().double() for tensor in tensors])
 
 
-def step(index: int, batch_size: int = BATCH_SIZE) -> Step:
-    return Step(index, TOTAL, batch_size, SEED)
-
-
 Gradients = tuple[Tensor, list[Tensor]]  # a loss and its gradient with respect to every leaf
 
 
@@ -213,11 +208,9 @@ def gradients(loss: Tensor, leaves: Sequence[Tensor]) -> Gradients:
     return loss.detach(), list(torch.autograd.grad(loss, leaves, materialize_grads=True))
 
 
-def method_step(
-    method: Any, leaves: Sequence[Tensor], index: int, batch_size: int = BATCH_SIZE
-) -> Gradients:
+def method_step(method: Any, leaves: Sequence[Tensor], index: int) -> Gradients:
     views = Views(tuple(leaves[:2]), lambda layer: (leaves[2 * layer], leaves[2 * layer + 1]))
-    return gradients(method.loss(views, step(index, batch_size)), leaves)
+    return gradients(method.loss(views, Step(index, TOTAL, BATCH_SIZE, SEED)), leaves)
 
 
 @cache
@@ -318,8 +311,14 @@ def assert_finite_with_a_zero_vector(case: Case, dtype: torch.dtype) -> None:
         assert all(torch.isfinite(values).all() for values in (loss, *gradients)), case.name
 
 
-def is_caught(case: Case, mutation: Mutation, patch: pytest.MonkeyPatch) -> bool:
-    """Whether a spoilt method disagrees with its oracle on batches of one of three kinds."""
-    mutation.apply(patch)
-    kinds = ("random", "close", "near-duplicates")
-    return any(disagreement(case, kind)[torch.float64] > 1e-6 for kind in kinds)
+def caught(mutations: Mapping[str, Mutation], cases: Sequence[Case]) -> Any:
+    """The test that each mutation makes its case disagree with the oracle, on batches of one of
+    three kinds."""
+
+    @each(mutations)
+    def test(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
+        mutation.apply(monkeypatch)
+        case, kinds = by_name(cases)[mutation.case], ("random", "close", "near-duplicates")
+        assert any(disagreement(case, kind)[torch.float64] > 1e-6 for kind in kinds)
+
+    return test

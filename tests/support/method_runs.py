@@ -88,6 +88,13 @@ def text_of(name: str, **hyper: object) -> str:
     return f"{name}[{','.join(f'{key}={value}' for key, value in hyper.items())}]"
 
 
+def encoder_of(run: Run, folder: Path) -> Any:
+    """The Encoder of a run that is not trained."""
+    context, method = RunContext(run, Files(folder, run.data), "cpu"), run.build()
+    method.begin(context)
+    return method.finish(method.encoder(context), context)
+
+
 def weights_of(context: RunContext) -> list[Tensor]:
     return [weight for module in context.modules() for weight in module.parameters()]
 
@@ -114,11 +121,6 @@ class Runs:
         method, context, modules = self.start(text, **recipe)
         modules.to(dtype).eval()
         return method, context
-
-    def first_loss(self, text: str, rows: Sequence[int], **recipe: Any) -> Tensor:
-        method, context, _ = self.start(text, **recipe)
-        torch.manual_seed(0)
-        return method.step_loss(context, step(0, rows))
 
 
 def step(index: int, rows: Sequence[int]) -> Step:

@@ -54,12 +54,12 @@ def pooling(**config: Any) -> dict[str, Any]:
     return {"kind": "Pooling", "config": {"word_embedding_dimension": 32} | config}
 
 
-def dense(inner: int, outer: int, seed: int, tanh: bool = True, bias: bool = True) -> Any:
+def dense(inner: int, outer: int, seed: int, bias: bool = True) -> Any:
     draw = torch.Generator().manual_seed(seed)
     tensors = {"linear.weight": torch.randn(outer, inner, generator=draw) / inner**0.5}
     if bias:
         tensors["linear.bias"] = torch.randn(outer, generator=draw)
-    kind = "torch.nn.modules.activation.Tanh" if tanh else "torch.nn.modules.linear.Identity"
+    kind = "torch.nn.modules.activation.Tanh"
     config = {"in_features": inner, "out_features": outer, "bias": bias}
     return {
         "kind": "Dense", "config": config | {"activation_function": kind}, "tensors": tensors,

@@ -13,8 +13,6 @@ MUTATIONS: dict[str, Mutation] = {
     **edits("methods.base.contrastive:info_nce", {
         "temperature_multiplied": (
             "cosine(anchors, positives) / temperature", "cosine(anchors, positives) * temperature"),
-        "temperature_a_little_off": (
-            "simcse-warm", "cosine(anchors, positives)", "cosine(anchors, positives) / 1.00001"),
         "both_directions": (
             "logits = cosine(anchors, positives) / temperature",
             "logits = cosine(anchors, positives) / temperature\n"
@@ -39,8 +37,6 @@ MUTATIONS: dict[str, Mutation] = {
     # GS-InfoNCE
     **edits("methods.base.contrastive:Negatives.logits", {
         "lambda_added_to_the_exponent": ("gs-lambda", "math.log(self.weight)", "self.weight"),
-        "lambda_divides": (
-            "gs-small-lambda", "logits + math.log(self.weight)", "logits - math.log(self.weight)"),
     }),
     **edits("methods.gs_infonce:GSInfoNCE.negatives", {
         "noise_counted_from_the_short_batch": ("step.batch_size", "len(anchors)"),
@@ -51,8 +47,6 @@ MUTATIONS: dict[str, Mutation] = {
     # SSCL
     **edits("methods.sscl:SSCL.negatives", {
         "layer_vectors_detached": ("sscl-dropout-all-both", "self.hyper.detach", "True"),
-        "layer_vectors_not_detached": (
-            "sscl-dropout-all-both-detach", "self.hyper.detach", "False"),
         "layer_vectors_of_the_other_view": (
             "sscl-dropout-own-one", "views.at_layer(layer)", "views.at_layer(layer)[::-1]"),
     }),
@@ -70,8 +64,6 @@ MUTATIONS: dict[str, Mutation] = {
     }),
     # IS-CSE: memory and retrieval
     **edits("methods.is_cse:ISCSE._smooth", {
-        "one_neighbour_more": (
-            "self.hyper.neighbours + skipped", "self.hyper.neighbours + skipped + 1"),
         "batch_enters_after_retrieval": ("rows.T", "rows[:-len(unit)].T"),
         "best_match_discarded": (
             "is-cse-paper",
@@ -79,9 +71,6 @@ MUTATIONS: dict[str, Mutation] = {
             "similarities.topk(self.hyper.neighbours + 1, dim=1).indices[:, 1:]"),
     }, case="is-cse-official"),
     **edits("methods.is_cse:ISCSE._remembered", {
-        "starts_before_the_memory_is_full": (
-            "is-cse-official", "self.hyper.buffer if self.hyper.current_first else needed",
-            "self.hyper.buffer * 0"),
         "waits_until_the_memory_is_full": (
             "is-cse-paper", "self.hyper.buffer if self.hyper.current_first else needed",
             "self.hyper.buffer"),
@@ -100,11 +89,7 @@ MUTATIONS: dict[str, Mutation] = {
             "torch.einsum('nk,nkd->nd', attention, keys.detach())"),
     }),
     **edits("methods.is_cse:ISCSE.alpha", {
-        "start_and_end_swapped": (
-            "if start is None:\n    return end",
-            "if start is None:\n    return end\nstart, end = (end, start)"),
         "steps_counted_from_one": ("step.index", "step.index + 1"),
-        "constant_alpha_a_little_off": ("is-cse-official", "return end", "return end + 0.0001"),
     }, case="is-cse-rising"),
     **edits("methods.is_cse:ISCSE.terms", {
         "smoothed_against_plain_negatives": (
@@ -114,12 +99,6 @@ MUTATIONS: dict[str, Mutation] = {
             "torch.arange(len(h)))"),
     }),
     # Compositions
-    **edits("methods.is_cse:ISCSE.terms", {
-        "noise_in_the_smoothing_term_too": (
-            "gs+is-cse", "info_nce(anchors, h, temperature)",
-            "info_nce(anchors, h, temperature, "
-            "[info_nce.__globals__['Negatives'](torch.randn(8, 3).to(h))])"),
-    }),
     **edits("methods.base.contrastive:Contrastive.loss", {
         "average_covers_the_smoothing_term": (
             "is-cse+sscl", "coefficient * term", "coefficient * term / 2"),

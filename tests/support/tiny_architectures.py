@@ -15,12 +15,14 @@ DISTILBERT = {"dim": 32, "n_layers": 4, "n_heads": 4, "hidden_dim": 48, "initial
 GPT2 = {"n_embd": 32, "n_layer": 4, "n_head": 4, "n_positions": 64, "initializer_range": 0.15}
 BART = {"d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4}
 BART |= {"decoder_attention_heads": 4, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48, **LONG}
+# ModernBERT has none by default; what a recipe does not set shows.
+DROPOUT = dict.fromkeys(("attention_dropout", "embedding_dropout", "mlp_dropout"), 0.1)
 # Name -> class of the configuration, its values.
 KINDS = {
     "distilbert": ("DistilBertConfig", {**DISTILBERT, **LONG}),
     # Its positions start behind that of padding, so 66 are 64 tokens.
     "mpnet": ("MPNetConfig", {**BERT, "max_position_embeddings": 66}),
-    "modernbert": ("ModernBertConfig", {**BERT, **LONG, **TOKENS}),
+    "modernbert": ("ModernBertConfig", {**BERT, **LONG, **TOKENS, **DROPOUT}),
     "albert": ("AlbertConfig", {**BERT, **LONG, "embedding_size": 16}),
     "t5": ("T5Config", T5),  # with its decoder
     "gpt2": ("GPT2Config", {**GPT2, **TOKENS}),

@@ -210,22 +210,6 @@ def test_of_a_broken_checkpoint_the_one_before_is_taken(
     assert_left(tmp_path / "run", unstopped(run))
 
 
-def test_what_a_killed_process_left_is_removed(make, unstopped, tmp_path):
-    run, folder = make(), tmp_path / "run"
-    assert stop(run, folder)
-    for name in (".encoder", ".outcome.json", "checkpoints/.summed"):
-        (folder / f"{name}.x.part" / "encoder").mkdir(parents=True)
-        (folder / f"{name}.x.lock").touch()
-    (folder / "log.jsonl").open("a").write('{"step": 2, "lo')
-    assert stop(run, folder)
-    assert steps_of(folder) == [1, 2]
-    fit(run, folder)
-    assert_left(folder, unstopped(run))
-    (folder / ".outcome.json.x.lock").touch()  # of a kill after the outcome was in place
-    fit(run, folder)
-    assert_left(folder, unstopped(run))
-
-
 def other_tensors(folder, patch):
     memory = torch.zeros(3)
     patch.setattr(SimCSE, "prepare", lambda self, context: self.register_buffer("memory", memory))

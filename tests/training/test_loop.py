@@ -16,7 +16,7 @@ from bench.evaluation.scoring import score_tasks
 from bench.models.load import load_encoder
 from bench.runs.run import Recipe, Run
 from bench.training import optimiser
-from bench.training.context import Head, RunContext
+from bench.training.context import RunContext
 from bench.training.loop import batches, train
 from bench.training.optimiser import (
     clip_and_step,
@@ -38,14 +38,6 @@ METHODS = [
 # What decides a training
 
 
-@pytest.mark.parametrize("text", ["simcse", "gs-infonce+is-cse[buffer=20,neighbours=3]+sscl"])
-def test_equal_settings_give_equal_bits(train_tiny, text):
-    torch.manual_seed(1)
-    first = train_tiny(text, fresh=True)
-    torch.manual_seed(2)  # the global generator decides nothing
-    assert_same_training(first, train_tiny(text, fresh=True))
-
-
 # What two methods share
 
 
@@ -53,7 +45,7 @@ class Seen:
     """Tokens that a method had embedded, and their vectors, step by step."""
 
     def __init__(self, patch):
-        self.tokens, self.vectors, self.heads = [], [], []
+        self.tokens, self.vectors = [], []
         plain = RunContext.embed
 
         def embed(context, views, *options):
@@ -61,7 +53,6 @@ class Seen:
             assert all(view == views[0] for view in views)
             self.tokens.append([list(row) for row in views[0]])
             self.vectors.append([vector.detach().clone() for vector in made.vectors])
-            self.heads.append(context.training_head[0].weight.detach().clone())
             return made
 
         patch.setattr(RunContext, "embed", embed)
@@ -76,11 +67,9 @@ def test_methods_with_one_seed_share_batches_head_and_masks(train_tiny):
     plain, *rest = seen
     for method in rest:
         assert method.tokens == plain.tokens
-        assert torch.equal(method.heads[0], plain.heads[0])
         assert all(map(torch.equal, method.vectors[0], plain.vectors[0]))
     assert not torch.equal(*plain.vectors[0])  # masks differ between views,
-    assert len({str(batch) for batch in plain.tokens}) == 6  # batches between steps,
-    assert not torch.equal(plain.heads[0], plain.heads[1])  # and the head learns
+    assert len({str(batch) for batch in plain.tokens}) == 6  # and batches between steps
 
 
 def test_masks_depend_on_the_step_alone(train_tiny):
@@ -94,15 +83,6 @@ def test_masks_depend_on_the_step_alone(train_tiny):
             train_tiny(text, fresh=True, dropout=0.1)
     for result, expected in zip(*(method.vectors for method in seen), strict=True):
         assert all(map(torch.equal, result, expected))
-
-
-def test_head_starts_as_simcse_does():
-    """docs/reference/training.md#vectors: weights N(0, 0.02), bias 0, tanh."""
-    head = Head(400, 3)
-    assert head[0].weight.std().item() == pytest.approx(0.02, rel=0.02)
-    assert abs(head[0].weight.mean().item()) < 2e-4
-    assert not head[0].bias.any()
-    torch.testing.assert_close(head(torch.ones(1, 400)), head[0].weight.sum(1).tanh().unsqueeze(0))
 
 
 # Batches, learning rates and optimisers
@@ -126,26 +106,18 @@ def test_learning_rates_by_hand():
     recipe = Recipe(learning_rate=3e-5)
     # SimCSE's log at step 500.
     assert learning_rate(500, 15_626, recipe) == pytest.approx(2.904e-5, abs=5e-10)
-    assert learning_rate(15_625, 15_626, recipe) == pytest.approx(3e-5 / 15_626)
-    assert learning_rate(0, 1, recipe) == 3e-5
 
 
-SLANTED = [1 + 31 * part / 8 for part in (4, 8, 7, 6, 5, 4, 3, 2, 1, 0)]
-
-
+# Of others: tests/methods/test_ct_bert.py and test_released_library.py.
 @pytest.mark.parametrize(
-    ("schedule", "warmup", "rate", "expected"),
+    ("schedule", "expected"),
     [
-        ("linear", 0.2, 8.0, [4, 8, 8, 7, 6, 5, 4, 3, 2, 1]),
-        ("constant", 0.2, 8.0, [4, 8, 8, 8, 8, 8, 8, 8, 8, 8]),
-        # The step at a boundary belongs to the block before it.
-        ("0.25+0.5", 0.0, 9.0, [9, 9, 9, 6, 6, 3, 3, 3]),
-        # From 1/32 to 1 at step 2, and back to 1/32 at step 10.
-        ("slanted", 0.2, 32.0, SLANTED),
+        ("linear", [4, 8, 8, 7, 6, 5, 4, 3, 2, 1]),
+        ("constant", [4, 8, 8, 8, 8, 8, 8, 8, 8, 8]),
     ],
 )
-def test_schedules_by_hand(schedule, warmup, rate, expected):
-    recipe = Recipe(learning_rate=rate, warmup=warmup, schedule=schedule)
+def test_schedules_by_hand(schedule, expected):
+    recipe = Recipe(learning_rate=8.0, warmup=0.2, schedule=schedule)
     result = [learning_rate(index, len(expected), recipe) for index in range(len(expected))]
     assert result == pytest.approx(expected)
 
@@ -224,29 +196,28 @@ def test_adamw_has_the_bits_of_torchs(decay_biases, monkeypatch):
         assert torch.equal(mine, plain)
 
 
-@pytest.mark.parametrize("skips", [0, 1, 3, 9])
 @pytest.mark.parametrize("fused", [False, True])
-def test_adam_of_bert_counts_no_step_that_a_scaler_skips(skips, fused):
-    """The first steps behind them are those of a scaler that skips none."""
+def test_adam_of_bert_counts_no_step_that_a_scaler_skips(fused):
+    """The steps behind them are those of a scaler that skips none."""
     recipe = Recipe(learning_rate=1e-3, bias_correction=False, epsilon=1e-6)
-    weight = torch.nn.Parameter(torch.zeros(3))
-    optimiser, scaler = make_optimiser([weight], recipe), torch.amp.GradScaler("cpu")
-    gradient, mean, square = torch.tensor([0.1, 0.2, 0.3]), 0, 0
-    for index in range(skips + 5):
-        before = weight.detach().clone()
-        scaler.scale(torch.zeros(()))  # makes the scale
-        weight.grad = gradient * (scaler.get_scale() if index >= skips else math.inf)
-        set_learning_rate(optimiser, 1e-3, recipe)
-        if fused:
-            clip_and_step([weight], optimiser, scaler, 1e9)
-        else:
-            scaler.step(optimiser)
-            scaler.update()
-        if index >= skips:
-            mean = 0.9 * mean + 0.1 * gradient
-            square = 0.999 * square + 0.001 * gradient**2
-            before -= 1e-3 * mean / (square.sqrt() + 1e-6)
-        torch.testing.assert_close(weight.detach(), before, rtol=1e-5, atol=0)
+
+    def trained(skips):
+        weight = torch.nn.Parameter(torch.zeros(3))
+        optimiser, scaler = make_optimiser([weight], recipe), torch.amp.GradScaler("cpu")
+        for index in range(skips + 5):
+            scaler.scale(torch.zeros(()))  # makes the scale
+            scale = scaler.get_scale() if index >= skips else math.inf
+            weight.grad = torch.tensor([0.1, 0.2, 0.3]) * scale
+            set_learning_rate(optimiser, 1e-3, recipe)
+            if fused:
+                clip_and_step([weight], optimiser, scaler, 1e9)
+            else:
+                scaler.step(optimiser)
+                scaler.update()
+        return weight.detach()
+
+    for skips in (1, 3, 9):
+        torch.testing.assert_close(trained(skips), trained(0), rtol=1e-5, atol=0)
 
 
 # Modes
@@ -293,7 +264,6 @@ def test_the_best_is_kept_and_ties_keep_the_earlier(train_tiny, monkeypatch):
     assert (outcome["best_step"], outcome["best_dev"]) == (2, -10)
     kept = weights_of(folder)
     assert all(torch.equal(kept[name], states[1][name]) for name in kept)
-    assert not all(torch.equal(kept[name], states[2][name]) for name in kept)
 
 
 @pytest.mark.parametrize(("patience", "steps", "best"), [(1, 3, 2), (2, 6, 4)])

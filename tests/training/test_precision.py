@@ -4,13 +4,10 @@ holds, and its losses are those of float32 up to rounding.
 float16 is a GPU's, on its path in the processor's place.
 """
 
-from contextlib import nullcontext
 from functools import partial
-from pathlib import Path
 
 import pytest
 import torch
-from safetensors import safe_open
 
 from bench.training.loop import train
 from tests.support.fresh_step import fresh_losses, kept_checkpoints
@@ -37,16 +34,12 @@ PRECISIONS = {
 def fit(kind_backbones, tiny_data, document_corpus, tmp_path):
     """Train a run of a kind in a precision: what `fresh_losses` needs, and the losses."""
 
-    def fit(text, precision, autocast=None):
+    def fit(text, precision):
         name, on_gpu_path = PRECISIONS[precision]
         backbone = kind_backbones[text == NOT_PACKED]
         run = run_of_kind(text, backbone, tiny_data, document_corpus, name)
         kept, folder = (tmp_path / f"{run.id}-{precision}-{part}" for part in ("kept", "run"))
-        with (
-            pytest.MonkeyPatch.context() as patch,
-            kept_checkpoints(kept),
-            autocast or nullcontext(),
-        ):
+        with pytest.MonkeyPatch.context() as patch, kept_checkpoints(kept):
             if on_gpu_path:
                 take_gpu_path(patch)
             assert train(run, tmp_path, folder)["outcome"]["status"] == "finished"
@@ -77,21 +70,3 @@ def test_losses_are_those_of_float32(text, fit, monkeypatch):
     for precision, room in ROOM.items():
         result = fit(text, precision)[1]
         assert result == pytest.approx(expected, rel=0, abs=room * expected[0]), precision
-
-
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_an_autocast_of_the_program_changes_nothing(precision, fit):
-    around = torch.autocast("cpu", torch.bfloat16)
-    assert fit("simcse", precision, around)[1] == fit("simcse", precision)[1]
-
-
-@pytest.mark.parametrize("text", ["rankcse", "dclr", "diffcse@official"])
-def test_frozen_models_are_no_part_of_a_checkpoint(text, fit):
-    """Its weights are those with a state of the optimiser, and statistics of batch norms."""
-    (_, folder, *_), _ = fit(text, "float32")
-    with safe_open(min(Path(folder).glob("*.safetensors")), "pt") as file:
-        parts = [name.split("/") for name in file.keys()]  # noqa: SIM118 (not a dict)
-    kept = [name for part, name, *_ in parts if part == "weights"]
-    weights = [name for name in kept if not name.endswith(("mean", "var", "tracked"))]
-    steps = [part for part, *_, name in parts if part == "optimiser" and name == "step"]
-    assert len(weights) == len(steps)
