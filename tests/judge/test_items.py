@@ -193,8 +193,6 @@ def test_tasks_without_their_average_have_a_word_each():
     a, b = (encoder.items for encoder in encoders)
     tested = [compare_items(a, b, [x], difference(a[x], b[x])) for x in ("STS-B", "SICK-R")]
     assert [row.task for row in rows] == ["STS-B", "SICK-R"]
-    assert [row.difference for row in rows] == pytest.approx([x.difference for x in tested])
-    assert [row.half_width for row in rows] == pytest.approx([x.half_width() for x in tested])
     _, corrected, *_ = multipletests([x.p_value for x in tested], method="holm")
     assert [row.p_adjusted for row in rows] == pytest.approx(corrected)
     assert [row.verdict == "higher" for row in rows] == [*(corrected < 0.05)]

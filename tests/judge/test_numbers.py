@@ -212,11 +212,6 @@ def test_a_stand_in_shows_its_numbers_and_says_so(tmp_path):
     assert remark.endswith("Do not compare these numbers with any paper.")
 
 
-def test_comparable_runs_come_before_others_of_the_same_name(tmp_path):
-    runs = [*seeds("simcse", [75.0], corpus="wiki-mini"), *SIMCSE]
-    assert judged(tmp_path, *runs).ours.scores == (75.0, 76.0, 77.0)
-
-
 def test_families_are_papers(tmp_path):
     """An average of the same paper counts for the correction, one of another paper does not."""
     base = [{task: value + i % 2 / 10 for task, value in CLOSE.items()} for i in range(5)]
@@ -241,6 +236,7 @@ def test_a_difference_is_taken_over_the_seeds_that_both_have(tmp_path):
     # t(0.99, 2), times the root of 4/3
     assert found.ours.verdict.half_width == pytest.approx(6.9646 * (4 / 3) ** 0.5, abs=1e-4)
     assert (found.ours.verdict.kind, found.ours.measured_on) == ("open", BASE)
+    assert found.ours.verdict.tolerance == 0.5
 
 
 @pytest.mark.parametrize(
@@ -269,28 +265,6 @@ def test_rows_with_classifier_seeds_count_before_they_are_scored(tmp_path):
     beside = judged(tmp_path / "b", *runs, untrained, where=where).ours.verdict
     sizes = [int(found.reason.partition("over the ")[2].split()[0]) for found in (alone, beside)]
     assert sizes[1] == sizes[0] + 1
-
-
-@pytest.mark.parametrize(
-    ("shift", "sd", "verdict"),
-    [
-        (0.0, 0.03, "reproduced"),
-        # Of five differences: 96 % interval ± 1.34 sd, 98 % ± 1.68 sd, a further one ± 4.10 sd.
-        (0.49, 0.03, "open"),
-        (-0.6, 0.03, "lower"),
-        (0.09, 0.3, "reproduced"),
-        (1.1, 0.3, "consistent"),  # the tolerance is half a point
-    ],
-)
-def test_a_difference_is_judged_by_its_own_spread(tmp_path, shift, sd, verdict):
-    """Both runs vary by 3 points, their differences by `sd`."""
-    base = (70.0, 73.0, 76.0, 72.0, 74.0)
-    steps = zip(base, (-1, 1, 0, 1, -1), strict=True)
-    ours = [value + 2.05 + shift + sd * step for value, step in steps]
-    found = judged(tmp_path, *seeds("simcse", base), *seeds("is-cse", ours), where=DELTA)
-    assert found.ours.mean == pytest.approx(2.05 + shift)
-    assert found.ours.sd == pytest.approx(sd)
-    assert found.ours.verdict.kind == verdict
 
 
 def test_the_average_of_the_dev_sets(tmp_path):
@@ -448,13 +422,6 @@ def test_accuracies_of_a_checkpoint_are_those_of_five_classifier_seeds(tmp_path)
     assert kinds == ["lower", "reproduced", "not run"]
     assert found["MR"].reason.startswith("look at 5 classifier seeds (N = 5)")
     assert found["MR"].reason.endswith("no further look")
-    one = [record for record in records if record["aggregation"] == "all"]
-    (verdict,) = {
-        row.checkpoint.verdict.reason
-        for row in quoted_numbers(tmp_path / "one", checkpoint(records=one), metric="accuracy")
-        if row.task == "MR"
-    }
-    assert verdict == "first look at 5 classifier seeds, 1 made"
 
 
 def test_a_row_names_the_runs_behind_it(tmp_path):

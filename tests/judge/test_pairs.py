@@ -230,6 +230,8 @@ def test_beside_classifier_seeds_a_claim_has_the_test_of_welch():
     oracle = stats.ttest_ind(points[:3], of_seeds, equal_var=False)
     assert (found.kind, found.verdict, found.n) == ("Welch", "better", 3)
     assert found.p == pytest.approx(oracle.pvalue)
+    low, high = oracle.confidence_interval(0.98)
+    assert found.half_width == pytest.approx((high - low) / 2)
     assert (found.mean_a, found.mean_b) == pytest.approx((81.2, 80.1))
 
 

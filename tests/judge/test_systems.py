@@ -70,9 +70,3 @@ def test_the_seeds_of_classifiers_are_those_of_a_row_without_another():
     assert (score.mean, score.sd, score.n) == pytest.approx((72.0, 2.5**0.5, 5))
     assert rows[0].averages == (70.0, 71.0, 72.0, 73.0, 74.0)
     assert rows[0].run_averages == (70.0,)
-
-
-def test_a_row_that_was_scored_with_one_seed_of_the_classifiers_has_no_spread():
-    run = scored("untrained", None, {"MR": 70.0}, metric="accuracy", tasks=("MR",))
-    (row,) = systems_of(suite(run), "transfer")
-    assert (row.n, row.score("MR").sd) == (1, None)
