@@ -24,7 +24,6 @@ from bench.report.printed_table import (
     shown_table,
 )
 from bench.report.tables import (
-    in_short,
     number_frame,
     summaries,
     world_in_short,
@@ -215,16 +214,6 @@ def test_the_frame_of_numbers_keeps_what_is_missing():
 
 
 # --- Over all tables ---
-
-
-def test_the_line_of_a_suite_names_the_reason_where_nothing_is_comparable():
-    stand_in = measured([60.0], "not comparable", reason="scored on the world; a stand-in")
-    rows = [number(76.0, stand_in), number(77.0, stand_in), number(78.0)]
-    short = "3 numbers of 1 papers, none of which is comparable (scored on the world)"
-    assert in_short(rows) == short
-    rows.append(number(79.0, measured([79.0], "reproduced"), source="is-cse"))
-    expected = "4 numbers of 2 papers: 1 reproduced; 2 not comparable; 1 not run"
-    assert in_short(rows) == expected
 
 
 def quoted(name, **more):
