@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from bench.__main__ import main
 from bench.checks import method_contract as contract
 from bench.models.functions import FunctionEncoder
 from bench.registry import methods as registered
@@ -219,21 +218,19 @@ def test_every_clause_has_a_breach():
     assert {clause for _, clause, _ in BREACHES} == clauses
 
 
-def test_the_command_ends_at_the_first_broken_clause(write, capsys):
+def test_the_command_ends_at_the_first_broken_clause(write, said):
     path = write(changed((LOSS, "return 1 / 0")))
-    assert main(["check-method", str(path)]) == 1
-    message = capsys.readouterr().out
+    message = said("check-method", path, status=1).out
     line = path.read_text().splitlines().index("        return 1 / 0") + 1
     assert f"/{path.name}:{line}: in loss\n" in message  # pytest shortens the path
     assert "\nE   ZeroDivisionError: division by zero\n" in message
     assert " 1 failed, 3 passed in " in message
 
 
-def test_the_command_names_what_cannot_be_imported(write, capsys):
+def test_the_command_names_what_cannot_be_imported(write, said):
     path = write("x = 1\nimport nothing_of_this_name\n")
-    assert main(["check-method", str(path)]) == 2
     fault = f"\n{path} cannot be imported (ModuleNotFoundError in {path}, line 2: "
-    assert fault in capsys.readouterr().out
+    assert fault in said("check-method", path, status=2).out
 
 
 def parsing(texts):

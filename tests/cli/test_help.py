@@ -4,20 +4,14 @@ import re
 
 import pytest
 
-from bench.cli import main
 from bench.cli.parameters import COMMANDS, SHIPPED
 from bench.cli.program import commands
 
 
 @pytest.fixture
-def help_of(capsys, monkeypatch):
+def help_of(said, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-
-    def text(*words):
-        assert main([*words, "--help"]) == 0
-        return capsys.readouterr().out
-
-    return text
+    return lambda *words: said(*words, "--help").out
 
 
 def test_each_command_is_in_one_group():

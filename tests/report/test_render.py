@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from bench.cli import main
 from bench.judge.stage import read_suite
 from bench.report.figures.compared import figure_stems
 from bench.report.figures.papers import table_of
@@ -61,12 +60,11 @@ def test_what_is_rendered_early_says_so(tmp_path):
     assert PARTIAL in (tmp_path / "report" / "summary.txt").read_text()
 
 
-def test_before_the_first_score_only_the_comparison_is_left_out(tmp_path, capsys):
+def test_before_the_first_score_only_the_comparison_is_left_out(tmp_path, said):
     planned = [{"method": name, "seed": 0} for name in ("simcse", "sscl")]
     folder = write_suite(tmp_path / "s", planned, baseline="simcse")
     out = tmp_path / "out"
-    assert main(["render", str(folder), "--out", str(out)]) == 0
-    told = capsys.readouterr()
+    told = said("render", folder, "--out", out)
     assert told.out == f"{out}/report/index.html\n"
     assert "no comparison: " in told.err
     assert {"tables/sts.md", "tables/coverage.md", "report/index.html"} <= names(out)

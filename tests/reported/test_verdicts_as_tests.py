@@ -1,20 +1,17 @@
 """The `reported` tests pass, fail and skip as expected, on a suite with every verdict."""
 
-import os
 import re
-import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 from bench.judge.stage import read_suite
+from tests.support.programs import ROOT, ended
 from tests.support.synthetic_suite import claims, seeds, write_suite
 from tests.support.table_suite import ENTRIES
 
-ROOT = Path(__file__).parents[2]
 BERT, LARGE = "bert-large-uncased", "roberta-large"
 
 
@@ -43,13 +40,12 @@ def suite(tmp_path_factory):
     return write_suite(folder, other, baseline="simcse", claims=claimed)
 
 
-def collected(results, *options):
+def collected(results, *options, status=1):
     """Run test_cells.py on the suite in `results`."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
-    return subprocess.run(
-        [*command, "tests/reported/test_cells.py"], cwd=ROOT,
-        env=os.environ | {"SENTBENCH_RESULTS": str(results)},
-        capture_output=True, text=True, timeout=900,
+    return ended(
+        *command, "tests/reported/test_cells.py", cwd=ROOT, status=status,
+        SENTBENCH_RESULTS=str(results),
     )  # fmt: skip
 
 
@@ -75,8 +71,7 @@ LOOK = r"(first|next) look at \d+ (classifier )?seeds, \d+ made"
 def test_every_verdict_ends_as_it_should(suite, tmp_path, strict):
     report = tmp_path / "report.xml"
     options = ["-m", "reported", f"--junitxml={report}", *["--fail-consistent"] * strict]
-    ended = collected(suite, *options)
-    assert ended.returncode == 1, ended.stdout[-2000:]
+    output = collected(suite, *options).stdout
     result = []
     for case in ET.parse(report).iter("testcase"):
         if "reference_machine" in case.get("name"):  # of suites of the toy data
@@ -98,15 +93,14 @@ def test_every_verdict_ends_as_it_should(suite, tmp_path, strict):
         assert verdict != "open" or re.search(LOOK, text)
     titles = {"printed numbers": verdicts, "scores of published checkpoints": quoted}
     for title, kinds in titles.items():
-        line = next(row for row in ended.stdout.splitlines() if f"{title}: " in row)
+        line = next(row for row in output.splitlines() if f"{title}: " in row)
         told = re.findall(r"(\d+) ([a-z ,]+?)(?=, \d|$)", line.partition(": ")[2])
         assert {name: int(n) for n, name in told} == Counter(kinds)
 
 
 @pytest.mark.slow
 def test_a_wrong_folder_is_an_error(tmp_path):
-    ended = collected(tmp_path / "none")
-    assert ended.returncode != 0
+    output = collected(tmp_path / "none", status=2).stdout
     told = "SENTBENCH_RESULTS: .*plan.json does not exist; name another folder"
-    assert re.search(told, ended.stdout)
-    assert "Traceback" not in ended.stdout
+    assert re.search(told, output)
+    assert "Traceback" not in output
