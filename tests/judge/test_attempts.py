@@ -14,7 +14,6 @@ import pytest
 import yaml
 from scipy import stats
 
-from bench.judge.stage import compared, read_suite
 from bench.results.suite_results import read_results
 from bench.runs import config
 from tests.support.no_fsync import no_fsync
@@ -151,12 +150,3 @@ def test_attempts_are_no_better_than_three_looks(attempt, gain, tmp_path):
         attempt(desk)
         count += desk.has_false_word
     assert count <= stats.binom.isf(1e-3, DRAWS, min(1, 0.06 * desk.families))
-
-
-def test_what_is_renamed_or_shown_alone_keeps_its_family(tmp_path):
-    desk = Desk(tmp_path, 0).plan(range(N)).run()
-    words = {name: (row.family, row.p_adjusted) for name, row in desk.rows.items()}
-    desk.plan(range(N), claims=["is-cse[neighbours=16]@official", "sscl@official"]).look()
-    assert {name: (row.family, row.p_adjusted) for name, row in desk.rows.items()} == words
-    (row,) = compared(read_suite(tmp_path / "s"), "simcse@official", ["is-cse@official"])
-    assert (row.family, row.p_adjusted) == words["is-cse"]

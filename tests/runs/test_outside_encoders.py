@@ -12,7 +12,6 @@ from bench.registry.backbones import backbone, backbone_fingerprint, encoder_sum
 from bench.registry.templates import template_sets
 from bench.results.suite_results import read_results
 from bench.runs import config as suites
-from bench.runs.run import Run
 from bench.stages import jobs
 from bench.utils.errors import UserError
 from tests.support.method_runs import run_of
@@ -53,14 +52,6 @@ def test_an_encoder_is_a_run_with_the_tasks_of_the_suite(content, model):
     hyper = {"model": str(model), "pooler": "avg", "prompt": None, "normalize": True}
     assert run.parts[0][2] == hyper | {"template": None, "dims": None, "dtype": "float32"}
     assert run.models == {str(model): backbone_fingerprint(str(model))}
-
-
-def test_every_prompt_can_be_named(content, model):
-    prompts(write(model, pooling()), query="a ")
-    for prompt in ({}, {"prompt": ""}, {"prompt": "query"}):
-        encoder = planned(content({"model": str(model), **prompt}))[1]
-        assert encoder.parts[0][2]["prompt"] == prompt.get("prompt")
-        assert Run.model_validate_json(json.dumps(encoder.describe())).parts == encoder.parts
 
 
 def test_several_templates_are_one_row_of_the_runs_that_each_has_alone(content, model):

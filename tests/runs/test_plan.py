@@ -162,12 +162,6 @@ def test_claims_are_free_before_the_first_score_and_kept_after_it(tmp_path, writ
     assert written(claiming("is-cse", "sscl")).claims == before.claims
 
 
-def test_a_plan_says_with_how_many_seeds_gains_are_claimed():
-    assert claiming("sscl").claims_in_short == (
-        "1 claim; seeds planned for both sides: 2; with fewer than 5 a look decides next to nothing"
-    )
-
-
 def test_added_seeds_are_not_those_that_gains_are_claimed_with(written):
     grown = written(claiming("sscl"), claiming("sscl", seeds=[1, 2, 3]))
     assert "both sides: 2;" in grown.claims_in_short
