@@ -64,8 +64,10 @@ def sets_of(items):
 def test_the_numbers_are_of_the_items_and_a_second_start_scores_nothing(
     tmp_path, said, monkeypatch
 ):
-    words = ["compare", AVG, LAST, "--data", "world", "--mode", "dev", "--out", tmp_path]
-    words += ["--tasks", "STS-B", "SICK-R", "TREC"]
+    words = [
+        "compare", AVG, LAST, "--data", "world", "--mode", "dev", "--out", tmp_path, "--tasks",
+        "STS-B", "SICK-R", "TREC",
+    ]  # fmt: skip
     score, calls = encoders.score_encoder, []
 
     def second_interrupted(*args):

@@ -10,8 +10,10 @@ from bench.runs import config
 from bench.stages import workflow
 from tests.support.synthetic_suite import seeds, write_suite
 
-ROW = ["reproduce", "gs-infonce-v2", "Table 2", "--row", "GS-InfoNCE"]
-ROW += ["--backbone", "bert-base-uncased"]
+ROW = [
+    "reproduce", "gs-infonce-v2", "Table 2", "--row", "GS-InfoNCE", "--backbone",
+    "bert-base-uncased",
+]  # fmt: skip
 ROWS = [dict.fromkeys(STS_TASKS, value) for value in (76.1, 76.2, 76.3)]
 NAME = "gs-infonce-v2-table-2-gs-infonce-m-3x-bert-base-uncased"
 

@@ -34,8 +34,10 @@ def planned(path, content):
 
 
 def scores_file(run, points):
-    provenance = {"run": {name: getattr(run, name) for name in NAMES}}
-    provenance |= {"data": {"name": "senteval"}, "outcome": {"status": "finished", "step": 100}}
+    provenance = {
+        "run": {name: getattr(run, name) for name in NAMES}, "data": {"name": "senteval"},
+        "outcome": {"status": "finished", "step": 100},
+    }  # fmt: skip
     record = {"task": TASK, "split": "test", "metric": "spearman", "aggregation": "all"}
     return json.dumps({"provenance": provenance, "records": [record | {"value": points}]})
 

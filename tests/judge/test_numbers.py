@@ -161,8 +161,10 @@ TARGET = "untrained[pooler=avg_first_last]+whitening[source=target]@official"
 def test_what_is_not_trained_goes_by_tolerance(tmp_path, text, made, where, tolerance):
     method, _, setting = text.partition("@")
     places = {"backbone_name": where[3], "corpus": "", "data": "senteval", "seed": None}
-    entry = {"method": method, "setting": setting, "backbone": where[3]}
-    entry |= {"parts": resolve(made or text, **places).parts}
+    entry = {
+        "method": method, "setting": setting, "backbone": where[3],
+        "parts": resolve(made or text, **places).parts,
+    }  # fmt: skip
     printed = judged(tmp_path, entry, where=where, task="STS-B").value
     for off, verdict in ((0.9, "reproduced"), (1.1, "higher"), (-1.1, "lower")):
         run = entry | {"scores": {"STS-B": printed + off * tolerance}}

@@ -234,8 +234,10 @@ def test_beside_classifier_seeds_a_claim_has_the_test_of_welch():
 def test_a_diverged_seed_leaves_the_pairs_and_the_methods_is_never_better(drawn):
     a, b = drawn
     claims = [claim("sscl"), claim("is-cse")]
-    runs = [*table("sscl", a + 5), scored("sscl", 5, None), *table("is-cse", b + 3)]
-    runs += [*table("simcse", b), scored("simcse", 5, 75.0), scored("is-cse", 5, 75.0)]
+    runs = [
+        *table("sscl", a + 5), scored("sscl", 5, None), *table("is-cse", b + 3),
+        *table("simcse", b), scored("simcse", 5, 75.0), scored("is-cse", 5, 75.0),
+    ]  # fmt: skip
     pairs = against(suite(*runs, claims=claims), "simcse")
     found = row_of(pairs, method="sscl")
     assert (found.n, found.verdict) == (5, "open")

@@ -206,9 +206,10 @@ def test_cosines_are_counted_by_gold_score(tmp_path):
     gold, cosine = zip(*pairs, strict=True)
     change_analyses(tmp_path, cosines={"gold": gold, "cosine": cosine})
     rows = table("I9", read_results(tmp_path)).query("series == 'SimCSE' and value > 0")
-    heads = {"gold score 0 to 1, 3 pairs": [(0.025, 200 / 3), (0.125, 100 / 3)]}
-    heads |= {"gold score 1 to 2, 2 pairs": [(0.975, 100)]}
-    heads |= {"gold score 4 to 5, 1 pairs": [(0.525, 100)]}
+    heads = {
+        "gold score 0 to 1, 3 pairs": [(0.025, 200 / 3), (0.125, 100 / 3)],
+        "gold score 1 to 2, 2 pairs": [(0.975, 100)], "gold score 4 to 5, 1 pairs": [(0.525, 100)],
+    }  # fmt: skip
     expected = [(panel, x, share) for panel, shares in heads.items() for x, share in shares]
     for result, (panel, x, share) in zip(rows.itertuples(), expected, strict=True):
         assert (result.panel, result.x, result.value) == (

@@ -20,8 +20,10 @@ ALIGNMENT = {"STS-B": {"all": {"alignment": 0.2, "uniformity": -2.5}}}
 
 
 def finished(folder, **more):
-    entry = {"method": "simcse", "seed": 1, "scores": ROWS, "identity": {"recipe": {"epochs": 1}}}
-    entry |= {"outcome": {"curve": CURVE, "best_step": 125}, "analyses": {"alignment": ALIGNMENT}}
+    entry = {
+        "method": "simcse", "seed": 1, "scores": ROWS, "identity": {"recipe": {"epochs": 1}},
+        "outcome": {"curve": CURVE, "best_step": 125}, "analyses": {"alignment": ALIGNMENT},
+    }  # fmt: skip
     return write_suite(folder, [entry | more])
 
 

@@ -142,8 +142,10 @@ def test_an_entry_runs_on_all_backbones_of_a_matching_kind():
 
 def test_sweeps_expand_to_every_combination():
     sweep = {"alpha": [0.01, 0.05], "buffer": [64, 256, 512]}
-    entry = {"method": "is-cse[alpha={alpha},buffer={buffer}]", "sweep": sweep, "seeds": [1]}
-    entry |= {"settings": ["paper", "official"], "backbones": ["toy-bert"]}
+    entry = {
+        "method": "is-cse[alpha={alpha},buffer={buffer}]", "sweep": sweep, "seeds": [1],
+        "settings": ["paper", "official"], "backbones": ["toy-bert"],
+    }  # fmt: skip
     made = runs(methods=[entry])
     found = [(run.setting, *(run.parts[0][2][key] for key in sweep)) for run in made]
     assert sorted(found) == sorted(product(("paper", "official"), *sweep.values()))

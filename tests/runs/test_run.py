@@ -209,11 +209,15 @@ def test_layer_cuts_of_a_suite_apply_to_trained_runs_only():
     assert run("simcse", scored_layers=12).id == run("simcse").id
 
 
-FIRST = ["simcse", "simcse[temperature=0.30000000000000004]", "simcse[temperature=1e+06]"]
-FIRST += ["is-cse[batch_size=16,select_on=STS-B+SICK-R]", "gs-infonce[batch_size=64,weight=2.5]"]
-ADDED = ["gs-infonce[multiple=0.5,std=1]", "gs-infonce[weight=0]", "is-cse[alpha_start=none]"]
-ADDED += ["is-cse[current_first=false,buffer=64]", "is-cse[alpha=0.1]", "sscl[stack=99]"]
-ADDED += ["sscl[layer=3,sides=one]", "sscl[layer=none,average=false]", "sscl[stack=0]"]
+FIRST = [
+    "simcse", "simcse[temperature=0.30000000000000004]", "simcse[temperature=1e+06]",
+    "is-cse[batch_size=16,select_on=STS-B+SICK-R]", "gs-infonce[batch_size=64,weight=2.5]",
+]  # fmt: skip
+ADDED = [
+    "gs-infonce[multiple=0.5,std=1]", "gs-infonce[weight=0]", "is-cse[alpha_start=none]",
+    "is-cse[current_first=false,buffer=64]", "is-cse[alpha=0.1]", "sscl[stack=99]",
+    "sscl[layer=3,sides=one]", "sscl[layer=none,average=false]", "sscl[stack=0]",
+]  # fmt: skip
 RECIPES = {
     "batch_size": (32, 64, "128"), "dropout": (None, 0.1, "0.2"), "patience": ("none", 5),
     "select_on": ("STS-B", "SICK-R+STS-B"), "learning_rate": (3e-5, "1e-5"),

@@ -116,8 +116,10 @@ def test_seconds_of_measured_steps(places, card, least, most, monkeypatch):
 
 def test_a_prediction_adds_up():
     """A run that its backbone makes impossible takes no time."""
-    content = {"suite": "mine", "data": "senteval", "corpus": "wiki1m", "seeds": [1, 2]}
-    content |= {"tasks": ["sts", "transfer"], "methods": ["simcse", "sscl[layer=12]"]}
+    content = {
+        "suite": "mine", "data": "senteval", "corpus": "wiki1m", "seeds": [1, 2],
+        "tasks": ["sts", "transfer"], "methods": ["simcse", "sscl[layer=12]"],
+    }  # fmt: skip
     content["methods"] += ["untrained[pooler=avg]", "word-overlap"]
     content["backbones"] = {"bert-base-uncased": None, "roberta-large": None}
     suite = config.validate(content)
@@ -158,8 +160,10 @@ def test_times_come_from_the_device_asked_for(tmp_path):
         runs on the device."""
         shared = {"runs_per_gpu": runs}
         outcome = outcome or {"steps": 100, "seconds": seconds, **shared}
-        provenance = {"run": run.describe(), "outcome": {"status": "finished", **outcome}}
-        provenance |= {"device": {"name": device}, "seconds": seconds, "tasks": {"MR": {}}}
+        provenance = {
+            "run": run.describe(), "outcome": {"status": "finished", **outcome},
+            "device": {"name": device}, "seconds": seconds, "tasks": {"MR": {}},
+        }  # fmt: skip
         write_json(scores / f"{run.id}.json", {"provenance": provenance | shared, "records": []})
 
     scores = tmp_path / "mine" / "scores"

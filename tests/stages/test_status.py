@@ -39,8 +39,10 @@ def suite(tmp_path):
     plan.write(folder / "plan.json")
     first, second, third, fourth, fifth, _ = plan.runs
     outcome = {"status": "finished", "steps": steps(first), "seconds": TRAINING}
-    origin = {"run": first.describe(), "outcome": outcome, "device": {"name": DEVICE}}
-    origin |= {"seconds": SCORING, "tasks": {"MR": {}}, "data": {"name": "senteval"}}
+    origin = {
+        "run": first.describe(), "outcome": outcome, "device": {"name": DEVICE}, "seconds": SCORING,
+        "tasks": {"MR": {}}, "data": {"name": "senteval"},
+    }  # fmt: skip
     write_json(paths.result_file(folder, first.id, "score"), {"provenance": origin, "records": []})
     write_json(paths.result_file(folder, first.id, "train"), {"outcome": outcome})
     rows = [json.dumps({"step": step}) for step in (1, steps(second) // 2)]
