@@ -62,6 +62,11 @@ class Queue(Contrastive):
 OTHER = SOURCE.replace('"queue"', '"other-queue"', 1)
 
 
+def forget():
+    registered._methods.cache_clear()
+    registered.load_file.cache_clear()
+
+
 @pytest.fixture(autouse=True)
 def forgotten(monkeypatch, global_state):
     """No test sees another's methods: within a process a file is imported once, as `BENCH_METHODS`
@@ -69,8 +74,7 @@ def forgotten(monkeypatch, global_state):
     monkeypatch.setenv("BENCH_METHODS", "")
     monkeypatch.setattr(sys, "path", [*sys.path])
     yield
-    registered._methods.cache_clear()
-    registered.load_file.cache_clear()
+    forget()
 
 
 @pytest.fixture
@@ -308,8 +312,7 @@ def test_an_edited_file_is_another_run(add, monkeypatch):
     before = run_of(text)
     first = ["queue", 1, {"temperature": 0.05, "length": 5}, sha256_text(SOURCE)]
     assert before.identity["parts"][0] == first
-    registered._methods.cache_clear()
-    registered.load_file.cache_clear()
+    forget()
     path.write_text(SOURCE + "\n# a remark\n")
     after = run_of(text).id
     assert after != before.id
@@ -341,8 +344,7 @@ def test_an_edited_module_of_the_user_is_another_run(add, write):
     ids = [run_of("queue").id]
     for name in ("unrelated.py", *MODULES):
         write(MODULES.get(name, "") + "\n# a remark\n", f"mine/{name}")
-        registered._methods.cache_clear()
-        registered.load_file.cache_clear()
+        forget()
         ids.append(run_of("queue").id)
     assert ids[0] == ids[1]
     assert len({*ids}) == 1 + len(MODULES)
