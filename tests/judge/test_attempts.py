@@ -4,85 +4,70 @@ All true gains are 0, or the margin, so that the word is false. It may come no m
 looks at each family of claims allow.
 """
 
-import json
 import shutil
 from collections import defaultdict
 from functools import cache
 
 import numpy as np
 import pytest
-import yaml
 from scipy import stats
 
+from bench.results.records import write_scores
 from bench.results.suite_results import read_results
 from bench.runs import config
 from tests.support.no_fsync import no_fsync
 from tests.support.rows import against
+from tests.support.tiny_suite import tiny_configuration
 
 __all__ = ["no_fsync"]
 
-TASK, MARGIN, SD, N = "STS12", 1.0, 0.4, 3
-NAMES = ("id", "identity", "method", "setting", "backbone", "seed")  # that are checked
+MARGIN, SD, N = 1.0, 0.4, 3
 METHODS = ("is-cse", "sscl", "gs-infonce")
+RECORD = {"task": "STS12", "split": "test", "metric": "spearman", "aggregation": "all"}
 
 
 @cache
-def planned(path, content):
-    """The plan of a configuration, through its file."""
-    path.write_text(content, encoding="utf-8")
-    return config.plan(config.load(path))
-
-
-def scores_file(run, points):
-    provenance = {
-        "run": {name: getattr(run, name) for name in NAMES}, "data": {"name": "senteval"},
-        "outcome": {"status": "finished", "step": 100},
-    }  # fmt: skip
-    record = {"task": TASK, "split": "test", "metric": "spearman", "aggregation": "all"}
-    return json.dumps({"provenance": provenance, "records": [record | {"value": points}]})
+def planned(seeds, claims):
+    content = tiny_configuration(
+        "toy-bert", "world", "world", tasks=["STS12"], seeds=[*seeds], methods=["simcse", *METHODS],
+        compare={"baseline": "simcse", "margin": MARGIN, "claims": [*claims]},
+    )  # fmt: skip
+    return config.plan(config.validate(content))
 
 
 class Desk:
     """The folder of a suite, and who sits before it."""
 
-    def __init__(self, folder, draw, gain=0.0):
+    def __init__(self, folder, draw, gain):
         self.folder, self.gain, self.rng = folder, gain, np.random.default_rng(draw)
         self.points, self.words, self.losses = defaultdict(self._point), set(), 0
-        shutil.rmtree(folder / "s", ignore_errors=True)
-        self.content = {
-            "suite": "s", "data": "senteval", "corpus": "wiki1m", "tasks": [TASK],
-            "backbones": {"bert-base-uncased": None}, "methods": ["simcse", *METHODS],
-        }  # fmt: skip
-        self.compare = {"baseline": "simcse", "margin": MARGIN, "claims": ["is-cse", "sscl"]}
+        self.claims = METHODS[:2]
+        shutil.rmtree(folder, ignore_errors=True)
 
     def _point(self):
         return 75 + SD * self.rng.normal() / 2**0.5
 
-    def plan(self, seeds, *, lost=False, **compare):
-        """Write the configuration and its plan."""
+    def plan(self, seeds, claims=None, *, lost=False):
         self.seeds, self.losses = list(seeds), self.losses + lost
-        self.compare |= compare
-        content = self.content | {"seeds": self.seeds, "compare": self.compare}
-        self.runs = planned(self.folder / "s.yaml", yaml.safe_dump(content))
-        self.runs.write(self.folder / "s" / "plan.json", lost)
+        self.claims = claims or self.claims
+        self.runs = planned(tuple(self.seeds), self.claims)
+        self.runs.write(self.folder / "plan.json", lost)
         return self
 
     def run(self, seeds=None):
         """Score the planned runs of these seeds, by default of all, and look."""
         for run in self.runs.runs:
-            path = self.folder / "s" / "scores" / f"{run.id}.json"
+            path = self.folder / "scores" / f"{run.id}.json"
             if path.exists() or (seeds is not None and run.seed not in seeds):
                 continue
             points = self.points[run.text, run.seed] + self.gain * (run.method != "simcse")
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(scores_file(run, points), encoding="utf-8")
-        return self.look()
+            provenance = {"run": run.describe(), "outcome": {"status": "finished", "step": 100}}
+            write_scores(path, provenance, [RECORD | {"value": points}])
+        self.look()
 
     def look(self):
-        rows = against(read_results(self.folder / "s"), "simcse")
-        self.rows = {row.method: row for row in rows if row.family}
-        self.words |= {(row.family, row.verdict) for row in self.rows.values()}
-        return self
+        rows = against(read_results(self.folder), "simcse")
+        self.words |= {(row.family, row.verdict) for row in rows if row.family}
 
     @property
     def families(self):
@@ -125,15 +110,15 @@ def orders_seeds(desk):
 def loses_the_plan(desk):
     desk.plan(range(N)).run()
     for again in range(2, 6):
-        for path in (desk.folder / "s").glob("plan*.json"):
+        for path in desk.folder.glob("plan*.json"):
             path.unlink()
         desk.plan(range(again * N), lost=True).run()
 
 
 def claims_the_best_late(desk):
-    desk.plan(range(N), claims=["is-cse"]).run()
+    desk.plan(range(N), METHODS[:1]).run()
     best = max(METHODS[1:], key=lambda method: sum(desk.difference(x, method) for x in range(N)))
-    desk.plan(range(N), claims=["is-cse", best]).look()
+    desk.plan(range(N), ("is-cse", best)).look()
     for look in (2, 4):
         desk.plan(range(look * N)).run()
 
@@ -148,7 +133,7 @@ DRAWS = 300
 def test_attempts_are_no_better_than_three_looks(attempt, gain, tmp_path):
     count = 0
     for draw in range(DRAWS):
-        desk = Desk(tmp_path, draw, gain)
+        desk = Desk(tmp_path / "s", draw, gain)
         attempt(desk)
         count += desk.has_false_word
     assert count <= stats.binom.isf(1e-3, DRAWS, min(1, 0.06 * desk.families))
