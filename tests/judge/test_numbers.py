@@ -189,6 +189,11 @@ def test_classifiers_of_another_mode_are_not_comparable(tmp_path):
     assert cell(tmp_path).ours.verdict.kind == "reproduced"
 
 
+def test_a_difference_is_planned_where_both_sides_are(tmp_path):
+    assert not judged(tmp_path / "one", *IS_CSE, where=DELTA).planned
+    assert judged(tmp_path / "both", *IS_CSE, *SIMCSE, where=DELTA).planned
+
+
 def test_a_difference_has_the_planned_seeds_of_both_sides(tmp_path):
     runs = [
         *seeds("is-cse", [78.0, 79.0, 80.0, 78.5, 79.5]),

@@ -39,6 +39,12 @@ def planned(content):
     return suites.planned(suites.validate(content))
 
 
+@pytest.fixture
+def encoder(content):
+    """The run of an encoder that a configuration lists."""
+    return lambda **entry: planned(content(entry))[1]
+
+
 def published(folder, **keys):
     text = ",".join(f"{key}={value}" for key, value in {"pooler": "avg", **keys}.items())
     return run_of(f"published[model={folder},{text}]", "none", "world", "world", None)
@@ -54,50 +60,50 @@ def test_an_encoder_is_a_run_with_the_tasks_of_the_suite(content, model):
     assert run.models == {str(model): backbone_fingerprint(str(model))}
 
 
-def test_several_templates_are_one_row_of_the_runs_that_each_has_alone(content, model):
+def test_several_templates_are_one_row_of_the_runs_that_each_has_alone(content, encoder, model):
     entry = {"model": str(model), "label": "Ours", "pooler": "last"}
     templates = ["A <sentence>", "B <sentence>", "<sentence> C"]
     runs = planned(content({**entry, "template": templates}))[1:]
     assert [run.template for run in runs] == templates
     assert len({(run.row, run.label) for run in runs}) == 1
     for run, template in zip(runs, templates, strict=True):
-        alone = planned(content({**entry, "template": template}))[1]
+        alone = encoder(**entry, template=template)
         assert (run.id, run.identity) == (alone.id, alone.identity)
         assert run.row != alone.row
 
 
-def test_a_set_of_templates_has_a_name(content, model):
+def test_a_set_of_templates_has_a_name(content, encoder, model):
     entry = {"model": str(model), "pooler": "last"}
     runs = planned(content({**entry, "template": "prompteol"}))[1:]
     assert [run.template for run in runs] == template_sets()["prompteol"]
     with pytest.raises(UserError, match="did you mean 'prompteol'"):
-        planned(content({**entry, "template": "prompteoll"}))
+        encoder(**entry, template="prompteoll")
     for templates in template_sets().values():
         assert len(templates) == len({*templates}) > 1
         assert all("<sentence>" in template for template in templates)
 
 
-def test_a_template_is_written_in_the_text_of_the_run(content, model):
+def test_a_template_is_written_in_the_text_of_the_run(encoder, model):
     """With commas, brackets and quotes; it is read as given also where the text would change it."""
     entry = {"model": str(model), "pooler": "last", "dims": 8, "dtype": "bfloat16"}
     for template in ('Is it, briefly, "<sentence>"?', "[INST] <sentence>, <sentence>\n[/INST]"):
-        run = planned(content({**entry, "template": template}))[1]
+        run = encoder(**entry, template=template)
         hyper = {"prompt": None, "normalize": False, **entry, "template": template}
         assert run.parts[0][2] == hyper
         assert run_of(run.text, "none", "", run.data, None).id == run.id
-        assert run.id != planned(content(entry))[1].id
+        assert run.id != encoder(**entry).id
     for template in ("<sentence> ", "<sentence>, dims=2", "[<sentence>"):
-        run = planned(content({**entry, "template": template}))[1]
+        run = encoder(**entry, template=template)
         assert run.parts[0][2] == hyper | {"template": template}
     with pytest.raises(UserError, match="'<name>' lacks <sentence>"):
-        planned(content({"model": "owner/none", "pooler": "last", "template": "<name>"}))
+        encoder(model="owner/none", pooler="last", template="<name>")
 
 
 @pytest.mark.parametrize("prompt", [" query: ", "query ", ""])
-def test_a_prompt_is_written_in_the_text_of_the_run(content, model, prompt):
+def test_a_prompt_is_written_in_the_text_of_the_run(encoder, model, prompt):
     """With its spaces, unless it is a name."""
     prompts(write(model, pooling()), query="a ")
-    run = planned(content({"model": str(model), "prompt": prompt, "template": " <sentence> "}))[1]
+    run = encoder(model=str(model), prompt=prompt, template=" <sentence> ")
     is_text = ":" in prompt
     expected = {"prompt": prompt if is_text else prompt.strip(), "template": " <sentence> "}
     assert run.parts[0][2].items() >= expected.items()
