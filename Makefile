@@ -36,7 +36,7 @@ test test-lowest test-slow test-nightly: export OMP_NUM_THREADS := 1
 smoke all-methods world-numbers portable portable-quick kill-test test test-lowest test-slow test-nightly: export CUDA_VISIBLE_DEVICES :=
 # Python caches the bytecode of imported modules in __pycache__. Without it each of many short processes takes twice as long to start.
 export PYTHONDONTWRITEBYTECODE :=
-# Those of docs/explanation/portability.md under which the world's numbers are measured.
+# Those of docs/explanation/portability.csv under which the numbers of the toy data are measured.
 ARITHMETICS := plain oldest torch-avx2 mkl-compatible two-threads
 
 .PHONY: help smoke all-methods test test-lowest test-pythons test-slow test-nightly reported check bench world-inputs world-numbers portable portable-quick rehearsal test-gpu kill-test slurm wiki-mini extras lock image world-data toy-backbones documents site clean
@@ -140,7 +140,7 @@ world-numbers: world-inputs
 	$(if $(ALL),rm -rf bench/reported/world*.csv results/reference-runs)
 	$(BIN)/python -m tests.portable --numbers --only $(ARITHMETICS)
 
-# docs/explanation/portability.md; finished parts are not repeated.
+# docs/explanation/toy-data.md#reference-scores; finished parts are not repeated.
 portable: world-inputs test-pythons
 	$(BIN)/python -m tests.portable
 

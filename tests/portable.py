@@ -5,7 +5,7 @@
     python -m tests.portable --numbers                  # measures what world.csv lacks
 
 The inputs have to be in results/all-methods, where make portable puts them.
-docs/explanation/portability.md has the rest.
+docs/explanation/toy-data.md#reference-scores has the rest.
 """
 
 import argparse

@@ -1,7 +1,24 @@
 """The reference of the commands, from their help."""
 
+from typing import Any
+
 from bench.cli.parameters import COMMANDS
 from bench.cli.program import NAME, commands
+
+
+def table() -> list[dict[str, Any]]:
+    """A row a command: what it does, and an example."""
+    rows = []
+    for title, names in COMMANDS.items():
+        for name in names:
+            command = commands().commands[name]
+            summary = (command.help or "").partition("\n\n")[0]
+            example = (command.epilog or "").removeprefix("Example: ")
+            rows.append(
+                {"": title, "command": f"`{name}`", "does": summary, "example": f"`{example}`"}
+            )
+            title = ""
+    return rows
 
 
 def reference() -> str:

@@ -30,10 +30,10 @@ from bench.utils.errors import UserError, errors_of
 from bench.utils.validation import validated
 
 # Points by which a score of the same weights may differ between machines. On the toy data
-# correlations move by at most 0.007 and accuracies not at all ("not trained" in
-# docs/explanation/portability.md), on SentEval's STS and MRPC all scores by at most 0.0001
+# correlations move by at most 0.007 and accuracies not at all (not trained, in
+# docs/explanation/portability.csv), on SentEval's STS and MRPC all scores by at most 0.0001
 # (wiki-minilm without training, from an AMD EPYC to an Intel Xeon); TF32 moves correlations by 0.04
-# (docs/explanation/performance.md).
+# (docs/explanation/performance.csv).
 ROUNDING = 0.02
 
 

@@ -104,26 +104,16 @@ def run(
 
 
 @command("status", epilog="Example: sentbench status paper")
-def show_status(
-    suite: Suite,
-    as_json: Annotated[bool, opt("Print everything as JSON.", name="--json")] = False,
-) -> None:
+def show_status(suite: Suite) -> None:
     """Show how far a suite is.
 
     The command counts the runs that are done, running, failed and left, predicts the hours left,
     and shows the last error and the log of each failed run. It works while a workflow runs.
     """
-    import json
-    from dataclasses import asdict
-
     from bench.report.formats import rendered
     from bench.stages.status import status
 
-    suite_status = status(suite)
-    if as_json:
-        print(json.dumps(asdict(suite_status), indent=1))
-    else:
-        print(rendered("status.txt", **vars(suite_status)), end="")
+    print(rendered("status.txt", **vars(status(suite))), end="")
 
 
 @command(epilog="Example: sentbench train sscl toy-bert --corpus world --data world --seed 1")

@@ -70,8 +70,9 @@ class Metric:
     # The protocols (`bench.datasets.tasks.Task`) or the tasks that have the metric.
     tasks: tuple[str, ...] = ()
     average: str = ""  # the group of tasks behind the "Avg" that papers report
-    # The least tolerance of a number of the toy data (docs/explanation/portability.md): the second
-    # decimal, or two of the 150 samples of the smallest test set.
+    # The least tolerance of a number of the toy data
+    # (docs/explanation/toy-data.md#reference-scores): the second decimal, or two of the 150 samples
+    # of the smallest test set.
     least: float = 0.0
     # Gold scores or labels, and similarities or predictions -> the metric as a fraction; None for
     # the accuracies, which the classifiers' protocols give.

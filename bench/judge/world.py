@@ -1,7 +1,7 @@
 """The numbers of the toy data: the scores of its reference runs, and the verdicts on a suite.
 
 They say whether the code computes the same as before, on any processor.
-docs/explanation/portability.md has the rule:
+docs/explanation/toy-data.md#reference-scores has the rule:
 
 * A score must be within the tolerance of its run, seed and task. Tolerances are several times the
   difference that other arithmetics made.
@@ -35,7 +35,7 @@ BACKBONE_RUN = ["run", "backbone"]  # the columns that name a run, whatever its 
 SEEDS = [f"seed {seed}" for seed in range(1, 9)]
 MODE = "dev"  # of the classifiers behind the accuracies of world.csv
 
-# The constants of the rule of docs/explanation/portability.md.
+# The constants of the rule of docs/explanation/toy-data.md#reference-scores.
 SAME_SEED = 5.0  # tolerance of a run with a seed, in tolerances of a run without one
 COVERAGE = 0.999  # coverage of the prediction interval that the seeds of a run give
 MAX_APART = 1  # runs that may be apart

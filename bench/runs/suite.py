@@ -198,7 +198,7 @@ class Suite(StrictModel):
     """number of runs that one process trains, and then scores"""
     keep_encoders: bool = True
     """`false` deletes an encoder once it is scored and analysed and no other run needs it
-    (docs/how-to/first-gpu-day.md#disk)"""
+    (docs/how-to/clusters.md#disk)"""
     stand_ins: Annotated[dict[str, Names], AfterValidator(_distinct_in_print)] = {}
     """a map from a backbone of this suite to the printed one, or a list of them, in whose rows it
     is shown"""

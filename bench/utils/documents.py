@@ -8,11 +8,9 @@ from importlib.metadata import distributions
 def address() -> str:
     """The address of the site, `Documentation` in [project.urls] of pyproject.toml; "" without."""
     for package in distributions(name="sentbench"):
-        for entry in package.metadata.get_all("Project-URL", ()):
-            label, _, url = entry.partition(", ")
-            if label == "Documentation":
-                return str(url).rstrip("/")
-    return ""
+        urls = package.metadata.get_all("Project-URL", ())
+        return dict(url.split(", ") for url in urls).get("Documentation", "").rstrip("/")
+    return ""  # not installed
 
 
 def document(name: str, section: str = "") -> str:

@@ -59,7 +59,7 @@ def chosen(plan, *texts):
 
 
 def test_every_answer_is_seen_in_the_smoke_suite():
-    """By the numbers of the reference machine; docs/explanation/toy-data.md names them."""
+    """By the reference scores of the toy data."""
     plan = config.plan(config.load(ROOT / "config" / "smoke.yaml"))
     rows = against(replace(scored(plan.runs), plan=plan), "simcse")
     assert {
@@ -95,8 +95,7 @@ def test_every_score_of_the_suites_of_the_world_has_a_number(name):
     ],
 )
 def test_the_documented_power_of_three_and_four_seeds(text, points, shares):
-    """docs/explanation/toy-data.md: at the strictest level of Holm's correction over eleven
-    comparisons."""
+    """At the strictest level of Holm's correction over eleven comparisons."""
     table = NUMBERS[NUMBERS["task"].isin(STS_TASKS)].query("backbone == 'toy-bert'")
     averages = table.groupby("run")[SEEDS].mean()
     differences = averages.loc[text] - averages.loc["simcse@official"]

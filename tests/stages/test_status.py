@@ -101,16 +101,13 @@ def test_damaged_scores_and_those_of_another_run_are_not_done(suite, ids):
     assert suite_status.estimate == rough([(run, "train")] * 3 + [(run, "score")] * 4)
 
 
-def test_the_command_prints_text_and_json(suite, said):
+def test_the_command_prints_text(suite, said):
     log = suite / "logs" / "corpus-wiki1m.log"
     write_text(log, "Traceback (most recent call last):\nOSError: x")
     text = said("status", suite).out
     assert text.startswith("s: 1 of 6 runs done, 0 running, 2 failed, 3 left\nhours left: 9.50 on")
     assert "train, 2 attempts: memory is full; use less\n" in text
     assert f"  OSError: x\n    {log}" in text
-    content = json.loads(said("status", suite, "--json").out)
-    assert [run["state"] for run in content["open"]] == ["left", "failed", "failed", "left", "left"]
-    assert content["steps"] == {str(log): "OSError: x"}
 
 
 def test_hours_that_nobody_can_tell_are_unknown(suite, monkeypatch, said):

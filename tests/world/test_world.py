@@ -97,7 +97,7 @@ def test_word_overlap_is_far_from_gold(world, task):
 
 
 def test_the_order_of_methods_is_that_on_real_text():
-    """The table of all methods in docs/explanation/toy-data.md."""
+    """By the reference scores of the toy data."""
     numbers = pd.read_csv(SCORES)
     numbers["mean"] = numbers[SEEDS].mean(axis=1)
     numbers["name"] = numbers["run"] + " on " + numbers["backbone"]

@@ -1,9 +1,13 @@
 """The site of the documents, which `make site` builds without a network."""
 
+import sys
 import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT))
+from tools import commands  # noqa: E402
+
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 # Documents outside docs/, and the pages that include them.
 INCLUDED = {
@@ -23,11 +27,14 @@ myst_heading_anchors = 4  # the anchors of GitHub
 autodoc_type_aliases = {"Judged": "Judged"}
 
 
-def lead_to_pages(app, name, source):
-    """Let links to the documents outside lead to the pages that include them."""
+def complete(app, name, source):
+    """Let links to the documents outside lead to the pages that include them, and write the help
+    of all commands, which a file need not repeat."""
     for path, page in INCLUDED.items():
         source[0] = source[0].replace(f"](../../{path}", f"](/{page}")
+    if name == "reference/commands":
+        source[0] += commands.reference()
 
 
 def setup(app):
-    app.connect("source-read", lead_to_pages)
+    app.connect("source-read", complete)
