@@ -10,8 +10,8 @@ from bench.datasets.metrics import FURTHER_SEEDS, Cell, probe_seed
 from bench.datasets.tasks import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS
 from bench.judged.rows import grouped
 from bench.runs.naming import find_run
-from bench.utils.errors import UserError
 from tests.support.compared_runs import BASE, claim, scored, suite
+from tests.support.refusals import refused
 from tests.support.rows import against, row_of, rows_of
 
 
@@ -70,8 +70,7 @@ def test_methods_are_named_as_in_configurations(text, found):
     ]
     planned = [run.run for run in runs]
     assert find_run(text, planned).text == found
-    with pytest.raises(UserError, match="'SSCL'"):
-        find_run("SSCL", planned)
+    refused(lambda: find_run("SSCL", planned), "'SSCL'")
 
 
 def test_nothing_to_compare_is_an_error():
@@ -79,8 +78,7 @@ def test_nothing_to_compare_is_an_error():
     elsewhere = scored("sscl", 1, 70.0, backbone="roberta-base")
     missing = replace(scored("dclr", 1, None), status="missing")
     told = "no scores to compare with 'simcse@official' on bert-base-uncased, roberta-base; run its"
-    with pytest.raises(UserError, match=told):
-        compared(scored("simcse", 1, 70.0), elsewhere, missing)
+    refused(lambda: compared(scored("simcse", 1, 70.0), elsewhere, missing), told)
 
 
 # --- Numbers ---

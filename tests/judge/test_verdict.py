@@ -9,7 +9,7 @@ import sentbench
 from bench.judge import verdict as module
 from bench.judge.sample import Sample
 from bench.judge.verdict import TOLERANCES, VerdictInput, judge, tolerance, verdicts_of
-from bench.utils.errors import UserError
+from tests.support.refusals import refused
 
 # n 5, mean 75, sd 0.5, so that the mean has an error of 0.2236 with 4 degrees of freedom:
 # t(0.99) = 3.7469, t(0.98) = 2.9985. Its 98 % interval is 75 ± 0.8378, its 96 % interval
@@ -194,18 +194,15 @@ def test_the_tolerance_of_a_number(where, allowed):
     assert result.tolerance == pytest.approx(allowed, abs=0.01)
 
 
-def test_a_diverged_seed_has_no_verdict():
-    with pytest.raises(UserError, match="a score is not finite; after a diverged seed there is no"):
-        judge(printed=75.0, scores=[*OURS[:4], float("nan")], planned=5)
-
-
-def test_fractions_are_no_points():
-    with pytest.raises(UserError, match=r"0\.77 is not in points; write a score such as 76\.25"):
-        judge(printed=0.77, scores=OURS, planned=5)
-
-
-def test_what_no_leaderboard_has():
-    with pytest.raises(UserError, match="no leaderboard 'stss' has 'Avg'; did you mean 'sts'"):
-        judge(printed=75.0, scores=OURS, planned=5, leaderboard="stss")
-    with pytest.raises(UserError, match="no leaderboard 'sts' has 'TREC'"):
-        judge(printed=75.0, scores=OURS, planned=5, task="TREC")
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"scores": [*OURS[:4], float("nan")]},
+         "a score is not finite; after a diverged seed there is no"),
+        ({"printed": 0.77}, "0.77 is not in points; write a score such as 76.25"),
+        ({"leaderboard": "stss"}, "no leaderboard 'stss' has 'Avg'; did you mean 'sts'"),
+        ({"task": "TREC"}, "no leaderboard 'sts' has 'TREC'"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_judged_is_refused(given, message):
+    refused(lambda: judge(**{"printed": 75.0, "scores": OURS, "planned": 5} | given), message)

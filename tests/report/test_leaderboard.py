@@ -22,7 +22,6 @@ from bench.report.leaderboard import (
 )
 from bench.reported.address import address, find_rows
 from bench.runs.resolve import resolve
-from bench.utils.errors import UserError
 from tests.support.compared_runs import scored, suite
 from tests.support.judged_rows import (
     BASE,
@@ -36,6 +35,7 @@ from tests.support.judged_rows import (
     pair,
     system,
 )
+from tests.support.refusals import refused
 from tests.support.rendered import assert_as_read
 from tests.support.synthetic_suite import claims, seeds, write_suite
 from tests.support.table_suite import TOY, TOY_ENTRIES
@@ -218,8 +218,7 @@ def test_the_frame_has_points_by_task():
     # Columns without values have the type of numbers.
     empty = ["on_unseen", "seen", "in_dev", "on_rest", "difference", "Avg sd"]
     assert table[empty].dtypes.tolist() == [float] * 6
-    with pytest.raises(UserError, match="did you mean 'sts'"):
-        frame(judged([SIMCSE]), "st")
+    refused(lambda: frame(judged([SIMCSE]), "st"), "did you mean 'sts'")
 
 
 def test_the_share_in_the_dev_set_stands_beside_rows_that_have_any():

@@ -10,8 +10,8 @@ from bench.report.figures.compared import figure_stems
 from bench.report.figures.papers import table_of
 from bench.report.figures.style import save
 from bench.report.render import render
-from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json, write_text
+from tests.support.refusals import refused
 from tests.support.synthetic_suite import write_suite
 
 PARTIAL = "Partial: 6 of 7 runs have been made."
@@ -58,10 +58,10 @@ def test_a_name_that_leads_out_of_the_folder_renders_nothing(compared_suite, tmp
     if exists:
         write_text(out / "tables" / "sts.md", "of an earlier call")
     before = names(tmp_path)
-    with pytest.raises(UserError, match=r"x_table-2\.csv' leads out of"):
-        render(rows, out, out / "figures", tmp_path / "s")
-    with pytest.raises(UserError, match=r"'\.\./x\.csv' leads out of"):
-        save(Figure(), out, "../x", None)
+    refused(
+        lambda: render(rows, out, out / "figures", tmp_path / "s"), "x_table-2.csv' leads out of"
+    )
+    refused(lambda: save(Figure(), out, "../x", None), "'../x.csv' leads out of")
     assert names(tmp_path) == before
 
 

@@ -11,6 +11,7 @@ from bench.runs.plan import Plan
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
 from tests.support.compared_runs import scored, suite
+from tests.support.refusals import refused
 from tests.support.rows import systems_of
 from tests.support.synthetic_suite import write_suite
 
@@ -126,28 +127,23 @@ def test_classifiers_of_another_mode_are_reported(tmp_path):
     assert read_results(tmp_path).runs[0].status == "finished"
     content["records"].append(content["records"][0] | {"task": "MRPC", "metric": "accuracy"})
     write_json(path, content)
-    with pytest.raises(UserError, match="have mode 'test', which is 'dev' in the plan"):
-        read_results(tmp_path)
+    refused(lambda: read_results(tmp_path), "have mode 'test', which is 'dev' in the plan")
 
 
 def test_a_seed_counts_once(tmp_path):
     run = {"method": "simcse", "seed": 1, "scores": ROWS}
     changes = [{"corpus": "nli"}, {"recipe_changes": {"epochs": 2}}, {"seed": 2}]
-    assert (
-        len(read_results(write_suite(tmp_path, [run, *(run | change for change in changes)])).runs)
-        == 4
-    )
+    runs = [run, *(run | change for change in changes)]
+    assert len(read_results(write_suite(tmp_path, runs)).runs) == 4
     told = "'run000' and 'run001' are one experiment with one seed, 1"
-    with pytest.raises(UserError, match=told):
-        read_results(write_suite(tmp_path, [run, run]))
+    refused(lambda: read_results(write_suite(tmp_path, [run, run])), told)
 
 
 def test_nan_is_rejected(tmp_path):
     """Python's own reader takes it."""
     path = finished(tmp_path) / "scores" / "run000.json"
     path.write_text(path.read_text().replace("70.0", "NaN", 1))
-    with pytest.raises(UserError, match="not nan"):
-        read_results(tmp_path)
+    refused(lambda: read_results(tmp_path), "not nan")
 
 
 def test_a_plan_that_does_not_fit_is_reported(tmp_path):

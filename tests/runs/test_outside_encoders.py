@@ -13,9 +13,9 @@ from bench.registry.templates import template_sets
 from bench.results.suite_results import read_results
 from bench.runs import config as suites
 from bench.stages import jobs
-from bench.utils.errors import UserError
 from tests.support.method_runs import run_of
-from tests.support.model_folders import pooling, prompts, refused, write
+from tests.support.model_folders import pooling, prompts, write
+from tests.support.refusals import refused
 from tests.support.rows import systems_of
 from tests.support.tiny_suite import tiny_configuration
 
@@ -76,8 +76,7 @@ def test_a_set_of_templates_has_a_name(content, encoder, model):
     entry = {"model": str(model), "pooler": "last"}
     runs = planned(content({**entry, "template": "prompteol"}))[1:]
     assert [run.template for run in runs] == template_sets()["prompteol"]
-    with pytest.raises(UserError, match="did you mean 'prompteol'"):
-        encoder(**entry, template="prompteoll")
+    refused(lambda: encoder(**entry, template="prompteoll"), "did you mean 'prompteol'")
     for templates in template_sets().values():
         assert len(templates) == len({*templates}) > 1
         assert all("<sentence>" in template for template in templates)
@@ -95,8 +94,10 @@ def test_a_template_is_written_in_the_text_of_the_run(encoder, model):
     for template in ("<sentence> ", "<sentence>, dims=2", "[<sentence>"):
         run = encoder(**entry, template=template)
         assert run.parts[0][2] == hyper | {"template": template}
-    with pytest.raises(UserError, match="'<name>' lacks <sentence>"):
-        encoder(model="owner/none", pooler="last", template="<name>")
+    refused(
+        lambda: encoder(model="owner/none", pooler="last", template="<name>"),
+        "'<name>' lacks <sentence>",
+    )
 
 
 @pytest.mark.parametrize("prompt", [" query: ", "query ", ""])
@@ -177,8 +178,9 @@ def test_mistakes_are_one_sentence(content, model, encoders, message):
 def test_a_folder_that_is_missing_is_no_model_of_the_hub(content, model, monkeypatch):
     """`models/none` could be an owner and a name, but `models` is a folder here."""
     monkeypatch.chdir(model.parents[1])
-    with pytest.raises(UserError, match="'none': model folder models/none does not exist"):
-        planned(content("models/none"))
+    refused(
+        lambda: planned(content("models/none")), "'none': model folder models/none does not exist"
+    )
     encoder = planned(content("owner/none"))[1]
     assert (encoder.label, encoder.outside) == ("none", True)
 
@@ -192,8 +194,7 @@ def test_a_suite_may_have_encoders_alone(tiny_data):
 def test_methods_need_what_encoders_do_not(content, key):
     made = content()
     made.pop(key)
-    with pytest.raises(UserError, match=f"'{key}' is missing"):
-        suites.validate(made)
+    refused(lambda: suites.validate(made), f"'{key}' is missing")
 
 
 @pytest.mark.usefixtures("global_state")

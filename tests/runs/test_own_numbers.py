@@ -8,7 +8,7 @@ import yaml
 from bench.runs import config
 from bench.runs.plan import Plan, PlannedNumber, read_plan
 from bench.runs.run import Run
-from tests.support.model_folders import refused
+from tests.support.refusals import refused
 from tests.support.tiny_suite import tiny_configuration
 
 HEADER = "method,backbone,task,value"

@@ -14,7 +14,7 @@ from bench.registry.methods import method_classes
 from bench.runs.resolve import suite_recipe
 from bench.runs.run import LATER, Recipe, Run, identity_of
 from tests.support.method_runs import run_of
-from tests.support.model_folders import refused
+from tests.support.refusals import refused
 
 BACKBONES = ("bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large")
 
