@@ -84,8 +84,7 @@ def test_what_stops_a_command_is_one_sentence(command, error, status, told, monk
 def test_a_folder_named_methods_hides_nothing(tmp_path):
     (tmp_path / "methods").mkdir()
     (tmp_path / "methods" / "__init__.py").write_text("raise SystemExit('not these')\n")
-    done = ended(*COMMAND, "plan", "smoke", "--out", "plan.json", cwd=tmp_path)
-    assert done.stderr == ""
+    assert ended(*COMMAND, "plan", "smoke", "--out", "plan.json", cwd=tmp_path).stderr == ""
 
 
 @pytest.mark.parametrize("name", ["bench", "methods"])

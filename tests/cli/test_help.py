@@ -35,5 +35,4 @@ def test_the_help_of_a_command_ends_with_an_example_and_has_no_type_of_python(na
 
 
 def test_run_names_the_suites_of_the_project(help_of):
-    words = re.split(r"[\s,.()]+", help_of("run"))
-    assert {*SHIPPED} <= {*words}
+    assert {*SHIPPED} <= {*re.split(r"[\s,.()]+", help_of("run"))}

@@ -35,8 +35,7 @@ def test_a_table_before_and_after_anything_was_run(tmp_path, said):
     row = next(line for line in out.splitlines() if "+ GS-InfoNCE" in line).split()
     assert (row[0], row[-1]) == ("bert-base-uncased", "77.63")
     assert "ours, " not in out
-    suite = write_suite(tmp_path / "s", seeds("simcse", ROWS))
-    shown = said(*words, "--suite", suite).out
+    shown = said(*words, "--suite", write_suite(tmp_path / "s", seeds("simcse", ROWS))).out
     assert "ours, official, n = 3" in shown
     assert "76.20 ± 0.10" in shown
     assert "– not run: no scores in this suite" in shown

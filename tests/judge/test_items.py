@@ -204,8 +204,7 @@ def test_items_of_logistic_regression_say_nothing_of_the_network():
         run.items["Tense"] = np.rec.fromarrays(
             [[1, 2], [1, 2], [True, False]], names="first,last,right"
         )
-    rows = against(suite(*runs), "base@official")
-    assert row_of(rows, "Tense").kind == "deterministic"
+    assert row_of(against(suite(*runs), "base@official"), "Tense").kind == "deterministic"
 
 
 # --- Coverage ---
@@ -220,8 +219,7 @@ def sick_r():
         pytest.skip("BENCH_DATA is not set")
     tasks = read_tasks(["SICK-R"], Path(os.environ["BENCH_DATA"]))
     keys = with_keys(tasks, {"SICK-R": {}})["SICK-R"]
-    numbers = np.unique([keys["first"], keys["last"]], return_inverse=True)[1]
-    return numbers.reshape(2, -1).T
+    return np.unique([keys["first"], keys["last"]], return_inverse=True)[1].reshape(2, -1).T
 
 
 def sample(sizes, strengths, draw, sentences=None):

@@ -181,10 +181,8 @@ def test_classifiers_of_another_mode_are_not_comparable(tmp_path):
         content = read_json(path)
         content["provenance"]["mode"] = "dev"
         write_json(path, content)
-    plan = read_json(tmp_path / "plan.json")
-    write_json(tmp_path / "plan.json", plan | {"mode": "dev"})
-    found = cell(tmp_path, transfer)
-    verdict = found.ours.verdict
+    write_json(tmp_path / "plan.json", read_json(tmp_path / "plan.json") | {"mode": "dev"})
+    verdict = cell(tmp_path, transfer).ours.verdict
     assert (verdict.kind, verdict.reason) == ("not comparable", "classifiers of mode dev")
     assert cell(tmp_path).ours.verdict.kind == "reproduced"
 
@@ -463,8 +461,7 @@ def test_the_numbers_of_a_suite_are_judged_on_its_own_experiment(tmp_path):
     assert (second.ours.verdict.kind, second.source) == ("higher", "smith")
     assert third.ours.verdict.reason == "this score is not in the suite"
     assert len({row.place for row in rows}) == len(rows)
-    of_print = row_of(rows, **WHERE)
-    assert of_print.ours.verdict.kind == "not comparable"
+    assert row_of(rows, **WHERE).ours.verdict.kind == "not comparable"
 
 
 def test_the_numbers_of_a_suite_leave_the_papers_verdicts_as_they_are(tmp_path):

@@ -241,8 +241,7 @@ def test_a_diverged_seed_leaves_the_pairs_and_the_methods_is_never_better(drawn)
         *table("sscl", a + 5), scored("sscl", 5, None), *table("is-cse", b + 3),
         *table("simcse", b), scored("simcse", 5, 75.0), scored("is-cse", 5, 75.0),
     ]  # fmt: skip
-    pairs = compared(*runs, claims=claims)
-    found = row_of(pairs, method="sscl")
+    found = row_of(compared(*runs, claims=claims), method="sscl")
     assert (found.n, found.verdict) == (5, "open")
     assert "1 seed diverged and left the pairs, so that the method cannot be better" in found.reason
     runs[-2] = scored("simcse", 5, None)

@@ -233,8 +233,7 @@ def test_an_analysis_that_could_not_be_made_is_no_data(tmp_path):
     write_everything(tmp_path, only=["S1", "I8"], seeds=(1,))
     no_pair = {"STS-B": {"all": {"alignment": None, "uniformity": -2.0}}}
     change_analyses(tmp_path, layers={"reason": "no transformer"}, alignment=no_pair)
-    suite = read_results(tmp_path)
-    result = ids(figures(suite))
+    result = ids(figures(read_results(tmp_path)))
     assert "S11" in result
     assert not {"S1", "I8"} & {*result}
 

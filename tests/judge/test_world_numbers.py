@@ -40,8 +40,7 @@ def scored(runs, **changes):
         for key in scores.keys() & {Cell("STS12", "test", "spearman")}:
             scores[key] += changes.get(run.parts[0][0].replace("-", "_"), 0.0)
         results.append(RunResults(run, "finished", "", scores, Provenance(**CPU)))
-    plan = Plan(suite="mine", data="world", mode="dev", runs=list(runs))
-    return SuiteResults(plan, results)
+    return SuiteResults(Plan(suite="mine", data="world", mode="dev", runs=list(runs)), results)
 
 
 def kinds(suite):
@@ -77,8 +76,7 @@ def test_every_score_of_the_suites_of_the_world_has_a_number(name):
     wanted = {
         (run.text, run.backbone, run.seed, *cell) for run in plan.runs for cell in numbered(run)
     }
-    suite = scored(plan.runs)
-    judged = judge_world(suite)
+    judged = judge_world(scored(plan.runs))
     places = {(row.run, row.backbone, row.seed, row.task, row.metric) for row in judged}
     assert places == wanted
     assert {row.verdict.kind for row in judged} == {"reproduced"}

@@ -197,8 +197,7 @@ def test_a_legend_names_rows_without_a_backbone():
 def test_groups_of_latex_are_backbones_and_controls():
     rows = [SIMCSE, system("word-overlap", [40.0], backbone="none", corpus=""), CONTROL]
     rows.append(system("sscl", BASELINE, backbone="roberta-base"))
-    text = in_format(judged(rows), STS, rows, "latex")
-    result = re.findall(r"\\textit\{([^}]*)\}", text)
+    result = re.findall(r"\\textit\{([^}]*)\}", in_format(judged(rows), STS, rows, "latex"))
     assert result == [BASE, "no backbone", f"{BASE}, trained with labels", "roberta-base"]
 
 

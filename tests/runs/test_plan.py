@@ -20,17 +20,6 @@ def planned(**changes):
     return config.plan(config.validate(tiny_configuration("toy-bert", "world", "world", **given)))
 
 
-def test_runs_are_made_seed_by_seed():
-    """An interrupted suite then has some seeds of each method."""
-    assert [(run.method, run.seed) for run in planned().chosen()] == [
-        ("word-overlap", None),
-        ("simcse", 1),
-        ("sscl", 1),
-        ("simcse", 2),
-        ("sscl", 2),
-    ]
-
-
 # --- A plan that is written again ---
 
 

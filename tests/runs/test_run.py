@@ -365,5 +365,4 @@ def test_other_backbones_use_the_values_of_bert_base(text):
     ],
 )
 def test_classifiers_have_further_seeds_where_nothing_else_is_drawn(more, tasks, further):
-    untrained = run("untrained").model_copy(update=more)
-    assert untrained.further_seeds(tasks) == further
+    assert run("untrained").model_copy(update=more).further_seeds(tasks) == further

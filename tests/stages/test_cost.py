@@ -122,8 +122,7 @@ def test_a_prediction_adds_up():
     }  # fmt: skip
     content["methods"] += ["untrained[pooler=avg]", "word-overlap"]
     content["backbones"] = {"bert-base-uncased": None, "roberta-large": None}
-    suite = config.validate(content)
-    hours, rest = predict(work_of(config.planned(suite)), "h200", NOTHING)
+    hours, rest = predict(work_of(config.planned(config.validate(content))), "h200", NOTHING)
     least, most = measured_seconds(run_of(), "train", "h200", NOTHING)
     expected = pytest.approx([2, 2 * least / 3600, 2 * most / 3600])
     assert hours == {ALL: expected, "bert-base-uncased train": expected}
@@ -180,8 +179,7 @@ def test_times_come_from_the_device_asked_for(tmp_path):
     for unlike in ({"batch_size": 32}, {"precision": "float32"}, {"name": "roberta-base"}):
         assert measured.seconds(run_of(**unlike), "train") == 0
     assert measured.seconds(run_of(tasks=("sts",)), "score") == 0
-    work = work_of([run_of(sentences=6400)])
-    hours, rest = predict(work, "h200", measured)
+    hours, rest = predict(work_of([run_of(sentences=6400)]), "h200", measured)
     assert hours["bert-base-uncased train"] == pytest.approx([1, 400 / 3600, 400 / 3600])
     assert hours["bert-base-uncased score"] == pytest.approx([1, 300 / 3600, 300 / 3600])
     assert hours[ALL] == pytest.approx([2, 700 / 3600, 700 / 3600])
