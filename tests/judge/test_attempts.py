@@ -54,18 +54,14 @@ class Desk:
         self.runs.write(self.folder / "plan.json", lost)
         return self
 
-    def run(self, seeds=None):
-        """Score the planned runs of these seeds, by default of all, and look."""
+    def run(self):
+        """Score the planned runs, and look."""
         for run in self.runs.runs:
             path = self.folder / "scores" / f"{run.id}.json"
-            if path.exists() or (seeds is not None and run.seed not in seeds):
-                continue
-            points = self.points[run.text, run.seed] + self.gain * (run.method != "simcse")
-            provenance = {"run": run.describe(), "outcome": {"status": "finished", "step": 100}}
-            write_scores(path, provenance, [RECORD | {"value": points}])
-        self.look()
-
-    def look(self):
+            if not path.exists():
+                points = self.points[run.text, run.seed] + self.gain * (run.method != "simcse")
+                provenance = {"run": run.describe(), "outcome": {"status": "finished", "step": 100}}
+                write_scores(path, provenance, [RECORD | {"value": points}])
         rows = against(read_results(self.folder), "simcse")
         self.words |= {(row.family, row.verdict) for row in rows if row.family}
 
@@ -96,17 +92,6 @@ def replaces_the_worst(desk):
         desk.plan([*sorted(desk.seeds, key=desk.difference)[1:], new]).run()
 
 
-def orders_seeds(desk):
-    """Seeds are added at once, and half of them scored; those with the highest differences then
-    stand first."""
-    desk.plan(range(N)).run()
-    desk.plan(range(4 * N)).run(range(3 * N))
-    added = range(N, 3 * N)
-    for sign in (1, -1):
-        best = sorted(added, key=lambda seed: sign * desk.difference(seed))
-        desk.plan([*range(N), *best, *range(3 * N, 4 * N)]).look()
-
-
 def loses_the_plan(desk):
     desk.plan(range(N)).run()
     for again in range(2, 6):
@@ -118,12 +103,12 @@ def loses_the_plan(desk):
 def claims_the_best_late(desk):
     desk.plan(range(N), METHODS[:1]).run()
     best = max(METHODS[1:], key=lambda method: sum(desk.difference(x, method) for x in range(N)))
-    desk.plan(range(N), ("is-cse", best)).look()
+    desk.plan(range(N), ("is-cse", best)).run()
     for look in (2, 4):
         desk.plan(range(look * N)).run()
 
 
-ATTEMPTS = [replaces_the_worst, orders_seeds, loses_the_plan, claims_the_best_late]
+ATTEMPTS = [replaces_the_worst, loses_the_plan, claims_the_best_late]
 DRAWS = 300
 
 

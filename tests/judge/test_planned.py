@@ -2,7 +2,6 @@
 a small run."""
 
 from functools import cache, partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,8 +25,6 @@ from tests.support.printed_numbers import mapped
 from tests.support.synthetic_suite import write_suite
 from tests.support.tiny_tasks import Words, write_tasks
 
-ROOT = Path(__file__).parents[2]
-
 
 @pytest.fixture(scope="module")
 def plans():
@@ -48,7 +45,7 @@ def rows(plans):
 
 @pytest.fixture(scope="module")
 def all_methods():
-    return config.plan(config.load(ROOT / "config" / "all-methods.yaml")).runs
+    return config.plan(config.load(config.SUITES / "all-methods.yaml")).runs
 
 
 def scored_on(suite, number, text):

@@ -2,7 +2,6 @@
 world-numbers` measures and writes."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -17,7 +16,6 @@ from bench.runs.plan import Plan
 from tests.portable import CELL, CONFIG, lacking, numbered, numbers_of, write
 from tests.support.rows import against, rows_of
 
-ROOT = Path(__file__).parents[2]
 NUMBERS = pd.read_csv(SCORES)
 CPU = {"device": {"kind": "cpu", "name": "a CPU", "threads": 1}}
 
@@ -57,7 +55,7 @@ def chosen(plan, *texts):
 
 def test_every_answer_is_seen_in_the_smoke_suite():
     """By the reference scores of the toy data."""
-    plan = config.plan(config.load(ROOT / "config" / "smoke.yaml"))
+    plan = config.plan(config.load(config.SUITES / "smoke.yaml"))
     rows = against(replace(scored(plan.runs), plan=plan), "simcse")
     assert {
         row.method: row.verdict for row in rows if row.verdict and row.leaderboard == "sts"
@@ -72,7 +70,7 @@ def test_every_answer_is_seen_in_the_smoke_suite():
 @pytest.mark.parametrize("name", ["smoke", "all-methods"])
 def test_every_score_of_the_suites_of_the_world_has_a_number(name):
     """A changed method or setting has another identity and needs `make world-numbers`."""
-    plan = config.plan(config.load(ROOT / "config" / f"{name}.yaml"))
+    plan = config.plan(config.load(config.SUITES / f"{name}.yaml"))
     wanted = {
         (run.text, run.backbone, run.seed, *cell) for run in plan.runs for cell in numbered(run)
     }

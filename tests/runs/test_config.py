@@ -16,7 +16,7 @@ from bench.utils.errors import UserError
 from tests.support.refusals import refused
 from tests.support.tiny_suite import tiny_configuration
 
-SHIPPED = sorted((Path(__file__).parents[2] / "config").glob("*.yaml"))
+SHIPPED = sorted(suites.SUITES.glob("*.yaml"))
 LARGE = "roberta-large"
 
 
