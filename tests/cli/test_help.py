@@ -14,11 +14,6 @@ def help_of(said, monkeypatch):
     return lambda *words: said(*words, "--help").out
 
 
-def test_each_command_is_in_one_group():
-    names = [name for group in COMMANDS.values() for name in group]
-    assert sorted(names) == sorted(commands().commands)
-
-
 def test_the_help_of_the_program_has_each_group_and_no_cut_sentence(help_of):
     text = help_of()
     assert re.findall(r"^(\w+):$", text, re.MULTILINE) == ["Options", *COMMANDS]

@@ -22,15 +22,15 @@ from tests.support.tiny_suite import tiny_configuration
 __all__ = ["no_fsync"]
 
 MARGIN, SD, N = 1.0, 0.4, 3
-METHODS = ("is-cse", "sscl", "gs-infonce")
+METHODS = ["is-cse", "sscl"]
 RECORD = {"task": "STS12", "split": "test", "metric": "spearman", "aggregation": "all"}
 
 
 @cache
-def planned(seeds, claims):
+def planned(seeds):
     content = tiny_configuration(
         "toy-bert", "world", "world", tasks=["STS12"], seeds=[*seeds], methods=["simcse", *METHODS],
-        compare={"baseline": "simcse", "margin": MARGIN, "claims": [*claims]},
+        compare={"baseline": "simcse", "margin": MARGIN, "claims": METHODS},
     )  # fmt: skip
     return config.plan(config.validate(content))
 
@@ -41,16 +41,14 @@ class Desk:
     def __init__(self, folder, draw, gain):
         self.folder, self.gain, self.rng = folder, gain, np.random.default_rng(draw)
         self.points, self.words, self.losses = defaultdict(self._point), set(), 0
-        self.claims = METHODS[:2]
         shutil.rmtree(folder, ignore_errors=True)
 
     def _point(self):
         return 75 + SD * self.rng.normal() / 2**0.5
 
-    def plan(self, seeds, claims=None, *, lost=False):
+    def plan(self, seeds, *, lost=False):
         self.seeds, self.losses = list(seeds), self.losses + lost
-        self.claims = claims or self.claims
-        self.runs = planned(tuple(self.seeds), self.claims)
+        self.runs = planned(tuple(self.seeds))
         self.runs.write(self.folder / "plan.json", lost)
         return self
 
@@ -79,8 +77,8 @@ class Desk:
             for _, word in self.words
         )
 
-    def difference(self, seed, method="is-cse"):
-        return self.points[f"{method}@official", seed] - self.points["simcse@official", seed]
+    def difference(self, seed):
+        return self.points["is-cse@official", seed] - self.points["simcse@official", seed]
 
 
 # --- Attempts ---
@@ -100,20 +98,11 @@ def loses_the_plan(desk):
         desk.plan(range(again * N), lost=True).run()
 
 
-def claims_the_best_late(desk):
-    desk.plan(range(N), METHODS[:1]).run()
-    best = max(METHODS[1:], key=lambda method: sum(desk.difference(x, method) for x in range(N)))
-    desk.plan(range(N), ("is-cse", best)).run()
-    for look in (2, 4):
-        desk.plan(range(look * N)).run()
-
-
-ATTEMPTS = [replaces_the_worst, loses_the_plan, claims_the_best_late]
 DRAWS = 300
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("attempt", ATTEMPTS)
+@pytest.mark.parametrize("attempt", [replaces_the_worst, loses_the_plan])
 @pytest.mark.parametrize("gain", [0.0, MARGIN])
 def test_attempts_are_no_better_than_three_looks(attempt, gain, tmp_path):
     count = 0

@@ -144,15 +144,21 @@ def test_accuracies_have_mcnemars_exact_test(only_a, only_b):
 # --- In a comparison ---
 
 
+def encoders(drawn, tasks):
+    """A baseline, `a`, `b` and `c`, with the same scores on different pairs of each task."""
+    gold, *columns = drawn.T
+    for name, column in zip(("base", *"abc"), columns, strict=False):
+        points = dict.fromkeys(tasks, spearman(items_of(gold, column)))
+        run = scored(name, None, points, tasks=tuple(tasks))
+        for number, task in enumerate(tasks):
+            keys = np.arange(len(gold)) + len(gold) * number
+            run.items[task] = items_of(gold, column, keys)
+        yield run
+
+
 def test_encoders_without_seeds_are_compared_by_items():
     """`a` is clearly higher than the baseline, `b` equals it but for chance, `c` is lower."""
-    gold, *columns = pairs(800, [0.8, 0.9, 0.8, 0.7]).T
-    runs = []
-    for name, column in zip(("base", "a", "b", "c"), columns, strict=True):
-        pairs_of = items_of(gold, column)
-        run = scored(name, None, {"STS-B": spearman(pairs_of)}, tasks=("STS-B",))
-        run.items["STS-B"] = pairs_of
-        runs.append(run)
+    runs = [*encoders(pairs(800, [0.8, 0.9, 0.8, 0.7]), ["STS-B"])]
     rows = against(suite(*runs), "base@official")
     a, b, c = (row_of(rows, "STS-B", method=name) for name in "abc")
     assert [(x.kind, x.verdict) for x in (a, b, c)] == [
@@ -167,14 +173,7 @@ def test_encoders_without_seeds_are_compared_by_items():
 
 
 def test_items_have_a_word_on_what_sums_up_the_leaderboard_alone():
-    gold, *columns = pairs(400, [0.8, 0.9]).T
-    runs = []
-    for name, column in zip(("base", "a"), columns, strict=True):
-        run = scored(name, None, spearman(items_of(gold, column)))
-        for number, task in enumerate(STS_TASKS):
-            run.items[task] = items_of(gold, column, np.arange(400) + 400 * number)
-        runs.append(run)
-    rows = against(suite(*runs), "base@official")
+    rows = against(suite(*encoders(pairs(400, [0.8, 0.9]), STS_TASKS)), "base@official")
     words = {row.task: (row.kind, row.verdict) for row in rows}
     assert words == dict.fromkeys(STS_TASKS, ("items", None)) | {"Avg": ("items", "higher")}
 

@@ -26,7 +26,6 @@ from bench.report.printed_table import (
 from bench.report.tables import (
     number_frame,
     summaries,
-    world_in_short,
     world_table,
     write_tables,
 )
@@ -259,4 +258,3 @@ def test_a_run_of_the_world_is_a_line_with_its_furthest_score():
         "as on the reference machine",
         "not run",
     ]
-    assert world_in_short(rows) == f"4 scores of the toy data: {counts}, 1 not run"

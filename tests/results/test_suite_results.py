@@ -187,12 +187,6 @@ def test_nothing_is_drawn_without_classifiers(metric):
     assert drawn(None, {cell: 70.0}, [cell]) == {None: 70.0}
 
 
-def test_the_scores_of_a_column():
-    leaderboard = replace(LEADERBOARDS["transfer"], tasks=("MR", "CR"))
-    assert leaderboard.cells("Avg") == [*OF_MR]
-    assert leaderboard.cells("CR") == [Cell("CR", "test", "accuracy")]
-
-
 # Systems
 
 
