@@ -1,7 +1,7 @@
 """A user who wants a word tries for it through the files of a suite: configuration, plan, scores.
 
 All true gains are 0, or the margin, so that the word is false. It may come no more often than three
-looks at each family of claims allow.
+looks allow, or seeds that are added after a loss, which have new ones.
 """
 
 import shutil
@@ -46,36 +46,24 @@ class Desk:
     def _point(self):
         return 75 + SD * self.rng.normal() / 2**0.5
 
-    def plan(self, seeds, *, lost=False):
+    def make(self, seeds, *, lost=False):
+        """Plan these seeds, score what is planned, and look."""
         self.seeds, self.losses = list(seeds), self.losses + lost
-        self.runs = planned(tuple(self.seeds))
-        self.runs.write(self.folder / "plan.json", lost)
-        return self
-
-    def run(self):
-        """Score the planned runs, and look."""
-        for run in self.runs.runs:
+        plan = planned(tuple(self.seeds))
+        plan.write(self.folder / "plan.json", lost)
+        for run in plan.runs:
             path = self.folder / "scores" / f"{run.id}.json"
             if not path.exists():
                 points = self.points[run.text, run.seed] + self.gain * (run.method != "simcse")
                 provenance = {"run": run.describe(), "outcome": {"status": "finished", "step": 100}}
                 write_scores(path, provenance, [RECORD | {"value": points}])
         rows = against(read_results(self.folder), "simcse")
-        self.words |= {(row.family, row.verdict) for row in rows if row.family}
-
-    @property
-    def families(self):
-        """Those that have looks; seeds that are added after a loss have new ones."""
-        return len({family for family, _ in self.words}) + self.losses
+        self.words |= {row.verdict for row in rows if row.family}
 
     @property
     def has_false_word(self):
-        return any(
-            word == "worse"
-            or (not self.gain and "better" in word)
-            or (self.gain and "below" in word)
-            for _, word in self.words
-        )
+        false = "below" if self.gain else "better"
+        return any(word == "worse" or false in word for word in self.words)
 
     def difference(self, seed):
         return self.points["is-cse@official", seed] - self.points["simcse@official", seed]
@@ -85,17 +73,17 @@ class Desk:
 
 
 def replaces_the_worst(desk):
-    desk.plan(range(N)).run()
+    desk.make(range(N))
     for new in range(N, N + 4):
-        desk.plan([*sorted(desk.seeds, key=desk.difference)[1:], new]).run()
+        desk.make([*sorted(desk.seeds, key=desk.difference)[1:], new])
 
 
 def loses_the_plan(desk):
-    desk.plan(range(N)).run()
+    desk.make(range(N))
     for again in range(2, 6):
         for path in desk.folder.glob("plan*.json"):
             path.unlink()
-        desk.plan(range(again * N), lost=True).run()
+        desk.make(range(again * N), lost=True)
 
 
 DRAWS = 300
@@ -110,4 +98,4 @@ def test_attempts_are_no_better_than_three_looks(attempt, gain, tmp_path):
         desk = Desk(tmp_path / "s", draw, gain)
         attempt(desk)
         count += desk.has_false_word
-    assert count <= stats.binom.isf(1e-3, DRAWS, min(1, 0.06 * desk.families))
+    assert count <= stats.binom.isf(1e-3, DRAWS, min(1, 0.06 * (1 + desk.losses)))
