@@ -4,7 +4,6 @@ sentence; in a folder, an environment and a terminal that are not those of the p
 import errno
 import io
 import math
-import os
 import re
 import subprocess
 import sys
@@ -111,9 +110,8 @@ def test_a_python_without_the_libraries_is_told_how_to_get_them():
 
 def test_threads_wait_asleep_and_torch_is_not_loaded_before_that_is_set():
     code = "import sys, os, bench.__main__; print(os.environ['OMP_WAIT_POLICY'], *sys.modules)"
-    given = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
-    given |= {"PYTHONPATH": str(ROOT)}
-    printed = subprocess.check_output([sys.executable, "-c", code], env=given, text=True).split()
+    words = ["env", "-u", "OMP_WAIT_POLICY", sys.executable, "-c", code]
+    printed = ended(*words, cwd=ROOT).stdout.split()
     assert printed[0] == "passive"
     assert "torch" not in printed  # which loads OpenMP
 
