@@ -21,10 +21,9 @@ EVALUATE = ["evaluate", TOY, "--data", "mydata", "--out", "o.json"]
 ROW = ["gs-infonce-v2", "Table 2", "--row"]
 
 CONFIGURATIONS = [
-    ({"sedes": [1]}, "suite.yaml: unknown key 'sedes'; did you mean 'seeds'?"),
     (
         {"tasks": None, "tsaks": ["sts"], "x": 1},
-        "unknown key 'tsaks'; did you mean",
+        "suite.yaml: unknown key 'tsaks'; did you mean",
         "'tasks'?",
         "'x' is unknown",
         "'tasks' is missing",

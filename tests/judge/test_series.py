@@ -126,9 +126,6 @@ def test_a_path_is_that_of_a_training(suite):
     assert points[["at", "x", "value"]].to_numpy().tolist() == expected
 
 
-PUBLISHED = "published[model=princeton-nlp/sup-simcse-roberta-large,pooler=cls]"
-
-
 def test_alignment_is_that_of_all_pairs(suite):
     made = run(suite, "is-cse", "roberta-large")
     rows = table("I8", suite).query("series == 'IS-CSE' and backbone == 'roberta-large'")
@@ -139,7 +136,8 @@ def test_alignment_is_that_of_all_pairs(suite):
 
 
 def test_neighbours_are_those_of_every_batch_size_and_rank(suite):
-    result = run(suite, PUBLISHED, "none").analyses["in-batch"]
+    published = "published[model=princeton-nlp/sup-simcse-roberta-large,pooler=cls]"
+    result = run(suite, published, "none").analyses["in-batch"]
     points = table("G1", suite).query("seed == 42")
     for panel, name in (("sentences", "mean"), ("Gaussian noise", "noise")):
         values = points[points["panel"] == panel]["value"].to_numpy().reshape(-1, 4)

@@ -181,9 +181,10 @@ def suite_of(folder, plan, points, commit):
             | {"value": points + (run.seed or 0)}
             for task in run.tasks
         ]
-        provenance = {"code": {"commit": commit}, "versions": {"torch": "2.13.0"}, "date": "today"}
-        provenance |= CPU | {"arithmetic": {"cpu_capability": "AVX2"}}
-        provenance["outcome"] = {"status": "finished"}
+        provenance = CPU | {
+            "code": {"commit": commit}, "versions": {"torch": "2.13.0"}, "date": "today",
+            "arithmetic": {"cpu_capability": "AVX2"}, "outcome": {"status": "finished"},
+        }  # fmt: skip
         write_scores(folder / "scores" / f"{run.id}.json", provenance, records)
     return folder
 

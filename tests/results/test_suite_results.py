@@ -181,9 +181,9 @@ def test_without_another_draw_the_seeds_of_classifiers_are_the_draws():
     assert drawn(None, OF_MR | FIFTH, OF_MR) == {1111: 75.0}  # CR has one seed
 
 
-@pytest.mark.parametrize("metric", [("spearman",), ("spearman", "wmean"), ("best_step",)])
+@pytest.mark.parametrize("metric", ["spearman", "best_step"])
 def test_nothing_is_drawn_without_classifiers(metric):
-    cell = Cell("STS12", "test", *metric)
+    cell = Cell("STS12", "test", metric)
     assert drawn(None, {cell: 70.0}, [cell]) == {None: 70.0}
 
 

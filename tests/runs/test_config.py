@@ -10,8 +10,6 @@ import pytest
 from bench.registry.methods import method_classes
 from bench.reported.number import numbers
 from bench.runs import config as suites
-from bench.runs.plan import Plan
-from bench.runs.run import Run
 from bench.utils.errors import UserError
 from tests.support.refusals import refused
 from tests.support.tiny_suite import tiny_configuration
@@ -176,10 +174,9 @@ def test_entries_that_resolve_to_one_run_are_merged():
     }
 
 
-def test_a_plan_is_written_with_its_stand_ins_and_read_back():
+def test_a_plan_has_a_stand_in_for_each_printed_backbone():
     stand_ins = {"toy-bert": "bert-base-uncased", "toy-roberta": ["roberta-base", LARGE]}
     plan = suites.plan(suite(stand_ins=stand_ins))
-    assert Plan[Run].model_validate_json(plan.model_dump_json()) == plan
     assert plan.stand_ins == {
         "bert-base-uncased": "toy-bert", "roberta-base": "toy-roberta", LARGE: "toy-roberta",
     }  # fmt: skip

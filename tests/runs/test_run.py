@@ -276,7 +276,6 @@ def test_a_run_resolves_from_its_own_text(first, added, setting, recipe, backbon
         ("simcse[layers=9,scored_layers=10]", "'scored_layers' is 10, but only 9 are trained"),
         ("is-bert[dimension=128]", "the training head of pooler 'cls_mlp', not 'avg'"),
         ("promptbert[dimension=128]", "builds its own encoder, which 'dimension' does not affect"),
-        ("simcse[batch_size=1.5]", "'batch_size' should be a valid integer"),
         ("simcse[max_length=65,pooler=avg_first_last_64]",
          "'max_length' should be at most 64 for pooler 'avg_first_last_64', not "),
         ("simcse[dropout=1.0]", "'dropout' should be less than 1, not '1.0'"),
