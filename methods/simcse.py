@@ -1,4 +1,4 @@
-"""SimCSE: plain InfoNCE over two dropout views (docs/reference/methods.md#shared-recipe)."""
+"""SimCSE: plain InfoNCE over two dropout views (docs/reference/training.md#shared-recipe)."""
 
 import torch
 

@@ -1,5 +1,4 @@
-"""A pooler on the raw checkpoint, without training (docs/reference/methods.md#vectors,
-#untrained)."""
+"""A pooler on the raw checkpoint, without training (docs/reference/methods.md#untrained)."""
 
 from typing import Any
 
@@ -16,7 +15,7 @@ class Untrained(Method):
     class Hyper(HyperParameters):
         # The default reproduces the published 56.70 (docs/reference/methods.md#untrained).
         pooler: Pooler = Field("avg_embedding_last", json_schema_extra=LABEL)
-        """see docs/reference/methods.md#vectors"""
+        """see docs/reference/training.md#vectors"""
 
     trained = False
 

@@ -11,6 +11,7 @@ import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from functools import cache, partial
+from itertools import product
 from pathlib import Path
 from types import NoneType
 from typing import Any, get_args
@@ -25,34 +26,49 @@ from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
 from bench.judge import stage
 from bench.judge.world import SCORES, SEEDS
 from bench.judged.rows import Judged
-from bench.registry.methods import format_value, method_classes
+from bench.registry.methods import format_value, method_class, method_classes
 from bench.report.figures import style
-from bench.report.figures.compared import DIFFERENCES, Strip, figure_of_rows
+from bench.report.figures.compared import (
+    DIFFERENCES,
+    ONE_RUN,
+    OUR_MEAN,
+    TOLERANCE,
+    Mark,
+    Strip,
+    figure_of_rows,
+)
+from bench.report.figures.crossed import crossed_table
 from bench.report.formats import difference_text, score_text
-from bench.report.leaderboard import IN_DEV, shown_leaderboard
-from bench.results.records import Counts
+from bench.report.leaderboard import shown_leaderboard
+from bench.reported import PAPERS
+from bench.reported.audit import FINDING_KINDS, findings
 from bench.results.suite_results import read_results
 from bench.runs.naming import planned_text
 from bench.runs.plan import PrintedRow
 from bench.runs.run import Recipe, read_runs
 from bench.runs.suite import ClaimEntry, Compare, EncoderEntry, MethodEntry, Suite
-from methods.base import Contrastive, Method, Transform
+from methods.base import SHARED_RECIPE, Contrastive, Method, Transform
+from methods.simcse import SimCSE
 from tools import commands, printed_gains
 from tools.printed_gains import BACKBONES
 
 ROOT = Path(__file__).parents[1]
 WIKI_MINI = ROOT / "results" / "wiki-mini"
+EXPLANATION = ROOT / "docs" / "explanation"
 NAMES = (
     "README.md",
     "docs/reference/configuration.md",
+    "docs/explanation/audit.md",
     "docs/reference/commands.md",
     "docs/explanation/error-rates.md",
     "docs/explanation/findings.md",
-    "docs/reference/lists.md",
-    "docs/explanation/spread.md",
+    "docs/reference/methods.md",
+    "docs/reference/tasks-and-papers.md",
+    "docs/reference/training.md",
     "docs/explanation/toy-data.md",
 )
 DOCUMENTS = [ROOT / name for name in NAMES]
+METHODS = ROOT / "docs/reference/methods.md"
 # Names of several of these; without a name for all.
 GROUPS = {
     BACKBONES: "",
@@ -62,22 +78,37 @@ GROUPS = {
     BACKBONES[1::2]: "large",
 }
 LEADERBOARDS = {"STS": "sts", "transfer": "transfer"}
-MINUS = "Minus baseline"
+FURTHEST = -25  # points on STS: one system is much further away
+# Rows of released-code.csv that docs/reference/training.md describes, or the text of a section.
+GENERAL_KEYS = ["early_epsilon", "precision"]
+GENERAL_POINTS = (
+    "Settings|Values|Shallow|Other backbones|Selection, paper|Vectors of selection|In the text"
+)
 
 _CONTENT = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-PAIRS, SMOKE, EXAMPLES = _CONTENT.values()
+PAIRS, SMOKE, EXAMPLES, LABELS = _CONTENT.values()
 
 
-def answers_figure() -> Figure:
-    """Five gains with their intervals, and the verdict on each claim."""
-    panel, strips = "98 % intervals of five claims", []
-    for verdict, (mean, half_width) in EXAMPLES.items():
-        interval = [mean - half_width, mean, mean + half_width]
-        strips.append(Strip(panel, "", verdict, [(interval, 0, DIFFERENCES)], verdict))
-    note = "Solid: no gain. Dotted: the margin, one point."
-    figure = figure_of_rows(strips, "The words of a claim", [note], "gain in points")
-    for value, line in enumerate(("-", ":")):
-        figure.axes[0].axvline(value, color=style.GREY, lw=1, ls=line, zorder=1)
+def rule_figure() -> Figure:
+    """The verdict of each kind of interval: of a gain, and of our mean beside a printed value."""
+    blue, strips = {"color": style.BLUE}, []
+    for verdict, (mean, half) in EXAMPLES["claims"].items():
+        marks: list[Mark] = [([mean - half, mean, mean + half], 0, DIFFERENCES)]
+        strips.append(Strip("a claim: the gain over the baseline", "", verdict, marks, verdict))
+    for verdict, (mean, half, half_of_run) in EXAMPLES["printed"].items():
+        marks = [
+            ([-1, 1], 0, TOLERANCE),
+            ([0], 0, style.PRINTED_LOOK),
+            ([mean - half, mean + half], 0, OUR_MEAN | blue),
+            ([mean - half_of_run, mean + half_of_run], 0, ONE_RUN | blue),
+        ]
+        strips.append(Strip("a printed value: our mean minus it", "", verdict, marks, verdict))
+    title = "A verdict needs an interval on one side: of no gain, of the margin, of the tolerance"
+    note = "Intervals: 98 %. Solid line: no difference. Dotted: the margin of the claim, one point."
+    figure = figure_of_rows(strips, title, [note], "points")
+    for panel in figure.axes:
+        panel.axvline(0, color=style.GREY, lw=1, zorder=1)
+    figure.axes[0].axvline(1, color=style.GREY, lw=1, ls=":", zorder=1)
     return figure
 
 
@@ -103,6 +134,36 @@ def performance_figure() -> Figure:
     return figure
 
 
+def rankings_figure() -> Figure:
+    """The systems of the small backbone on STS and transfer, as differences to SimCSE."""
+    table = crossed_table(wiki_mini().pairs)
+    figure = Figure((style.WIDTH, 3.2), layout="constrained")
+    panel = figure.subplots()
+    notes = ["Crosses: 98 % intervals. Grey lines: SimCSE. Only with transfer scores."]
+    for row in table.to_dict("records"):
+        x, y = row["difference_sts"], row["difference_transfer"]
+        if x < FURTHEST:
+            notes.append(f"Beyond the axes, at {x:.0f} and {y:.0f}: {row['name']}.")
+            continue
+        look = style.OFFICIAL | {"label": "trained"}
+        if row["kind_sts"] != "paired":
+            look = style.PAPER_LOOK | {"label": "not trained"}
+        intervals = row["half_width_transfer"], row["half_width_sts"]
+        panel.errorbar(x, y, *intervals, color=look["color"], lw=0.7, alpha=0.5)
+        panel.plot(x, y, **look)
+        label, *place = LABELS.get(row["name"], ["", 0, 0])
+        panel.annotate(label, (x, y), place, textcoords="offset points", size=7)
+    panel.axvline(0, color=style.GREY, lw=1, zorder=1)
+    panel.axhline(0, color=style.GREY, lw=1, zorder=1)
+    panel.set(
+        xlabel="STS average minus SimCSE's, in points", ylabel="transfer average minus SimCSE's"
+    )
+    ranks = table["difference_sts"].corr(table["difference_transfer"], "spearman")
+    title = f"Untrained means lead on transfer and trail on STS: rank correlation {ranks:.2f}"
+    style.add_texts(figure, title, notes)
+    return figure
+
+
 # Tables
 
 
@@ -125,21 +186,6 @@ def leaderboard_table(suite: str, leaderboard: str, columns: Sequence[str] = ())
     return table[["Method", "n", *(columns or [row.overall])]]
 
 
-def probing_table() -> pd.DataFrame:
-    tasks = wiki_mini().suite.leaderboard("xprobe").planned.tasks
-    return leaderboard_table("wiki-mini", "xprobe", tasks)
-
-
-def scores_table() -> pd.DataFrame:
-    """STS and transfer averages, and their differences to SimCSE."""
-    leaderboards = []
-    for title, leaderboard in LEADERBOARDS.items():
-        table = leaderboard_table("wiki-mini", leaderboard, ["Avg", MINUS])
-        names = {"n": f"n, {title}", "Avg": title, MINUS: f"{title} minus SimCSE"}
-        leaderboards.append(table.rename(columns=names))
-    return leaderboards[0].merge(leaderboards[1], on="Method", how="left")
-
-
 def verdicts_line() -> str:
     """How many claims of the small backbone have each verdict, by leaderboard."""
     lines = []
@@ -151,8 +197,8 @@ def verdicts_line() -> str:
     return " ".join(lines)
 
 
-def pairs_table() -> pd.DataFrame:
-    rows = []
+def pairs_list() -> str:
+    lines = []
     for leaderboard, method, baseline in PAIRS:
         (pair,) = (
             pair
@@ -161,49 +207,65 @@ def pairs_table() -> pd.DataFrame:
             and method in (pair.method, pair.label)
         )
         difference = difference_text(pair.difference, pair.half_width)
-        rows.append(
-            {"A": f"`{method}`", "B": f"`{baseline}`", "tasks": leaderboard, "A - B": difference}
-        )
-    return pd.DataFrame(rows)
+        lines.append(f"* `{method}` minus `{baseline}` on {leaderboard}: {difference}")
+    return "\n".join(lines)
+
+
+def simulated(name: str) -> pd.DataFrame:
+    """Rates that tests/oracles/rates.py has written, for the seeds that the paper suite plans."""
+    rates = pd.read_csv(EXPLANATION / f"{name}.csv", dtype=str)
+    return rates[rates["planned"] == "yes"].drop(columns="planned")
+
+
+def deviations_table() -> pd.DataFrame:
+    """Scores of the suite `spread` over seeds and templates."""
+    sts, transfer = (
+        leaderboard_table("spread", name, [column]).rename(columns={"n": f"n, {column}"})
+        for name, column in (("sts", "Avg"), ("transfer", "MRPC"))
+    )
+    return sts.merge(transfer, on="Method").rename(columns={"Avg": "STS", "n, Avg": "n, STS"})
+
+
+def audit_table() -> list[dict[str, str]]:
+    """How many findings of each kind the audit has in each paper."""
+    counts, rows = Counter((finding.kind, finding.source) for finding in findings()), []
+    for kind, title in FINDING_KINDS.items():
+        places = [f"{source} {n}" for (of, source), n in counts.items() if of == kind]
+        rows.append({"kind": f"`{kind}`", "finding": title, "number": ", ".join(places) or "none"})
+    return [*rows, {"kind": "all", "number": str(counts.total())}]
 
 
 def classifiers_table() -> pd.DataFrame:
     """Standard deviations over seeds of the classifiers, and over seeds of the training."""
-    scores = pd.read_csv(ROOT / "docs" / "explanation" / "classifier-seeds.csv")
-    wide = scores.pivot_table("value", ["mode", "task", "aggregation"], "model", sort=False)
+    scores = pd.read_csv(EXPLANATION / "classifier-seeds.csv").query("mode == 'test'")
+    wide = scores.pivot_table("value", ["task", "aggregation"], "model", sort=False)
     wide["the second minus the first"] = wide.iloc[:, 1] - wide.iloc[:, 0]
-    deviations = wide.groupby(["mode", "task"], sort=False).std().stack().unstack("task")
+    deviations = wide.groupby("task", sort=False).std().T
     trained = {
         system.label: {score.task: score.sd for score in system.scores}
         for system in wiki_mini().leaderboard_systems("transfer")
         if system.corpus and system.n > 3
     }
     training = pd.DataFrame.from_dict(trained, "index")
-    deviations.loc[("test", "seeds of the training, SimCSE"), :] = training.loc["SimCSE"]
-    deviations.loc[("test", f"median of {len(trained)} methods"), :] = training.median()
+    deviations.loc["training seeds of SimCSE"] = training.loc["SimCSE"]
+    deviations.loc[f"training seeds, median of {len(trained)} methods"] = training.median()
     columns = [*TRANSFER_TASKS, "Avg"]
-    return deviations[columns].map("{:.2f}".format).reset_index(names=["mode", "vectors"])
+    return deviations[columns].map("{:.2f}".format).reset_index(names="varied")
 
 
-def dev_table() -> pd.DataFrame:
-    """The test items that stand in the dev sets of wiki-mini's trainings."""
-    counts_of: dict[str, dict[str, Counts]] = {}
+def dev_line() -> str:
+    """The test items that occur in the dev set of STS-B."""
     selections = {run.id: run.selection for run in read_runs(WIKI_MINI / "plan.json").runs}
-    for result in read_results(WIKI_MINI).runs:
-        selection = selections[result.run.id]
-        if selection:
-            counts_of.setdefault(" or ".join(selection), result.provenance.contamination)
-    rows = []
+    counts = next(
+        result.provenance.contamination
+        for result in read_results(WIKI_MINI).runs
+        if selections[result.run.id] == ["STS-B"]
+    )
+    texts = []
     for task in (*STS_TASKS, "MRPC"):
-        row: dict[str, Any] = {
-            "test set": task,
-            "items": f"{counts_of['STS-B'][task].items:,}",
-        }
-        for sets, counts in counts_of.items():
-            share = 100 * counts[task].in_dev / counts[task].items
-            row |= {f"in dev of {sets}": counts[task].in_dev, f"share, {sets}": f"{share:.1f} %"}
-        rows.append(row)
-    return pd.DataFrame(rows)
+        in_dev, share = counts[task].in_dev, counts[task].in_dev / counts[task].items
+        texts.append(f"{task} {in_dev} ({100 * share:.1f} %)")
+    return f"Test items in STS-B dev: {', '.join(texts)}."
 
 
 def world_table() -> pd.DataFrame:
@@ -228,34 +290,39 @@ def description(field: FieldInfo) -> str:
     return " ".join((field.description or "").split())
 
 
+def linked(text: str) -> str:
+    """A text whose citations of documents are links, as in a document of docs/reference."""
+    links = re.sub(r"\bdocs/([\w/-]+/([\w-]+))(\.md[#\w-]*)", r"[\2](../\1\3)", text)
+    return links.replace("(../reference/", "(")
+
+
 def keys_table(model: type[BaseModel]) -> pd.DataFrame:
-    """The keys of a model of a configuration."""
+    """The keys of a model of a configuration, with stars where they are required."""
     return pd.DataFrame(
         {
-            "key": f"`{name}`",
-            "required": "yes" if field.is_required() else "no",
-            "value": description(field),
+            "key": f"`{name}`{' *' * field.is_required()}",
+            "value": linked(description(field)),
         }
         for name, field in model.model_fields.items()
     )
 
 
+def recipe_table() -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "field": f"`{name}={default_text(field.default)}`",
+            "meaning": linked(description(field)),
+        }
+        for name, field in Recipe.model_fields.items()
+    )
+
+
 def value_line(name: str, value: Any, meaning: str) -> str:
-    """A key with its default; a template, which has spaces, is in docs/reference/methods.md."""
+    """A key with its default; a template, which has spaces, is in the text of its section."""
     text = default_text(value)
     if " " in text:
         text = "..."
     return f"  {name}={text}".ljust(30) + f"  {meaning}"
-
-
-def recipe_lines() -> str:
-    fields = Recipe.model_fields.items()
-    lines = [value_line(name, field.default, description(field)) for name, field in fields]
-    return "\n".join(["```text", *lines, "```"])
-
-
-def listed(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
 def meaning(cls: type[Method], field: FieldInfo) -> str:
@@ -267,85 +334,177 @@ def meaning(cls: type[Method], field: FieldInfo) -> str:
     if 1 < len(choices) < 6 and not all(choice in text for choice in choices):
         if NoneType in get_args(field.annotation):
             choices.append("none")
-        text += f": {listed(choices)}"
+        text += f": {'/'.join(choices)}"
     if "model" in marks:
         names = ["hub id", "folder"]
         if cls.trained and "language" not in marks:
             names.append("run")
         if "language" in marks or "pooler" in marks:
             names.append("backbone")
-        text += f"; {listed(names)}"
-    return f"{text}; set in the first part" if "host" in marks else text
+        text += f"; {'/'.join(names)}"
+    return f"{text}; first part only" if "host" in marks else text
 
 
-def other_values(cls: type[Method], key: str, default: Any) -> list[str]:
-    """Values in the method's tables that differ from a default: `1.5: roberta-large official`."""
+def setting_row(cls: type[Method], setting: str, backbone: str) -> dict[str, Any]:
+    """The values of a setting on a backbone, as `bench.runs.choice` finds them."""
+    table = cls.paper if setting == "paper" or cls.official is None else cls.official
+    return {**table.get("*", {}), **table.get(backbone, table.get(BACKBONES[0], {}))}
+
+
+def values_text(cls: type[Method], key: str, default: Any, shown: Any) -> str:
+    """Values in the method's tables that differ from the one that is shown: ` (1.5: roberta-large
+    official)`."""
     backbones: dict[tuple[Any, str], list[str]] = defaultdict(list)  # by value and setting
-    official = cls.paper if cls.official is None else cls.official
-    for setting, table in (("paper", cls.paper), ("official", official)):
-        for name in BACKBONES:
-            value = (table.get("*", {}) | table.get(name, {})).get(key, default)
-            if value != default and " " not in default_text(value):  # not a template
-                backbones[value, setting].append(name)
+    names = [*BACKBONES, *(name for name in cls.paper if name not in ("*", *BACKBONES))]
+    for setting, name in product(("paper", "official"), names):
+        value = setting_row(cls, setting, name).get(key, default)
+        if value != shown and " " not in default_text(value):  # not a template
+            backbones[value, setting].append(name)
     texts = set()
-    for (value, setting), names in backbones.items():
-        words = [GROUPS.get((*names,), ", ".join(names).replace("-uncased", ""))]
+    for (value, setting), found in backbones.items():
+        words = [GROUPS.get((*found,), ", ".join(found).replace("-uncased", ""))]
         if backbones.get((value, "paper")) != backbones.get((value, "official")):
             words.append(setting)
         texts.add(f"{default_text(value)}: {' '.join(filter(None, words))}")
-    return sorted(texts)
+    return f" ({'; '.join(sorted(texts))})" if texts else ""
 
 
-def hyper_parameter_lines() -> str:
-    """Each hyper-parameter under the class that declares it."""
-    lines = ["```text"]
-    classes: dict[str, type[Method]] = {"all of the formula": Contrastive, "all maps": Transform}
-    for name, method in sorted(method_classes().items()):
-        if method.__module__.startswith("methods."):
-            classes[name] = method
-    for title, cls in classes.items():
-        if hasattr(cls.__base__, "name"):
-            title += f", besides those of {cls.__base__.name}"
-        lines.append(title)
-        for key in inspect.get_annotations(cls.Hyper):
-            field = cls.Hyper.model_fields[key]
-            text, values = meaning(cls, field), other_values(cls, key, field.default)
-            if values:
-                text += f" ({'; '.join(values)})"
-            lines.append(value_line(key, field.default, text))
-    return "\n".join([*lines, "```"])
+def recipe_text(cls: type[Method]) -> str:
+    """The recipe fields that a method sets, with their values on BERT base and those that differ;
+    a batch size and a learning rate only if they are not SimCSE's."""
+    row, texts = setting_row(cls, "official", BACKBONES[0]), []
+    for key, field in Recipe.model_fields.items():
+        value = row.get(key, field.default)
+        text = f"`{key}={default_text(value)}`{values_text(cls, key, field.default, value)}"
+        usual = values_text(SimCSE, key, field.default, field.default)
+        if key not in SHARED_RECIPE[BACKBONES[0]]:
+            usual = ""
+        if text != f"`{key}={default_text(field.default)}`{usual}":
+            texts.append(text)
+    return ", ".join(texts) or "SimCSE's"
+
+
+def key_lines(*classes: type[Method]) -> str:
+    """The hyper-parameters that classes declare or set themselves."""
+    lines = []
+    for cls in classes:
+        own = {*inspect.get_annotations(cls.Hyper)}.union(*cls.paper.values())
+        for key, field in cls.Hyper.model_fields.items():
+            if key in own:
+                text = meaning(cls, field) + values_text(cls, key, field.default, field.default)
+                lines.append(value_line(key, field.default, text))
+    return "\n".join(["```text", *lines, "```"])
+
+
+@cache
+def released() -> pd.DataFrame:
+    """Methods beside their released code."""
+    return pd.read_csv(ROOT / "docs/reference/released-code.csv", dtype=str, keep_default_na=False)
+
+
+def hyper_parameters(name: str) -> str:
+    """A method's hyper-parameters and recipe, which the site has and `sentbench methods NAME`."""
+    cls = method_class(name)
+    parts = [key_lines(cls)]
+    if hasattr(cls.__base__, "name"):
+        parts.insert(0, f"Besides those of {cls.__base__.name}:")
+    if cls.trained:
+        parts.append(f"Recipe: {recipe_text(cls)}.")
+    return "\n\n".join(parts)
+
+
+def method_text(name: str) -> str:
+    """A method's differences from released code, and interpretations; but for the general ones of
+    docs/reference/training.md."""
+    rows = released().query("system == @name")
+    rows = rows[~rows["key"].isin(GENERAL_KEYS) & ~rows["point"].str.match(GENERAL_POINTS)]
+    parts = []
+    point = rows["point"].mask(rows["moves"] == "yes", "**" + rows["point"] + "**")
+    lists = {
+        "Differences": (point + ": " + rows["note"])[rows["moves"].isin(["yes", "unknown"])],
+        "Interpretations": ("`" + rows["key"] + "`: " + rows["note"])[
+            rows["tag"] == "interpretation"
+        ],
+    }
+    parts += ["\n* ".join([f"{title}:\n", *(of + ".")]) for title, of in lists.items() if len(of)]
+    if harmless := sum(rows["moves"] == "no"):
+        parts.append(f"{harmless} more of no effect on a printed number.")
+    return "\n\n".join(parts)
+
+
+def methods_table() -> pd.DataFrame:
+    """The methods, with links to their sections in docs/reference/methods.md."""
+    sections, heading = {}, ""
+    for line in METHODS.read_text(encoding="utf-8").splitlines():
+        if line.startswith("#"):
+            heading = line.lstrip("# ")
+        if mark := re.match("<!-- generated: method (.+) -->", line):
+            sections[mark[1]] = heading
+    rows = []
+    for row in lists.methods_table():
+        name, backbones = row["name"], row["own settings for"].replace("-uncased", "")
+        group = GROUPS.get((*row["own settings for"].split(", "),), backbones)
+        rows.append(
+            {
+                "name": f"`{name}`",
+                "section": f"[{method_class(name).title}](#{anchor(sections[name])})",
+                "paper": re.sub(r"(\d{4}).*", r"\1", row["paper"]),
+                "idea": row["idea"],
+                "own values": group or ("all four" if backbones else ""),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def tasks_table() -> pd.DataFrame:
+    """The tasks of each group, with their test items."""
+    tasks = pd.DataFrame(lists.tasks_table())
+    tasks["tasks (test items)"] = tasks["name"] + tasks["test items"].map(" ({:,})".format)
+    columns = ["group", "protocol", "metric"]
+    return tasks.groupby(columns, sort=False)["tasks (test items)"].agg(", ".join).reset_index()
+
+
+def papers_table() -> pd.DataFrame:
+    """The papers, without their tables."""
+    papers = pd.DataFrame(lists.papers_table(), dtype=object)
+    names = papers["key"].map(lambda key: PAPERS[key]["name"])
+    return papers.assign(paper=names)[["key", "paper", "numbers", "with a run"]]
 
 
 TABLES: dict[str, Callable[[], pd.DataFrame | list[dict[str, Any]] | str]] = {
     "commands": commands.table,
-    "methods": lists.methods_table,
-    "tasks": lists.tasks_table,
-    "papers": lists.papers_table,
+    "methods": methods_table,
+    **{f"method {name}": partial(method_text, name) for name in method_classes()},
+    "shared hyper-parameters": partial(key_lines, Contrastive, Transform),
+    "tasks": tasks_table,
+    "papers": papers_table,
     "keys": partial(keys_table, Suite),
     "keys of a method": partial(keys_table, MethodEntry),
     "keys of a comparison": partial(keys_table, Compare),
     "keys of a claim": partial(keys_table, ClaimEntry),
     "keys of an encoder": partial(keys_table, EncoderEntry),
     "columns of printed numbers": partial(keys_table, PrintedRow),
-    "recipe": recipe_lines,
-    "hyper-parameters": hyper_parameter_lines,
-    "spread": printed_gains.spread_table,
+    "recipe": recipe_table,
     "gains": printed_gains.gains_table,
     "gains together": printed_gains.together_line,
-    "other gains": printed_gains.other_gains_table,
-    "best of k": printed_gains.best_table,
-    "sweeps": printed_gains.sweeps_table,
+    "best of k": printed_gains.best_line,
+    "sweeps": printed_gains.sweeps_line,
     "controls": printed_gains.controls_table,
-    "wiki-mini": scores_table,
     "wiki-mini answers": verdicts_line,
-    "wiki-mini probing": probing_table,
-    "wiki-mini pairs": pairs_table,
-    "spread of STS": partial(leaderboard_table, "spread", "sts", ["Avg", IN_DEV, "Remark"]),
-    "spread of MRPC": partial(leaderboard_table, "spread", "transfer", ["MRPC", IN_DEV, "Remark"]),
+    "wiki-mini pairs": pairs_list,
+    "printed verdicts": partial(simulated, "printed-verdicts"),
+    "power": partial(simulated, "power"),
+    "deviations": deviations_table,
     "classifier seeds": classifiers_table,
-    "dev sets": dev_table,
+    "audit": audit_table,
+    "dev sets": dev_line,
     "world": world_table,
 }
+
+
+def anchor(heading: str) -> str:
+    """The anchor of a heading, as GitHub forms it."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def markdown(content: pd.DataFrame | list[dict[str, Any]] | str) -> str:
@@ -372,7 +531,8 @@ def current(text: str) -> str:
 FIGURES: dict[str, Callable[[], Figure]] = {
     "performance": performance_figure,
     "printed-gains": printed_gains.gains_figure,
-    "statistics": answers_figure,
+    "rankings": rankings_figure,
+    "rule": rule_figure,
 }
 
 if __name__ == "__main__":

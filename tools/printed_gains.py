@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from bench.datasets.tasks import STS_TASKS
 from bench.report.figures import style
 from bench.report.figures.compared import BAND, Mark, Strip, figure_of_rows
 from bench.reported import FOLDER, public_sd
@@ -20,18 +19,17 @@ from bench.reported.address import find_rows
 from bench.runs.resolve import resolve
 
 _CONTENT = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-OTHER_PAIRS, OWN, SWEEPS = _CONTENT.values()
+OWN, SWEEPS = _CONTENT.values()
 BACKBONES = ("bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large")
-TASKS = (*STS_TASKS, "Avg")
 NORMAL = 1.96  # standard deviations of a 95 % interval
 # Standard deviations of one run that 95 % of the differences of two runs stay below.
 BEYOND = NORMAL * sqrt(2)
-CORPUS_ROWS = 1_000_001  # docs/reference/methods.md#batches
+CORPUS_ROWS = 1_000_001  # docs/reference/training.md#batches
 GAIN = style.PRINTED_LOOK | {"color": style.ORANGE, "mew": 2.4, "label": "printed gain"}
-SPREAD = BAND | {"label": "± 95 %, by the seeds alone"}
+SPREAD = BAND | {"label": "95 % interval, by seeds alone"}
 GAINS_NOTE = (
-    "Grey: the gain ± 1.96 standard deviations of the difference of the runs behind print (right) "
-    "and one run of SimCSE, with the spread of 50 public runs of SimCSE (hppRC/simple-simcse)."
+    "Grey: the gain ± 1.96 standard deviations of a difference between the runs behind the printed "
+    "value (right) and one run of SimCSE, by 50 public runs of SimCSE (hppRC/simple-simcse)."
 )
 
 
@@ -48,11 +46,6 @@ def best_of(k: int, values: Sequence[float], by: Sequence[float]) -> float:
     ordered = np.asarray(values)[np.argsort(by, kind="stable")]
     total = sum(value * comb(place, k - 1) for place, value in enumerate(ordered))
     return float(total / comb(len(ordered), k))
-
-
-def expected_best(k: int, values: Sequence[float]) -> float:
-    """The mean, over all draws of k different runs, of the highest value."""
-    return best_of(k, values, values)
 
 
 def ranging(k: int, values: Sequence[float], least: float) -> float:
@@ -103,14 +96,6 @@ class Gain:
     def share(self) -> float:
         """The share of all pairs of public runs of SimCSE that are at least as far apart."""
         return ranging(2, public(self.backbone), self.points)
-
-    def cells(self) -> dict[str, str]:
-        return {
-            "backbone": self.backbone,
-            "gain": f"{self.points:.2f}",
-            "gain / s0": f"{self.points / self.s0:.1f}",
-            "pairs": percent(self.share),
-        }
 
 
 def gains(name: str, source: str, table: str, *pair: str) -> list[Gain]:
@@ -176,15 +161,13 @@ def gains_figure() -> Figure:
     return figure
 
 
-def spread_table() -> pd.DataFrame:
-    return pd.DataFrame(
-        {"backbone": name} | {task: f"{public_sd(name, task):.2f}" for task in TASKS}
-        for name in BACKBONES
-    )
-
-
 def gains_table() -> pd.DataFrame:
-    return pd.DataFrame({"method": gain.method} | gain.cells() for gain in average_gains())
+    """A row per backbone: the gains in points and in s0, and the share of pairs of public runs."""
+    rows: dict[str, dict[str, str]] = {name: {"backbone": name} for name in BACKBONES}
+    for gain in average_gains():
+        text = f"{gain.points:.2f}; {gain.points / gain.s0:.1f} s0; {percent(gain.share)}"
+        rows[gain.backbone][gain.method] = text
+    return pd.DataFrame(rows.values())
 
 
 def together_line() -> str:
@@ -192,45 +175,42 @@ def together_line() -> str:
     gains = average_gains()
     besides = [gain for gain in gains if gain.backbone != "roberta-base"]
     return (
-        f"Seeds alone give gains that are as large in all with a probability of "
-        f"{together(gains):.1g}, each counted in s0; of {together(besides):.1g} without "
-        f"roberta-base; of {together(gains, in_points=True):.1g} in points."
+        f"If only seeds differed, the summed gains, each divided by s0, would be this large with "
+        f"probability {together(gains):.1g}; without roberta-base {together(besides):.1g}; summed "
+        f"in points {together(gains, in_points=True):.1g}."
     )
 
 
-def other_gains_table() -> pd.DataFrame:
-    rows = []
-    for pair in OTHER_PAIRS:
-        name = " minus ".join(pair)
-        for gain in gains(name, "is-cse", "Table 1", *pair):
-            rows.append({"A minus B": name} | gain.cells())
-    return pd.DataFrame(rows)
-
-
-def best_table() -> pd.DataFrame:
-    rows = []
+def best_line() -> str:
+    """What the best of five public runs by dev score gains over the mean of all runs."""
+    texts = []
     for name in BACKBONES:
-        test, dev = public(name), public(name, "STS-B", "dev")
-        row = {"backbone": name}
-        for k in (2, 3, 5, 10):
-            row[f"best of {k}"] = f"{best_of(k, test, dev) - test.mean():+.2f}"
-        rows.append(row)
-    return pd.DataFrame(rows)
+        gain = best_of(5, public(name), public(name, "STS-B", "dev")) - public(name).mean()
+        texts.append(f"{gain:.2f} points on {name}")
+    return (
+        "The test average of the best of five public runs, chosen by STS-B dev, exceeds the mean "
+        f"of all runs by {', '.join(texts)}."
+    )
 
 
-def sweeps_table() -> pd.DataFrame:
-    table = []
+def sweeps_line() -> str:
+    """The printed sweeps that few draws of as many public runs of one setting span."""
+    texts, others = [], []
     for name, (source, label, method, without) in SWEEPS.items():
         task, split = ("STS-B", "dev") if source == "is-cse" else ("Avg", "test")
         rows = find_rows(source, label, method)
         values = [row.value for row in rows if row.task == task and row.variant != without]
-        backbone, count, width = rows[0].backbone, len(values), np.ptp(values)
-        runs = public(backbone, task, split)
-        of_seeds = expected_best(count, runs) + expected_best(count, -runs)
-        row = {"sweep": name, "backbone": backbone, "settings": count, "range": f"{width:.2f}"}
-        row |= {"of seeds": f"{of_seeds:.2f}", "share": percent(ranging(count, runs, width))}
-        table.append(row)
-    return pd.DataFrame(table)
+        runs, width = public(rows[0].backbone, task, split), np.ptp(values)
+        share = ranging(len(values), runs, width)
+        if share < 0.05:
+            texts.append(f"{name}: {width:.2f} points, {percent(share)}")
+        else:
+            others.append(share)
+    return (
+        f"Of {len(texts) + len(others)} printed sweeps, {len(others)} have a range that "
+        f"{percent(min(others))} to {percent(max(others))} of draws of as many public runs of one "
+        f"setting reach. The others: {'; '.join(texts)}."
+    )
 
 
 def controls_table() -> pd.DataFrame:

@@ -1,5 +1,5 @@
 """Poolers: one vector a sentence, of a transformer's hidden states
-(docs/reference/methods.md#vectors)."""
+(docs/reference/training.md#vectors)."""
 
 from __future__ import annotations
 

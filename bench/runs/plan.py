@@ -161,19 +161,19 @@ class PrintedRow(StrictModel):
     method: str
     """a method of the suite, as in `methods`, or the label of an encoder"""
     backbone: str = "none"
-    """its backbone, as tables name it; by default `none`, as of an encoder"""
+    """as in tables; by default `none`, as of encoders"""
     task: str
     """a task of the suite, or `Avg`"""
     value: Decimal
-    """in points, with the decimals that are printed"""
+    """in points, with the printed decimals"""
     split: Literal["test", "dev"] = "test"
-    """`test`, the default, or `dev`"""
+    """`test`, by default, or `dev`"""
     metric: Literal["spearman", "accuracy"] = "spearman"
-    """`spearman`, the default, or `accuracy`"""
+    """`spearman`, by default, or `accuracy`"""
     source: FileName = "printed"
     """the paper, in a word; by default `printed`"""
     table: str = "Table 1"
-    """its table; by default `Table 1`"""
+    """by default `Table 1`"""
 
     @field_validator("value")
     @classmethod

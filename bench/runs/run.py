@@ -44,7 +44,7 @@ from methods.base import HyperParameters, Method, Shape, Transform, compose
 # (docs/reference/methods.md#declutr).
 SCHEDULES = ("linear", "constant", "slanted")
 # Poolers with a training head: the first token through a new layer, through the checkpoint's own
-# pooler, or through both (docs/reference/methods.md#vectors).
+# pooler, or through both (docs/reference/training.md#vectors).
 WITH_POOLER = ("cls_pooler", "cls_pooler_mlp")
 HEADED = ("cls_mlp", *WITH_POOLER)
 
@@ -56,27 +56,27 @@ _Pooler = Literal[
 
 
 class Recipe(HyperParameters, StrictModel):
-    """Hyper-parameters of the training loop. Defaults: docs/reference/methods.md#shared-recipe,
+    """Hyper-parameters of the training loop. Defaults: docs/reference/training.md#shared-recipe,
     bert-base-uncased."""
 
     batch_size: PositiveInt = 64
     """sentences in a step"""
     learning_rate: NonNegativeFloat = 3e-5
-    """after the warm-up; then by `schedule`"""
+    """after the warm-up; then it follows `schedule`"""
     epochs: PositiveInt = 1
     """passes over the corpus"""
     corpus: str | None = None
-    """training corpus, by name or path; none takes the suite's"""
+    """training corpus, by name or path; none: the suite's"""
     sentences: PositiveInt | None = None
-    """only the first lines of the corpus; none: all"""
+    """only so many lines of the corpus, from its first; none: all"""
     distinct: PositiveInt | None = None
-    """each sentence of the corpus once, of at least so many words; none: every row"""
+    """only distinct sentences, of at least so many words; none: every line"""
     max_length: Annotated[int, Field(ge=3)] = 32  # of at least [CLS], one token, [SEP]
-    """word pieces in training, including special tokens; at least 3"""
+    """word pieces in training, special tokens included; at least 3"""
     pooler: _Pooler = "cls_mlp"
-    """of the vectors in training (docs/reference/methods.md#vectors)"""
+    """of vectors in training (docs/reference/training.md#vectors)"""
     dropout: Fraction | None = None
-    """hidden and attention dropout, below 1; none keeps the backbone's"""
+    """hidden and attention dropout, below 1; none: the backbone's own"""
     weight_decay: NonNegativeFloat = 0.0
     """of the optimiser"""
     optimiser: Literal["adamw", "rmsprop"] = "adamw"
@@ -84,9 +84,9 @@ class Recipe(HyperParameters, StrictModel):
     epsilon: PositiveFloat = 1e-8
     """of the optimiser; above 0"""
     bias_correction: bool = True
-    """of AdamW; false gives BERT's original optimiser"""
+    """of AdamW; false: BERT's original optimiser"""
     early_epsilon: bool = False
-    """AdamW adds epsilon before its bias correction"""
+    """whether AdamW adds epsilon before its bias correction"""
     schedule: str = "linear"
     """`linear` falls to 0; `constant`; `slanted` (docs/reference/methods.md#declutr); or ends of
     blocks, as shares of the steps: after `0.5+0.75` it has fallen to 2/3 and to 1/3"""
@@ -97,8 +97,8 @@ class Recipe(HyperParameters, StrictModel):
     precision: Literal["mixed", "bfloat16", "float32"] = "mixed"
     """`mixed` (float16 on a GPU, float32 on a CPU), `bfloat16` or `float32`"""
     select_on: str = "STS-B"
-    """dev set that picks the checkpoint: `STS-B`, `SICK-R`, `CNSD-STS-B`, `sts:NAME`, or the mean
-    of several, as `STS-B+SICK-R`"""
+    """dev set that selects the checkpoint: `STS-B`, `SICK-R`, `CNSD-STS-B`, `sts:NAME`, or the mean
+    of several: `STS-B+SICK-R`"""
     select_every: PositiveInt = 125
     """steps between two selections"""
     patience: PositiveInt | None = None
@@ -112,7 +112,7 @@ class Recipe(HyperParameters, StrictModel):
     dimension: PositiveInt | None = None
     """width of the `cls_mlp` head, which is then scored; none: as the backbone, not scored"""
     drop_last: bool = False
-    """whether an epoch leaves out a short last batch"""
+    """whether an epoch drops a short last batch"""
     decay_biases: bool = True
     """whether weight decay includes biases and layer norms"""
 
@@ -257,7 +257,7 @@ class Run(PlannedRun):
     @property
     def evaluation_pooler(self) -> str:
         """The pooler used for scoring. The training head is dropped
-        (docs/reference/methods.md#vectors)."""
+        (docs/reference/training.md#vectors)."""
         return "cls_before_pooler" if self.recipe.pooler in HEADED else self.recipe.pooler
 
     @property

@@ -45,21 +45,20 @@ class EncoderEntry(StrictModel):
 
     model: Text
     """a folder (Hugging Face, sentence-transformers, or of a run), a name in `BENCH_MODELS`, a
-    backbone's name, or a hub id"""
+    backbone, or a hub id"""
     label: Annotated[str, Field(max_length=60)] = ""
     """its name in tables; by default the last part of `model`"""
     pooler: str | None = None
-    """as `sentbench evaluate` takes it; by default the one that the model names"""
+    """as of `sentbench evaluate`; by default the model's own"""
     prompt: str | None = None
-    """a prompt of a sentence-transformers folder by name, or a text before each sentence, such as
-    `"query: "`, `""` for none; by default the folder's default"""
+    """a prompt of a sentence-transformers folder by name, or a text before each sentence (`""`:
+    none); by default the folder's default"""
     normalize: bool = False
     """`true` scales vectors to length 1, which changes what classifiers see"""
     template: Annotated[list[str], BeforeValidator(_as_list), AfterValidator(_distinct)] = []
-    """text around `<sentence>`; a list of texts, or the name of a set, is one row with a score for
-    each (docs/how-to/encoders.md)"""
+    """text around `<sentence>`; a list or a set of texts is one row (docs/how-to/encoders.md)"""
     dims: PositiveInt | None = None
-    """first dimensions of vectors that are kept; by default all"""
+    """how many first dimensions are kept; by default all"""
     dtype: Literal["float32", "bfloat16"] = "float32"
     """of weights and states; vectors are float32"""
 
@@ -96,9 +95,9 @@ class BackboneOptions(StrictModel):
     """Seeds and tasks of the runs of a backbone, in place of the suite's."""
 
     seeds: Distinct[Seed] = []
-    """their seeds, instead of the suite's"""
+    """instead of the suite's"""
     tasks: Distinct[str] = []
-    """their tasks, instead of the suite's"""
+    """instead of the suite's"""
 
 
 class MethodEntry(BackboneOptions):
@@ -109,12 +108,12 @@ class MethodEntry(BackboneOptions):
     settings: Distinct[Literal["paper", "official"]] = []
     """`[paper]`, `[official]` or both; the text then has no `@`"""
     backbones: Names = ["all"]
-    """`all`, or a list of this suite's backbones; `all` excludes backbones with `tasks`, and
-    backbones of another kind than the method needs"""
+    """names, or `all`, which excludes backbones with `tasks` and those of another kind than the
+    method needs"""
     analyses: Distinct[AnalysisName] = []
     """further measurements (docs/reference/analyses.md)"""
     sweep: dict[str, Distinct[Any]] = {}
-    """a map from each `{name}` in the text to its values; several names give every combination"""
+    """a map from each `{name}` in the text to its values; several names give all combinations"""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -142,11 +141,11 @@ class ClaimEntry(StrictModel):
     method: Text
     """the method that gains, as in `methods`"""
     backbones: Names = ["all"]
-    """`all`, or a list of this suite's backbones"""
+    """names, or `all`"""
     margin: PositiveFloat | None = None
     """in points; by default the margin of the comparison"""
     leaderboards: Names = []
-    """such as `sts`; by default those of the comparison"""
+    """by default those of the comparison"""
 
 
 class Compare(StrictModel):
@@ -154,13 +153,13 @@ class Compare(StrictModel):
     (docs/reference/rule.md#claims)."""
 
     baseline: Text
-    """the method that every other one is compared with, as in `methods`"""
+    """as in `methods`"""
     claims: Annotated[list[Annotated[ClaimEntry, _or_text("method")]], Field(min_length=1)] = []
-    """the gains to decide on; by default one for every method that is trained without labels"""
+    """the gains to decide on; by default of each method that is trained without labels"""
     margin: PositiveFloat = 1.0
-    """in points: is a gain above 0, is it below this margin?"""
+    """the gain that would matter, in points; by default 1.0"""
     leaderboards: Names = []
-    """the leaderboards of the claims, such as `sts`; by default all whose average is planned"""
+    """of the claims, such as `sts`; by default all whose average is planned"""
 
 
 class Suite(StrictModel):
@@ -169,44 +168,40 @@ class Suite(StrictModel):
     suite: Annotated[str, AfterValidator(_suite_name)]
     """its name: lower-case letters, digits, dashes"""
     data: Text
-    """evaluation data: `world` (generated), `senteval`, or a folder that contains `downstream/`"""
+    """`world` (toy data), `senteval`, or a folder that contains `downstream/`"""
     corpus: Text = ""
-    """needed by methods: training text, by name (`world`, `wiki1m`, ..., a name in `BENCH_DATA`) or
-    by a path with a `/` in it"""
+    """of methods: training text, by name, or by a path with a `/`"""
     tasks: Distinct[str] = Field(
-        description=f"the tasks to score: a list of groups ({', '.join(GROUPS)}) and of single "
-        "tasks (`MR`, `STS-B`, `Depth`, `sts:NAME`, `probing:NAME`, ...)"
+        description=f"groups ({', '.join(GROUPS)}) and single tasks (`MR`, `STS-B`, `Depth`, "
+        "`sts:NAME`, `probing:NAME`, ...)"
     )
     mode: Literal["test", "dev"] = "test"
-    """how classifiers are trained: `test` (10 folds, what papers report) or `dev` (5 folds,
-    faster)"""
+    """of classifiers: `test` (10 folds, as papers report) or `dev` (5 folds, faster)"""
     seeds: Distinct[Seed] = []
-    """needed by methods: distinct whole numbers from 0 to below `2**63`"""
+    """of methods: distinct whole numbers from 0 to below `2**63`"""
     backbones: Annotated[
         dict[Text, Annotated[BackboneOptions, _OR_NOTHING]], Field(min_length=1)
     ] = {}
-    """needed by methods: a map from names to nothing, or to `{seeds: [...], tasks: [...]}`"""
+    """of methods: a map from names to nothing or to `{seeds: [...], tasks: [...]}`"""
     methods: Annotated[list[Annotated[MethodEntry, _or_text("method")]], Field(min_length=1)] = []
-    """a list of run texts, or of maps with the keys of an entry"""
+    """texts of runs, or maps"""
     encoders: list[Annotated[EncoderEntry, _or_text("model")]] = []
-    """models trained elsewhere that are scored beside the runs"""
+    """models trained elsewhere"""
     method_paths: Distinct[Text] = []
     """files or folders with methods of your own, relative to the working folder"""
     recipe: Annotated[dict[str, Any], AfterValidator(partial(convert, Recipe))] = {}
-    """recipe fields that override every method's own"""
+    """fields that override every method's own"""
     runs_per_job: PositiveInt = 1
-    """number of runs that one process trains, and then scores"""
+    """how many runs one process trains and then scores"""
     keep_encoders: bool = True
     """`false` deletes an encoder once it is scored and analysed and no other run needs it
     (docs/how-to/clusters.md#disk)"""
     stand_ins: Annotated[dict[str, Names], AfterValidator(_distinct_in_print)] = {}
-    """a map from a backbone of this suite to the printed one, or a list of them, in whose rows it
-    is shown"""
+    """a map from a backbone to the printed one, or a list of them, in whose rows it is shown"""
     printed: Text = ""
-    """a CSV file with printed numbers of your own, relative to this file (below)"""
+    """a CSV file with printed numbers, relative to this file"""
     compare: Annotated[Compare | None, _or_text("baseline")] = None
-    """`METHOD`, or `{baseline: METHOD, claims: [...], margin: 1.0}`: every other method is compared
-    with this one, and claimed gains are decided"""
+    """the baseline of all other methods, or a map"""
 
     def tasks_of(self, backbone_name: str) -> list[str]:
         """The tasks of a backbone, such as one of another language, else the suite's tasks."""

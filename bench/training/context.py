@@ -89,7 +89,7 @@ def nearest_rows(vectors: np.ndarray, count: int, device: str = "cpu") -> np.nda
 
 class Head(nn.Sequential):
     """SimCSE's training head: a dense layer with tanh, shared by all views
-    (docs/reference/methods.md#vectors); weights from N(0, 0.02), from the stream `name`, bias 0."""
+    (docs/reference/training.md#vectors); weights from N(0, 0.02), of the stream `name`, bias 0."""
 
     def __init__(
         self, width: int, seed: int, dimension: int | None = None, name: str = "head"
@@ -274,7 +274,7 @@ class RunContext(Context):
         with self.autocast():
             output = module(*inputs)
         # Cosine, softmax and cross-entropy are computed in float32
-        # (docs/reference/methods.md#optimisation).
+        # (docs/reference/training.md#optimisation).
         return output.float() if output.dtype in (torch.float16, torch.bfloat16) else output
 
     def embed(
@@ -290,7 +290,7 @@ class RunContext(Context):
         only the first; without `dropout` nothing is drawn."""
         extra_lists = {name: list(lists) for name, lists in (extras or {}).items()}
         rows = [*views, *chain.from_iterable(extra_lists.values())]
-        # Interleaved: s1, s1, s2, s2, ... (docs/reference/methods.md#batches)
+        # Interleaved: s1, s1, s2, s2, ... (docs/reference/training.md#batches)
         tokens = [row[i] for i in range(len(rows[0])) for row in rows]
         pooler, chosen = BY_NAME[self.run.evaluation_pooler], model or self.backbone
         first_only = pooler.first and not all_tokens

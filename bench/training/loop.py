@@ -1,4 +1,4 @@
-"""The training loop: docs/reference/methods.md#shared-recipe, from sentences to an Encoder.
+"""The training loop: docs/reference/training.md#shared-recipe, from sentences to an Encoder.
 
 A batch of n sentences is one forward pass over all its views, interleaved (s1, s1, s2, s2, ...).
 Every random draw is seeded by (seed, name, step). A step therefore depends only on the state before
@@ -164,7 +164,7 @@ def _run_training(run: Run, context: RunContext, folder: Path, log: Log) -> dict
 
 def batches(count: int, recipe: Recipe, seed: int) -> Iterator[list[int]]:
     """Yield the item indices, 0 to count - 1, of each batch: one permutation per epoch, keeping the
-    short last batch (docs/reference/methods.md#batches) unless the recipe has `drop_last`."""
+    short last batch (docs/reference/training.md#batches) unless the recipe has `drop_last`."""
     end = count - count % recipe.batch_size if recipe.drop_last else count
     # A stream per epoch, so that its order does not depend on the epochs before it.
     for epoch in range(recipe.epochs):
@@ -329,7 +329,7 @@ class Training:
 
     def _select(self, row: dict[str, Any], batch: Sequence[int]) -> None:
         """Score the Encoders of the method on dev, and keep the best
-        (docs/reference/methods.md#selection)."""
+        (docs/reference/training.md#selection)."""
         state = self.state
         state.since_best += 1
         for place, encoder in enumerate(self.method.encoders(self.context)):

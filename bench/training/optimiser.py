@@ -1,5 +1,5 @@
 """The optimisers of the training loop and their learning rates
-(docs/reference/methods.md#optimisation)."""
+(docs/reference/training.md#optimisation)."""
 
 import math
 from collections.abc import Sequence

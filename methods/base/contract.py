@@ -88,7 +88,7 @@ class Views:
 
 class Context(Protocol):
     """The inputs and the backbone of a run, as far as a method may use them
-    (docs/start/your-method.md#the-context). `bench.training.context` has them."""
+    (docs/reference/slots.md#the-context). `bench.training.context` has them."""
 
     seed: int
     shape: Shape

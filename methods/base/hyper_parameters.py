@@ -28,7 +28,7 @@ __all__ = [
 class HyperParameters(BaseModel):
     """Base class of a method's hyper-parameters; a value may be text: "3e-5", "true", "none"."""
 
-    # The text below a field is its meaning in the table of docs/reference/configuration.md.
+    # The text below a field is its meaning in docs/reference/methods.md.
 
     model_config = ConfigDict(
         frozen=True,
@@ -62,7 +62,7 @@ class HyperParameters(BaseModel):
 Count = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
-# Poolings of a backbone's hidden states (docs/reference/methods.md#vectors, #untrained);
+# Poolings of a backbone's hidden states (docs/reference/training.md#vectors);
 # `bench.models.pooling` implements them.
 ComputedPooler = Literal[
     "cls_before_pooler", "avg", "avg_top2", "avg_first_last", "avg_first_last_64",
@@ -92,7 +92,7 @@ def transformer_with(pooler: str) -> dict[str, Any]:
 Table = Mapping[str, Mapping[str, Any]]
 BASE_DEPTH = 12  # layers of the published base models
 
-# The shared recipe of docs/reference/methods.md#optimisation (SimCSE's released scripts): the
+# The shared recipe of docs/reference/training.md#optimisation (SimCSE's released scripts): the
 # values that differ by backbone.
 SHARED_RECIPE: Table = {
     "bert-base-uncased": {"batch_size": 64, "learning_rate": 3e-5},

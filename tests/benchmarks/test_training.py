@@ -27,7 +27,7 @@ rivals = pytest.importorskip("tests.benchmarks.training_rivals", reason=MISSING)
 THREADS = 2
 EVERY = 125  # steps between two official selections
 # Steps, rounds, learning rate. The toy's rate is the smoke suite's, the other is BERT's
-# (docs/reference/methods.md#optimisation).
+# (docs/reference/training.md#optimisation).
 CASES = {"toy-bert": (60, 3, 1e-3), "wiki-minilm": (20, 1, 3e-5)}
 LAST = 5  # steps whose losses are compared
 # Losses, and dev scores in points, by which sides with draws of their own may differ.

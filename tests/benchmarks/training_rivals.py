@@ -36,7 +36,7 @@ datasets.disable_progress_bars()
 logging.set_verbosity_error()
 logging.disable_progress_bar()
 
-BATCH, LENGTH, TEMPERATURE = 64, 32, 0.05  # docs/reference/methods.md#shared-recipe
+BATCH, LENGTH, TEMPERATURE = 64, 32, 0.05  # docs/reference/training.md#shared-recipe
 EVALUATED = 128  # sentences of a batch in SentEval
 DEV = ("STS-B", "SICK-R")
 

@@ -8,21 +8,19 @@ from pathlib import Path
 
 import pytest
 
+from bench.registry.methods import method_classes
+from bench.report import leaderboard
+from bench.report.comparison_table import pairs_frame, printed_frame
+from bench.report.tables import number_frame
+from bench.runs.run import Recipe
 from tests.support.method_runs import run_of
 from tests.support.programs import ROOT
 from tools import documents
 
-DOCUMENTS = [
-    "README.md",
-    "CONTRIBUTING.md",
-    "docs/reference/configuration.md",
-    "examples/README.md",
-]
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", "examples/README.md"]
 DOCUMENTS += [str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md")]
 GONE = "which does not exist; write its new path or name"
 RELEASED = "docs/reference/released-code.csv"
-# docs/reference/protocol.md names its tests as `package/file: test, test`.
-PROTOCOL = r"`([\w-]+/\w+): (\w+)`((?:,\s+`\w+`)*)"
 
 
 def text(path: str | Path) -> str:
@@ -31,10 +29,10 @@ def text(path: str | Path) -> str:
 
 @cache
 def sections(path: str) -> set[str]:
-    """Anchors of a document's headings, as GitHub forms them."""
+    """Anchors of a document's headings."""
     prose = re.sub(r"^```.*?^```$", "", text(path), flags=re.DOTALL | re.MULTILINE)
     headings = re.findall(r"^#+ (.+)$", prose, re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return {documents.anchor(heading) for heading in headings}
 
 
 @cache
@@ -87,6 +85,18 @@ def released() -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+def test_differences_from_released_code_have_notes_and_keys():
+    classes = method_classes()
+    for row in released():
+        assert row["note"] or row["same"] == "yes", row
+        assert (row["moves"] in ("yes", "no", "unknown")) == (row["same"] == "no"), row
+        assert row["tag"] in ("paper", "code", "log", "interpretation", "recalled"), row
+        assert row["key"] or row["tag"] != "interpretation", row
+        if row["key"]:
+            fields = classes[row["system"]].Hyper.model_fields.keys() | Recipe.model_fields
+            assert row["key"] in fields, row
+
+
 def test_functions_beside_released_code_exist():
     """Our side of the rows is written `path:name`."""
     cells = "\n".join(row["ours"] for row in released())
@@ -120,14 +130,35 @@ def test_sections_named_in_comments_exist():
                 assert not section or section in sections(document), f"{file}: {document}#{section}"
 
 
-def test_tests_named_by_the_protocol_exist():
-    rows = re.findall(PROTOCOL, text("docs/reference/protocol.md"))
-    assert rows
-    for file, first, rest in rows:
-        folder, _, stem = file.partition("/")
-        path = f"tests/{folder}/test_{stem}.py"
-        assert (ROOT / path).is_file(), f"docs/reference/protocol.md names {path}, {GONE}"
-        for name in [first, *re.findall(r"`(\w+)`", rest)]:
-            assert f"test_{name}" in definitions(path), (
-                f"docs/reference/protocol.md: {path}: {name}, {GONE}"
-            )
+def test_tests_of_the_protocol_exist():
+    for row in csv.DictReader(text("tests/integration/protocol_tests.csv").splitlines()):
+        assert row["section"] in sections("docs/reference/protocol.md"), row
+        path, _, name = row["test"].partition("::")
+        assert name in definitions(path), f"{row['test']}, {GONE}"
+
+
+def test_columns_of_files_are_in_the_document():
+    judged = documents.wiki_mini()
+    sts = re.compile("|".join(judged.suite.leaderboard("sts").columns))
+    written = {
+        "Leaderboards": [sts.sub("TASK", name) for name in leaderboard.frame(judged)],
+        "Comparisons": pairs_frame(judged.pairs),
+        "Printed gains": printed_frame(judged.pairs),
+        "Printed numbers": number_frame(judged.numbers),
+    }
+    document = text("docs/reference/files.md")
+    for section, columns in written.items():
+        table = document.partition(f"### {section}\n")[2].partition("\n#")[0]
+        cells = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
+        assert {*re.findall("`(.+?)`", "".join(cells))} == {*columns}, section
+
+
+def test_environment_variables_are_in_the_document():
+    document = text("docs/reference/files.md").partition("## Environment variables")[2]
+    reads = r"environ(?:\.get|\.setdefault)?[\[(]\"(\w+)|\b((?:SENT)?BENCH_[A-Z_]+)\b"
+    for folder in ("bench", "methods", "rules", "tests/reported"):
+        for file in (ROOT / folder).rglob("*.*"):
+            if file.suffix in (".py", ".smk"):
+                for match in re.finditer(reads, file.read_text("utf-8")):
+                    name = match[1] or match[2]
+                    assert f"`{name}`" in document, f"{file} reads {name}"

@@ -9,7 +9,6 @@ from statistics import fmean, stdev
 import numpy as np
 import pytest
 import torch
-import yaml
 from transformers import AutoTokenizer, LlamaConfig, LlamaModel
 
 import sentbench
@@ -50,20 +49,23 @@ def at_the_projection(model, ids):
     return seen[0][0, -1]
 
 
-@torch.no_grad()
-def test_contrastive_prompting_is_that_of_each_sentence_alone(tmp_path, monkeypatch):
-    """With the layers called one by one. The function is asked for two batches, with padding."""
+def random_decoder(folder, **sizes):
     torch.manual_seed(0)
     tokenizer = AutoTokenizer.from_pretrained(
         ROOT / "bench" / "world" / "backbones" / "toy-roberta"
     )
-    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3}
-    config = LlamaConfig(
-        vocab_size=len(tokenizer), num_attention_heads=4, initializer_range=0.15, **sizes
-    )
+    config = LlamaConfig(vocab_size=len(tokenizer), num_attention_heads=4, **sizes)
     model = LlamaModel(config).eval()
     for part in (model, tokenizer):
-        part.save_pretrained(tmp_path)
+        part.save_pretrained(folder)
+    return model, tokenizer
+
+
+@torch.no_grad()
+def test_contrastive_prompting_is_that_of_each_sentence_alone(tmp_path, monkeypatch):
+    """With the layers called one by one. The function is asked for two batches, with padding."""
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3}
+    model, tokenizer = random_decoder(tmp_path, initializer_range=0.15, **sizes)
     for name, value in {"MODEL": str(tmp_path), "LAYER": 0, "OUTPUT": 2, "DEVICE": "cpu"}.items():
         monkeypatch.setattr(contrast, name, value)
     sentences = ["The captain steers the ship .", "{Ships} sail at noon in the harbour .", ""]
@@ -117,16 +119,17 @@ def test_the_suite_and_the_notebook_do_what_they_say(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_decoder_of_a_document_stands_beside_simcse(tmp_path):
-    """Its templates are one row with a spread. One seed and few steps of SimCSE are enough."""
-    text = (ROOT / "docs" / "explanation" / "spread.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"^```python\n(import torch\n.*?)^```$", text, re.DOTALL | re.MULTILINE)
-    (content,) = re.findall(r"^```yaml\n(suite: .*?)^```$", text, re.DOTALL | re.MULTILINE)
-    (tmp_path / "bench").symlink_to(ROOT / "bench")
-    ended(sys.executable, "-c", code, cwd=tmp_path)
-    short = yaml.safe_load(content) | {"tasks": ["STS-B", "MRPC"], "seeds": [1]}
-    short["recipe"]["sentences"], short["runs_per_job"] = 640, 10
-    (tmp_path / "short.yaml").write_text(json.dumps(short), encoding="utf-8")
+def test_templates_of_a_decoder_are_a_row_beside_simcse(tmp_path):
+    """One row with a standard deviation."""
+    sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 4}
+    random_decoder(tmp_path / "decoder", **sizes)
+    decoder = {"model": "./decoder", "label": "random decoder", "pooler": "last"}
+    suite = {"suite": "templates", "data": "world", "corpus": "world", "mode": "dev"}
+    suite |= {"tasks": ["STS-B", "MRPC"], "seeds": [1], "runs_per_job": 10}
+    suite |= {"backbones": {"toy-bert": None}, "methods": ["simcse"]}
+    suite |= {"compare": {"baseline": "simcse"}, "encoders": [decoder | {"template": "prompteol"}]}
+    suite["recipe"] = {"learning_rate": 1e-3, "sentences": 640, "select_every": 5}
+    (tmp_path / "short.yaml").write_text(json.dumps(suite), encoding="utf-8")
     snakemake("--cores", "2", "--configfile", "short.yaml", cwd=tmp_path)
     leaderboard = sentbench.leaderboard(sentbench.read_suite(tmp_path / "results" / "templates"))
     result = leaderboard.set_index("label").loc["random decoder (outside encoder)"]

@@ -51,6 +51,28 @@ def test_a_printed_gain_has_the_interval_of_its_runs():
         assert (figure.axes[place].texts[0].get_weight() == "bold") == is_clear
 
 
+def test_the_figure_of_the_rule_shows_its_verdicts():
+    """By the ends of the intervals, whose tests have about the same level."""
+    for verdict, (mean, half) in documents.EXAMPLES["claims"].items():
+        said = ["better"] * (mean > half) + ["gain below the margin"] * (mean + half < 1)
+        assert verdict == ("worse" if mean < -half else ", ".join(said) or "open")
+    for verdict, (mean, half, of_run) in documents.EXAMPLES["printed"].items():
+        outside = "lower" if mean < -of_run else "consistent"
+        inside = "reproduced" if abs(mean) + half < 1 else "open"
+        assert verdict == (outside if abs(mean) - half > 1 else inside)
+
+
+def test_untrained_systems_lead_on_transfer_and_every_system_is_drawn():
+    figure = documents.rankings_figure()
+    assert covered(figure) == []
+    averages = [pair for pair in documents.wiki_mini().pairs if pair.task == "Avg"]
+    transfer = {pair.name: pair for pair in averages if pair.leaderboard == "transfer"}
+    best = max(transfer.values(), key=lambda pair: pair.difference)
+    assert best.method.startswith("untrained")
+    drawn = [line for line in figure.axes[0].lines if line.get_marker() in ("o", "s")]
+    assert len(drawn) == len(transfer) - 1  # Skip-thought is beyond the axes
+
+
 def test_the_verdict_by_hand():
     """The example of docs/reference/rule.md, from the stored scores, with scipy's test: of 14
     claims in Holm's order, 8 are left at this one."""
@@ -69,6 +91,15 @@ def test_the_verdict_by_hand():
     assert [pair.difference, pair.half_width] == pytest.approx([(low + high) / 2, (high - low) / 2])
     assert pair.p_below == pytest.approx(8 * below.pvalue)
     assert pair.verdict == "gain below the margin"
+    text = (documents.ROOT / "docs" / "reference" / "rule.md").read_text(encoding="utf-8")
+    for step in (
+        f"{other[0] - simcse[0]:+.3f} ({other[0]:.3f} - {simcse[0]:.3f})",
+        f"interval is {pair.difference:.3f} ± {pair.half_width:.3f}",
+        f"p = {equal.pvalue:.3f}",
+        f"p = {below.pvalue:.5f}",
+        f"by 8: {pair.p_below:.4f}",
+    ):
+        assert step in text
 
 
 def test_the_small_backbone_was_scored_with_the_methods_as_they_are():

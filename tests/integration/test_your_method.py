@@ -1,21 +1,24 @@
-"""docs/start/your-method.md as it stands: its files are written, its commands run, outputs
-compared."""
+"""The tutorials of docs/start as they stand: their files are written, their commands run, outputs
+compared. docs/reference/slots.md has the signatures of slots."""
 
 import inspect
 import os
 import re
 import shlex
+import sys
 from collections.abc import Sequence
 
 import pytest
 
 from bench.results.records import read_scores
 from methods.base import Contrastive, Terms, Tokens
-from tests.support.programs import ROOT, SNAKEMAKE, ended
+from tests.support.programs import ROOT, ended
 
-TEXT = (ROOT / "docs" / "start" / "your-method.md").read_text(encoding="utf-8")
+DOCS = ROOT / "docs"
+TEXT = (DOCS / "start" / "your-method.md").read_text(encoding="utf-8")
+FIRST_HOUR = (DOCS / "start" / "first-hour.md").read_text(encoding="utf-8")
 FILES = dict(re.findall(r"^`([\w./-]+)`\n\n```\w*\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE))
-CONSOLE = re.findall(r"^```console\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
+CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
 def plain(output):
@@ -24,11 +27,8 @@ def plain(output):
     return sorted(re.sub(r"[-+]?\d+\.\d+|[?⇑⇓<]+ [a-z]+.*", "#", line) for line in lines)
 
 
-def section(name):
-    return TEXT.partition(f"\n### {name}\n")[2].partition("\n### ")[0]
-
-
-SLOTS = re.findall(r"^\| `(\w+)\(([\w, ]+)\)` \| `(.+?)` \|", section("Every slot"), re.MULTILINE)
+REFERENCE = (DOCS / "reference" / "slots.md").read_text(encoding="utf-8")
+SLOTS = re.findall(r"^\| `(\w+)\(([\w, ]+)\)` \| `(.+?)` \|", REFERENCE, re.MULTILINE)
 
 
 @pytest.mark.parametrize(("name", "arguments", "returned"), SLOTS)
@@ -46,29 +46,36 @@ def annotation(kind):
     return re.sub(r"\b(?:\w+\.)+", "", text)
 
 
+def run_blocks(blocks, folder):
+    """Run the commands of blocks one after the other, and compare what they print."""
+    (folder / "programs").mkdir()
+    program = folder / "programs" / "sentbench"
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m bench "$@"\n')
+    program.chmod(0o755)
+    path = f"{program.parent}:{os.environ['PATH']}"
+    before = ""
+    for block in blocks:
+        commands = [line.removeprefix("$ ") for line in block.splitlines() if line.startswith("$ ")]
+        expected = "\n".join(line for line in block.splitlines() if not line.startswith("$ "))
+        script = "set -e -o pipefail\n" + before + "\n".join(commands)
+        done = ended("bash", "-c", script, cwd=folder, PATH=path)
+        assert plain(done.stdout) == plain(expected), done.stdout
+        before += "".join(f"{command}\n" for command in commands if command.startswith("export "))
+
+
+@pytest.mark.slow
+def test_the_first_hour_does_what_it_says(tmp_path):
+    """But for what shows a suite, whose scores `make smoke` compares."""
+    run_blocks([block for block in CONSOLE.findall(FIRST_HOUR) if "--suite" not in block], tmp_path)
+
+
 @pytest.mark.slow
 def test_the_tutorial_does_what_it_says(tmp_path):
     for name, content in FILES.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(content, encoding="utf-8")
-    suite, programs = tmp_path / "results" / "mine", tmp_path / "programs"
-    programs.mkdir()
-    python, *_ = SNAKEMAKE
-    own = {"python": [python], "snakemake": SNAKEMAKE, "sentbench": [python, "-m", "bench"]}
-    for name, command in own.items():
-        (programs / name).write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
-        (programs / name).chmod(0o755)
-    path = f"{programs}:{os.environ['PATH']}"
-    before = ""
-    for block in CONSOLE:
-        commands = [line.removeprefix("$ ") for line in block.splitlines() if line.startswith("$ ")]
-        expected = "\n".join(line for line in block.splitlines() if not line.startswith("$ "))
-        script = "set -e -o pipefail\n" + before + "\n".join(commands)
-        done = ended("bash", "-c", script, cwd=tmp_path, PATH=path)
-        assert plain(done.stdout) == plain(expected), done.stdout
-        before += "".join(f"{command}\n" for command in commands if command.startswith("export "))
-
-    sums = set()
+    run_blocks(CONSOLE.findall(TEXT), tmp_path)
+    suite, sums = tmp_path / "results" / "mine", set()
     for path in sorted((suite / "scores").iterdir()):
         read = read_scores(path)
         parts = read.provenance.run.identity["parts"]

@@ -1,15 +1,17 @@
 """The rule beside its restatement in numpy, on random families; simulated error rates and power."""
 
-import os
-
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
 from bench.judge.claims import Claimed, decide
 from bench.judge.sample import Sample
 from bench.judge.verdict import VerdictInput, verdicts_of
+from bench.report.figures import style
+from bench.report.formats import csv
 from tests.oracles import rates, rule
+from tests.support.drawn_texts import covered
 
 # --- The rule is its restatement ---
 
@@ -150,8 +152,13 @@ def test_print_is_judged_falsely_in_at_most_six_percent(backbone):
 
 
 @pytest.mark.nightly
-def test_the_document_has_these_rates():
-    if not os.environ.get("BENCH_MODELS"):
-        pytest.skip("BENCH_MODELS is not set")
-    text = rates.DOCUMENT.read_text(encoding="utf-8")
-    assert text == rates.replace_blocks(text, rates.blocks(rates.DRAWS))
+@pytest.mark.parametrize("name", rates.TABLES)
+def test_the_files_have_these_rates(name):
+    stored = (rates.FOLDER / f"{name}.csv").read_text(encoding="utf-8")
+    assert stored == csv(rates.TABLES[name](rates.DRAWS))
+
+
+@pytest.mark.parametrize("name", rates.FIGURES)
+def test_figures_of_rates_have_room_for_their_texts(name):
+    with style.drawing():
+        assert covered(rates.FIGURES[name](pd.read_csv(rates.FOLDER / f"{name}.csv"))) == []

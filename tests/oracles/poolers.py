@@ -1,5 +1,5 @@
 """The vector of one sentence from its hidden states, by plain loops
-(docs/reference/methods.md#vectors)."""
+(docs/reference/training.md#vectors)."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,29 +1,31 @@
-"""The tables and the figure of docs/explanation/error-rates.md, from the rates of the restated
-rule.
+"""The rates of docs/explanation/error-rates.md as CSV files and figures beside it, from the
+restated rule.
 
 python -m tests.oracles.rates    # writes them
 """
 
-import re
 from collections.abc import Callable, Mapping
-from functools import cache, partial
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 
+from bench.report.figures import style
+from bench.report.figures.compared import Mark, Strip, figure_of_rows
+from bench.report.formats import csv
 from bench.stages.cost import one_digit
 from tests.oracles.rule import (
     BACKBONES,
     CLAIMS,
     FEWEST,
+    LOOKS,
     NS,
     PAPER,
     PLANNED,
-    WIKI_MINI,
-    Array,
     Rates,
     against_untrained,
     chosen_late,
@@ -39,155 +41,166 @@ from tests.oracles.rule import (
     skewness,
 )
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "explanation" / "error-rates.md"
+FOLDER = Path(__file__).parents[2] / "docs" / "explanation"
 DRAWS = 20_000
-MEASURED = ("normal", "t3", "skewed", "bimodal")  # which the bound holds for
+# Kinds of scores that the bound holds for.
+MEASURED = {
+    "normal": "normal scores",
+    "t3": "Student's t with 3 degrees of freedom",
+    "skewed": "skewed scores",
+    "bimodal": "bimodal scores",
+}
+# The look of each of `Rates`, and its bound in percent.
+QUESTIONS: Mapping[str, tuple[style.Look, int]] = {
+    "better or worse": (style.OFFICIAL, 6),
+    "below the margin": (style.PAPER_LOOK, 6),
+    "both together": (style.UNTRAINED_LOOK, 12),
+}
 
 
-def percent(share: float) -> str:
-    return f"{100 * share:.1f}"
+NOTE = f"Highest of 1 to 14 claims, N of 3 to 8 and three ways to add seeds; {DRAWS:,} draws."
+YES = {True: "yes", False: "no"}
+VERDICTS = {"better": "-", "below the margin": ":"}  # with their lines
+NAMES = {"gs-infonce": "GS-InfoNCE", "is-cse": "IS-CSE", "sscl": "SSCL-SimCSE"}
+POWER_TITLE = "The paper suite can decide all printed gains but GS-InfoNCE's on bert-large"
+POWER_NOTE = (
+    "At N, 2N and 4N seeds. Solid: the gain is as printed, and found better than SimCSE. Dotted: "
+    "the gain is 0, and found below the printed one. Grey: 80 %."
+)
 
 
-def slashed(numbers: Any) -> str:
-    return "/".join(f"{number:.0f}" for number in numbers)
+def percent(shares: Any, digits: int = 1) -> Any:
+    return np.round(100 * np.asarray(shares), digits)
 
 
-@cache
-def measured(draws: int) -> pd.DataFrame:
-    """The rates of pairs by kind of scores, number of claims and planned seeds."""
-    cases = product(MEASURED, CLAIMS, PLANNED)
-    return pd.DataFrame(
-        {"kind": kind, "claims": claims, "planned": planned}
-        | rates(kind, claims, planned, draws)._asdict()
-        for kind, claims, planned in cases
-    )
-
-
-def claims_list(draws: int) -> str:
-    """The highest rates of each case, as a list in Markdown."""
-    found, sizes = measured(draws), list(product((1, 10), PLANNED))
-    highest = {kind: found[found["kind"] == kind][list(Rates._fields)].max() for kind in MEASURED}
+def false_verdicts(draws: int) -> pd.DataFrame:
+    """The highest rates of each case over numbers of claims and planned seeds, in percent."""
+    sizes = list(product((1, 10), PLANNED))
     one_score, a_third = partial(rates, shared=0), partial(against_untrained, spread=1 / 3)
     cases: dict[str, tuple[Callable[..., Rates], list[tuple[int, int]]]] = {
+        name: (partial(rates, kind), list(product(CLAIMS, PLANNED)))
+        for kind, name in MEASURED.items()
+    }
+    cases |= {
         "a tenth of the baseline's seeds diverging": (partial(diverging, "baseline"), sizes),
         "a tenth of the methods' seeds diverging": (partial(diverging, "method"), sizes),
-        "seeds of a method sharing a tenth of its variance": (
-            partial(rates, "normal", common=0.1), sizes,
+        "beside one score": (partial(one_score, "normal"), sizes),
+        "beside classifier seeds": (partial(against_untrained, spread=1.0), sizes),
+        "classifier seeds, a third of the deviation, N of 5 and 8": (
+            a_third, [size for size in sizes if size[1] > FEWEST],
         ),
+        "the same, N = 3": (a_third, [(1, 3), (10, 3)]),
         "best or worst of 13 scored rows, claimed late": (
             chosen_late, [(13, planned) for planned in PLANNED],
         ),
-        "beside one score": (partial(one_score, "normal"), sizes),
         "one score, public seeds of bert-large": (partial(one_score, "bert-large"), sizes),
-        "one score, one seed in ten 5 sd lower": (partial(one_score, "collapses"), sizes),
-        "beside classifier seeds": (partial(against_untrained, spread=1.0), sizes),
-        "classifier seeds, a third of the spread, N = 3": (a_third, [(1, 3), (10, 3)]),
-        "the same, N of 5 and 8": (a_third, [size for size in sizes if size[1] > FEWEST]),
+        "one score, one seed in ten 5 deviations lower": (partial(one_score, "collapses"), sizes),
+        "seeds of a method sharing a tenth of its variance": (
+            partial(rates, "normal", common=0.1), sizes,
+        ),
     }  # fmt: skip
-    for case, (simulated, cells) in cases.items():
-        highest[case] = np.max([simulated(*cell, draws) for cell in cells], 0)
-    return "\n".join(
-        f"* {case}: {', '.join(percent(x) for x in values if np.isfinite(x))}"
-        for case, values in highest.items()
-    )
+    rows = {
+        case: percent(np.max([simulated(*cell, draws) for cell in cells], 0))
+        for case, (simulated, cells) in cases.items()
+    }
+    return pd.DataFrame.from_dict(rows, "index", columns=list(QUESTIONS)).reset_index(names="case")
 
 
-def print_table(draws: int) -> str:
-    rows = []
-    for backbone in BACKBONES:
-        averages = public_seeds(backbone)[:, -1]
+def printed_verdicts(draws: int) -> pd.DataFrame:
+    """The rates of verdicts on printed values by backbone and planned seeds, in percent."""
+    rows, plan = [], plan_of(PAPER)
+    seeds = {claim.backbone: len(rows_of(plan, claim)[0]) for claim in plan.claims}
+    for backbone, planned in product(BACKBONES, (FEWEST, *NS)):
+        averages, found = public_seeds(backbone)[:, -1], print_rates(backbone, planned, draws)
         row = {"backbone": backbone, "sd": f"{averages.std(ddof=1):.2f}"}
-        row["skewness"] = f"{skewness(averages):.1f}"
-        for planned in (3, 5, 8, 10):
-            found = print_rates(backbone, planned, draws)
-            false = "/".join(percent(found[name]) for name in ("above", "below", "accused"))
-            row[f"N = {planned}"] = f"{false}; {slashed(100 * x for x in found['power'])}"
-        rows.append(row)
-    return markdown(rows)
+        row |= {"skewness": round(skewness(averages), 1), "N": planned}
+        row["planned"] = YES[planned == seeds[backbone]]
+        row |= {"reproduced, T above": percent(found["above"])}
+        row |= {"reproduced, T below": percent(found["below"])}
+        row |= {"paper lower or higher": percent(found["accused"])}
+        rows.append(row | {"reproduced, truly": slashed(found["power"])})
+    return pd.DataFrame(rows)
 
 
-def power_row(shares: Mapping[int, Array], of_seed: float) -> dict[str, Any]:
-    """Cells of a claim; shares (looks, 2) in percent by N."""
-    cells = {f"N = {n}": "; ".join(map(slashed, found.T)) for n, found in shares.items()}
-    return cells | {"hours a seed": one_digit(of_seed)}
+def slashed(shares: Any) -> str:
+    """`16/86/100`, in percent at the three looks."""
+    return "/".join(f"{100 * share:.0f}" for share in shares)
 
 
-def power_table(draws: int) -> str:
+def power_of_claims(draws: int) -> pd.DataFrame:
+    """How often each look finds what the true gain is: `better` for the margin, `below the margin`
+    for 0."""
     plan, fewest = plan_of(PAPER), needed(PAPER, draws // 5)
-    found = {n: 100 * power(PAPER, n, draws) for n in NS}
-    rows, runs = [], {}
+    found = {planned: power(PAPER, planned, draws) for planned in NS}
+    rows = []
     for place, claim in enumerate(plan.claims):
         sides = rows_of(plan, claim)
-        runs |= {(claim.backbone, side[0].text): hours(side, "a GPU") for side in sides}
-        of_seed = sum(runs[claim.backbone, side[0].text] for side in sides)
-        n = fewest[place]
-        row = {"backbone": claim.backbone, "claim": claim.method.removesuffix("@official")}
-        row["margin"] = f"{claim.margin:.2f}"
-        row |= power_row({n: shares[..., place] for n, shares in found.items()}, of_seed)
-        rows.append(row | {"80 %": f"{n} ({one_digit(4 * n * of_seed)}h)" if n else "never"})
+        of_seed, n = sum(hours(side, "a GPU") for side in sides), fewest[place]
+        for planned, shares in found.items():
+            row = {"backbone": claim.backbone, "claim": claim.method.removesuffix("@official")}
+            row |= {"margin": claim.margin, "N": planned}
+            row["planned"] = YES[planned == len(sides[0])]
+            row |= dict(zip(VERDICTS, map(slashed, shares[..., place].T), strict=True))
+            row["hours to the first look"] = one_digit(planned * of_seed)
+            row |= {"N for 80 %": n, "hours for 80 %": n and one_digit(4 * n * of_seed)}
+            rows.append(row)
     rows.sort(key=lambda row: BACKBONES.index(row["backbone"]))
-    plan = plan_of(WIKI_MINI)
-    found = {n: 100 * power(WIKI_MINI, n, draws).mean(-1) for n in NS}
-    sides = [side for claim in plan.claims for side in rows_of(plan, claim)]
-    texts = {side[0].text: hours(side, "a thread of a processor") for side in sides}
-    row = {"backbone": plan.claims[0].backbone, "claim": f"mean of {len(plan.claims)}"}
-    row["margin"] = f"{plan.claims[0].margin:.2f}"
-    rows.append(row | power_row(found, sum(texts.values())))
-    sums = ", ".join(one_digit(n * sum(runs.values())) for n in NS)
-    return f"{markdown(rows)}\n\nHours of all ten claims to the first look: {sums} with these N."
+    return pd.DataFrame(rows)
 
 
-def markdown(rows: list[dict[str, Any]]) -> str:
-    table = pd.DataFrame(rows).fillna("")
-    return "\n".join(
-        f"| {' | '.join(map(str, row))} |"
-        for row in (table.columns, ["---"] * table.shape[1], *table.to_numpy())
-    )
+def false_verdicts_figure(table: pd.DataFrame) -> Figure:
+    """The rates of each case, with the bounds that the rule promises."""
+    strips = []
+    for case, *values in table.itertuples(index=False):
+        marks: list[Mark] = [
+            ([value], 0, look | {"label": f"{name} (at most {most} %)"})
+            for value, (name, (look, most)) in zip(values, QUESTIONS.items(), strict=True)
+            if np.isfinite(value)
+        ]
+        text = " · ".join(f"{value:.1f}" for value in values if np.isfinite(value))
+        strips.append(Strip("Highest share of families with a false verdict", case, text, marks))
+    bounds = [most for _, most in QUESTIONS.values()]
+    beyond = (table[list(QUESTIONS)] > bounds).any(axis=1).sum()
+    title = f"At most 6 % of families have a false verdict, except in the last {beyond} cases"
+    figure = figure_of_rows(strips, title, [NOTE], "% of families, at any look")
+    for panel in figure.axes:
+        for most, line in ((6, "-"), (12, ":")):
+            panel.axvline(most, color=style.GREY, lw=1, ls=line, zorder=1)
+    return figure
 
 
-def blocks(draws: int) -> dict[str, str]:
-    """The generated parts of docs/explanation/error-rates.md as Markdown, by name."""
-    return {
-        "claims": claims_list(draws),
-        "print": print_table(draws),
-        "power": power_table(draws),
-    }
+def power_figure(table: pd.DataFrame) -> Figure:
+    """The power of the paper suite at its looks, a panel per backbone."""
+    planned = table[table["planned"] == "yes"]
+    figure = Figure((style.WIDTH, 2.0), layout="constrained")
+    panels = figure.subplots(1, len(BACKBONES), sharey=True)
+    for backbone, panel in zip(BACKBONES, panels, strict=True):
+        for row in planned[planned["backbone"] == backbone].to_dict("records"):
+            seeds = [row["N"] * look for look in LOOKS]
+            name = NAMES[row["claim"]]
+            for verdict, line in VERDICTS.items():
+                shares = [*map(int, row[verdict].split("/"))]
+                panel.plot(seeds, shares, **style.SERIES[name] | {"ls": line, "label": name})
+        panel.set(xscale="log", xlabel="seeds", ylim=(-4, 104), title=backbone)
+        panel.set_xticks(seeds, seeds, minor=False)
+        panel.minorticks_off()
+        panel.axhline(80, color=style.GREY, lw=1, zorder=1)
+    panels[0].set_ylabel("% decided")
+    style.add_texts(figure, POWER_TITLE, [POWER_NOTE])
+    return figure
 
 
-def replace_blocks(text: str, new: Mapping[str, str]) -> str:
-    """`text` with each part between `<!-- generated: name -->` and `<!-- end -->` replaced."""
-    for name, content in new.items():
-        pattern = rf"(<!-- generated: {name} -->\n\n).*?(\n\n<!-- end -->)"
-        text = re.sub(pattern, lambda at, new=content: at[1] + new + at[2], text, flags=re.DOTALL)
-    return text
-
-
-def draw(path: Path, draws: int) -> None:
-    """Draw the rates of pairs by question, number of claims, kind and planned seeds."""
-    from matplotlib import pyplot
-
-    styles = dict(zip(PLANNED, (":", "--", "-"), strict=True))
-    titles = {"differs": "better or worse", "below": "below the margin", "either": "either"}
-    figure, panels = pyplot.subplots(1, 3, figsize=(9, 2.8), sharey=True, layout="constrained")
-    found = measured(draws)
-    for (name, title), panel in zip(titles.items(), panels, strict=True):
-        for color, kind in enumerate(MEASURED):
-            for planned, style in styles.items():
-                of = found[(found["kind"] == kind) & (found["planned"] == planned)]
-                panel.plot(of["claims"], 100 * of[name], style, marker=".", color=f"C{color}")
-            panel.plot([], [], color=f"C{color}", label=kind)
-        panel.axhline(12 if name == "either" else 6, color="black", linewidth=0.8)
-        panel.set(title=title, xlabel="claims", xticks=CLAIMS, ylim=(0, 12.5))
-        panel.grid(alpha=0.3)
-    for planned, style in styles.items():
-        panels[1].plot([], [], style, color="black", label=f"N = {planned}")
-    panels[0].set_ylabel("% of families with a false verdict")
-    panels[0].legend(frameon=False)
-    panels[1].legend(handles=panels[1].lines[-3:], frameon=False)
-    figure.savefig(path, dpi=120)
-
+TABLES: Mapping[str, Callable[[int], pd.DataFrame]] = {
+    "false-verdicts": false_verdicts,
+    "printed-verdicts": printed_verdicts,
+    "power": power_of_claims,
+}
+FIGURES = {"false-verdicts": false_verdicts_figure, "power": power_figure}
 
 if __name__ == "__main__":
-    page = DOCUMENT.read_text(encoding="utf-8")
-    DOCUMENT.write_text(replace_blocks(page, blocks(DRAWS)), encoding="utf-8")
-    draw(DOCUMENT.parent / "false-words.png", DRAWS)
+    for name, simulated in TABLES.items():
+        table = simulated(DRAWS)
+        (FOLDER / f"{name}.csv").write_text(csv(table), encoding="utf-8")
+        if name in FIGURES:
+            with style.drawing():
+                style.save_picture(FIGURES[name](table), FOLDER / f"{name}.png")

@@ -12,9 +12,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
-from bench.datasets.tasks import LEADERBOARDS, STS_TASKS
+from bench.datasets.tasks import STS_TASKS
 from bench.reported import FOLDER
-from bench.results.suite_results import read_results
 from bench.runs import config
 from bench.runs.plan import Claim, Plan
 from bench.runs.run import Run
@@ -327,7 +326,7 @@ def print_rates(backbone: str, planned: int, draws: int) -> dict[str, Any]:
 
 NS = (5, 8, 10)
 MOST_PLANNED = 60
-PAPER, WIKI_MINI = (config.SUITES / f"{name}.yaml" for name in ("paper", "wiki-mini"))
+PAPER = config.SUITES / "paper.yaml"
 
 
 @cache
@@ -343,28 +342,12 @@ def rows_of(plan: Plan, claim: Claim) -> list[list[Run]]:
     ]
 
 
-@cache
-def spreads(path: Path) -> list[float]:
-    """The standard deviation of each claim's differences in the STS average: of stored results;
-    else of public runs, as if the seeds of method and baseline correlated with 0.5."""
-    claims, cells = plan_of(path).claims, LEADERBOARDS["sts"].cells("Avg")
-    suite = read_results(Path("results", path.stem)) if path == WIKI_MINI else None
-    found = []
-    for claim in claims:
-        if suite is None:
-            found.append(float(public_seeds(claim.backbone)[:, -1].std(ddof=1)))
-            continue
-        texts = claim.method, claim.baseline
-        systems = (suite.system(text, claim.backbone) for text in texts)
-        ours, compared = (system.scores(cells).values for system in systems)
-        found.append(float(np.std([ours[x] - compared[x] for x in ours if x in compared], ddof=1)))
-    return found
-
-
 def power(path: Path, planned: int, draws: int, looks: tuple[int, ...] = LOOKS) -> Array:
     """How often each claim is better if all are true, and below its margin if all gains are 0:
-    (looks, 2, claims). Differences are normal, and half of their variance is the baseline's."""
-    claims, sds = plan_of(path).claims, np.array(spreads(path))
+    (looks, 2, claims). Differences are normal, as if the seeds of method and baseline, with the
+    standard deviation of public runs, correlated with 0.5."""
+    claims = plan_of(path).claims
+    sds = np.array([public_seeds(claim.backbone)[:, -1].std(ddof=1) for claim in claims])
     margins, backbones = np.array([claim.margin for claim in claims]), {}
     places = [backbones.setdefault(claim.backbone, len(backbones)) for claim in claims]
     rng, seeds = np.random.default_rng(planned), planned * looks[-1]

@@ -309,7 +309,7 @@ SHARED = [
     (64, 1e-5),
     (512, 1e-5),
     (512, 3e-5),
-]  # docs/reference/methods.md#optimisation
+]  # docs/reference/training.md#optimisation
 SIMCSE = "batch_size learning_rate select_every temperature"
 ALPHAS = "alpha alpha_start buffer neighbours beta"  # docs/reference/methods.md#is-cse
 ALPHA_ROWS = [(0.1, None, 1024, 16, 2), (0.05, 0.005, 1024, 16, 2)] * 2

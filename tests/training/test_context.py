@@ -28,7 +28,7 @@ def context_of(tiny_bert, tiny_corpus, tiny_data, tmp_path):
 
 
 def test_views_are_one_interleaved_forward_pass(context_of, tiny_backbone, monkeypatch):
-    """docs/reference/methods.md#batches: s1, s1, s2, s2, ... in one tensor, padded to its
+    """docs/reference/training.md#batches: s1, s1, s2, s2, ... in one tensor, padded to its
     longest."""
     context = context_of(tiny_backbone)
     tokenizer, model = context.tokenizer, context.backbone
@@ -72,7 +72,7 @@ def test_at_layer_is_the_same_pooling_and_head_of_a_lower_layer(context_of, pool
 
 @pytest.mark.parametrize(("pooler", "new"), [("cls_pooler", 0), ("cls_pooler_mlp", 1)])
 def test_a_head_with_the_checkpoints_own_pooler(context_of, tiny_bert, tmp_path, pooler, new):
-    """The stored pooler comes first. Source: docs/reference/methods.md#vectors."""
+    """The stored pooler comes first. Source: docs/reference/training.md#vectors."""
     from transformers import AutoTokenizer, BertModel
 
     torch.manual_seed(5)

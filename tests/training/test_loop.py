@@ -97,7 +97,7 @@ def test_masks_depend_on_the_step_alone(train_tiny):
 
 
 def test_head_starts_as_simcse_does():
-    """docs/reference/methods.md#vectors: weights N(0, 0.02), bias 0, tanh."""
+    """docs/reference/training.md#vectors: weights N(0, 0.02), bias 0, tanh."""
     head = Head(400, 3)
     assert head[0].weight.std().item() == pytest.approx(0.02, rel=0.02)
     assert abs(head[0].weight.mean().item()) < 2e-4

@@ -20,7 +20,7 @@ def named_seed(*names):
 
 
 def reference_simcse(folder, lines, *, seed, size, rate, clip, decay, temperature):
-    """SimCSE without dropout as docs/reference/methods.md#shared-recipe describes it, in float64;
+    """SimCSE without dropout as docs/reference/training.md#shared-recipe describes it, in float64;
     no optimiser, scheduler or loss is a library's.
 
     Returns:

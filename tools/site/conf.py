@@ -1,12 +1,13 @@
 """The site of the documents, which `make site` builds without a network."""
 
+import re
 import sys
 import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT))
-from tools import commands  # noqa: E402
+from tools import commands, documents  # noqa: E402
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 # Documents outside docs/, and the pages that include them.
@@ -28,12 +29,18 @@ autodoc_type_aliases = {"Judged": "Judged"}
 
 
 def complete(app, name, source):
-    """Let links to the documents outside lead to the pages that include them, and write the help
-    of all commands, which a file need not repeat."""
+    """Let links to the documents outside lead to the pages that include them, and write what files
+    need not repeat, because a command prints it: help, and hyper-parameters."""
     for path, page in INCLUDED.items():
         source[0] = source[0].replace(f"](../../{path}", f"](/{page}")
     if name == "reference/commands":
         source[0] += commands.reference()
+    if name == "reference/methods":
+        source[0] = re.sub(
+            r"(?<=\n)<!-- generated: method (.+) -->",
+            lambda match: documents.hyper_parameters(match[1]),
+            source[0],
+        )
 
 
 def setup(app):
