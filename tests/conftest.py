@@ -161,6 +161,19 @@ def paper_runs():
 
 
 @pytest.fixture
+def said(capsys):
+    """Run a command, which ends with this status; what it prints."""
+    from bench.cli import main
+
+    def run(*words, status=0):
+        capsys.readouterr()
+        assert main([*map(str, words)]) == status
+        return capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
 def global_state():
     """A training sets torch's threads and determinism; other tests should not see that."""
     import torch

@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from bench.__main__ import main
 from bench.checks import method_contract as contract
 from bench.models.functions import FunctionEncoder
 from bench.registry import methods as registered
@@ -17,6 +16,7 @@ from bench.stages.jobs import train_run
 from bench.utils.errors import UserError
 from bench.utils.files import sha256_file, sha256_text
 from tests.support import method_runs
+from tests.support.refusals import refused
 from tests.support.tiny_suite import tiny_configuration, tiny_run
 
 # A method that draws, remembers and learns, and so can break every clause.
@@ -63,6 +63,11 @@ class Queue(Contrastive):
 OTHER = SOURCE.replace('"queue"', '"other-queue"', 1)
 
 
+def forget():
+    registered._methods.cache_clear()
+    registered.load_file.cache_clear()
+
+
 @pytest.fixture(autouse=True)
 def forgotten(monkeypatch, global_state):
     """No test sees another's methods: within a process a file is imported once, as `BENCH_METHODS`
@@ -70,8 +75,7 @@ def forgotten(monkeypatch, global_state):
     monkeypatch.setenv("BENCH_METHODS", "")
     monkeypatch.setattr(sys, "path", [*sys.path])
     yield
-    registered._methods.cache_clear()
-    registered.load_file.cache_clear()
+    forget()
 
 
 @pytest.fixture
@@ -219,21 +223,19 @@ def test_every_clause_has_a_breach():
     assert {clause for _, clause, _ in BREACHES} == clauses
 
 
-def test_the_command_ends_at_the_first_broken_clause(write, capsys):
+def test_the_command_ends_at_the_first_broken_clause(write, said):
     path = write(changed((LOSS, "return 1 / 0")))
-    assert main(["check-method", str(path)]) == 1
-    message = capsys.readouterr().out
+    message = said("check-method", path, status=1).out
     line = path.read_text().splitlines().index("        return 1 / 0") + 1
     assert f"/{path.name}:{line}: in loss\n" in message  # pytest shortens the path
     assert "\nE   ZeroDivisionError: division by zero\n" in message
     assert " 1 failed, 3 passed in " in message
 
 
-def test_the_command_names_what_cannot_be_imported(write, capsys):
+def test_the_command_names_what_cannot_be_imported(write, said):
     path = write("x = 1\nimport nothing_of_this_name\n")
-    assert main(["check-method", str(path)]) == 2
     fault = f"\n{path} cannot be imported (ModuleNotFoundError in {path}, line 2: "
-    assert fault in capsys.readouterr().out
+    assert fault in said("check-method", path, status=2).out
 
 
 def parsing(texts):
@@ -311,14 +313,12 @@ def test_an_edited_file_is_another_run(add, monkeypatch):
     before = run_of(text)
     first = ["queue", 1, {"temperature": 0.05, "length": 5}, sha256_text(SOURCE)]
     assert before.identity["parts"][0] == first
-    registered._methods.cache_clear()
-    registered.load_file.cache_clear()
+    forget()
     path.write_text(SOURCE + "\n# a remark\n")
     after = run_of(text).id
     assert after != before.id
     assert run_of("simcse").id == simcse
-    renamed = path.rename(path.with_name("renamed.py"))
-    monkeypatch.setenv("BENCH_METHODS", str(renamed))
+    monkeypatch.setenv("BENCH_METHODS", str(path.rename(path.with_name("renamed.py"))))
     assert run_of(text).id == after  # the content counts, not the place
 
 
@@ -344,8 +344,7 @@ def test_an_edited_module_of_the_user_is_another_run(add, write):
     ids = [run_of("queue").id]
     for name in ("unrelated.py", *MODULES):
         write(MODULES.get(name, "") + "\n# a remark\n", f"mine/{name}")
-        registered._methods.cache_clear()
-        registered.load_file.cache_clear()
+        forget()
         ids.append(run_of("queue").id)
     assert ids[0] == ids[1]
     assert len({*ids}) == 1 + len(MODULES)
@@ -363,8 +362,7 @@ def test_annotations_may_be_texts(add):
     add("from __future__ import annotations\n" + SOURCE)
     ((_, _, hyper),) = run_of("queue[length=7,temperature=0.1]").parts
     assert hyper == {"temperature": 0.1, "length": 7}
-    with pytest.raises(UserError, match=r"'length' should be a valid integer"):
-        run_of("queue[length=x]")
+    refused(lambda: run_of("queue[length=x]"), "'length' should be a valid integer")
 
 
 # Configurations

@@ -66,10 +66,9 @@ def state(folder):
 # Confirmed
 
 
-def test_a_result_is_confirmed_and_nothing_is_written(suite, result, nothing_left, capsys):
+def test_a_result_is_confirmed_and_nothing_is_written(suite, result, nothing_left, said):
     before = state(suite)
-    assert main(["verify", str(result)]) == 0
-    assert capsys.readouterr().out == f"{result}\n  {EQUAL}\n"
+    assert said("verify", result).out == f"{result}\n  {EQUAL}\n"
     assert state(suite) == before
 
 
@@ -99,11 +98,10 @@ def test_threads_and_determinism_are_those_of_the_result(
     assert seen == [(used, deterministic)]
 
 
-def test_what_evaluate_wrote_is_confirmed(tiny_bert, tmp_path, nothing_left):
+def test_what_evaluate_wrote_is_confirmed(tiny_bert, tmp_path, nothing_left, said):
     out = tmp_path / "scores.json"
-    options = ["--pooler", "avg", "--mode", "dev", "--data", "world"]
-    options += ["--tasks", "MRPC", "TREC", "sts"]
-    assert main(["evaluate", str(tiny_bert), *options, "--out", str(out)]) == 0
+    options = ["--pooler", "avg", "--mode", "dev", "--data", "world", "--out", out]
+    said("evaluate", tiny_bert, *options, "--tasks", "MRPC", "TREC", "sts")
     assert verify(out).verdict == EQUAL
     change(out, lambda c: c["provenance"].update(pooler="cls_before_pooler"))
     assert "the encoder differs" in verify(out).verdict
@@ -124,7 +122,7 @@ def test_what_is_not_trained_is_made_again_outside_the_suite(job, tmp_path, noth
 @pytest.mark.parametrize(
     ("share", "word", "status"), [(0.5, "confirmed", 0), (1.5, "not confirmed", 1)]
 )
-def test_the_largest_difference_of_a_score_is_told(share, word, status, result, capsys):
+def test_the_largest_difference_of_a_score_is_told(share, word, status, result, said):
     def move(content):
         content["provenance"]["versions"]["torch"] = "1.0"
         content["records"][0]["value"] -= 1e-9
@@ -132,8 +130,7 @@ def test_the_largest_difference_of_a_score_is_told(share, word, status, result, 
 
     change(result, move)
     value = read_json(result)["records"][3]["value"]
-    assert main(["verify", str(result)]) == status
-    _, version, verdict = capsys.readouterr().out.splitlines()
+    _, version, verdict = said("verify", result, status=status).out.splitlines()
     assert version.strip() == f"versions, torch: 1.0, now {torch.__version__}"
     assert verdict.strip() == (
         f"{word}: the largest difference is {share * ROUNDING:.2g} points, rounding explains 0.02 "
@@ -171,21 +168,21 @@ def another_encoder(encoder, untrained):
 
 
 @pytest.mark.parametrize(
-    ("change_of", "said"),
+    ("change_of", "told"),
     [
         (changed_weights, "the files in .*encoder are not those that were saved; restore them"),
         (another_encoder, "is not the encoder that .*outcome.json tells of; restore it"),
     ],
 )
 def test_an_encoder_that_is_not_the_trained_one_is_refused(
-    suite, result, change_of, said, tiny_bert, job, capsys
+    suite, result, change_of, told, tiny_bert, said, refused
 ):
     change_of(suite / "runs" / result.stem / "encoder", load_encoder(tiny_bert, pooler="avg"))
-    assert re.search(said, refused(capsys, result))
-    assert main(["job", result.stem, "--suite", str(suite), "--stages", "score"]) == 0  # it is here
+    assert re.search(told, refused(result))
+    words = ["job", result.stem, "--suite", suite, "--stages", "score"]
+    said(*words)  # it is here
     result.unlink()
-    assert main(["job", result.stem, "--suite", str(suite), "--stages", "score"]) == 2
-    assert re.search(said, capsys.readouterr().err)
+    assert re.search(told, said(*words, status=2).err)
 
 
 def test_records_that_were_taken_out_or_put_in_are_found(result):
@@ -217,40 +214,43 @@ def test_changed_data_are_found_and_other_files_beside_them_are_not(result, tiny
 # Cannot be verified
 
 
-def refused(capsys, *words):
-    capsys.readouterr()
-    assert main(["verify", *map(str, words)]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("error: ")
-    assert error.count("\n") == 1
-    return error
+@pytest.fixture
+def refused(said):
+    def run(*words):
+        error = said("verify", *words, status=2).err
+        assert error.startswith("error: ")
+        assert error.count("\n") == 1
+        return error
+
+    return run
 
 
-def test_a_missing_encoder_is_named_and_another_suite_may_have_it(suite, result, tmp_path, capsys):
+def test_a_missing_encoder_is_named_and_another_suite_may_have_it(
+    suite, result, tmp_path, said, refused
+):
     (suite / "runs").rename(tmp_path / "runs")
     folder = suite / "runs" / result.stem / "encoder"
     told = f"{result} cannot be verified: {result.stem} has no encoder: {folder} does not exist"
-    assert told in refused(capsys, result)
-    assert main(["verify", str(result), "--suite", str(tmp_path)]) == 0
+    assert told in refused(result)
+    said("verify", result, "--suite", tmp_path)
 
 
-def test_the_others_are_verified_all_the_same(result, capsys):
+def test_the_others_are_verified_all_the_same(result, said):
     gone = result.with_name("gone.json")
-    assert main(["verify", str(gone), str(result)]) == 2
-    printed = capsys.readouterr()
+    printed = said("verify", gone, result, status=2)
     assert EQUAL in printed.out
     assert f"{gone} does not exist" in printed.err
 
 
-def test_what_holds_no_scores_is_one_sentence(job, result, tmp_path, capsys):
+def test_what_holds_no_scores_is_one_sentence(job, result, tmp_path, refused):
     result.write_text("{}")
-    assert f"{result} is not a scores file ('provenance' is missing)" in refused(capsys, result)
+    assert f"{result} is not a scores file ('provenance' is missing)" in refused(result)
     skipped = job("sscl[layer=11]", tmp_path / "skipped")
     told = "holds no scores to verify, since its run was skipped (layer 11 is not an intermediate"
-    assert f"{skipped} {told}" in refused(capsys, skipped)
+    assert f"{skipped} {told}" in refused(skipped)
 
 
-def test_a_method_that_changed_since_is_one_sentence(job, tmp_path, monkeypatch, capsys):
+def test_a_method_that_changed_since_is_one_sentence(job, tmp_path, monkeypatch, refused):
     result = job("untrained", tmp_path, "--tasks", "STS-B")
     monkeypatch.setattr(Untrained, "version", Untrained.version + 1)
-    assert f"{result} is of {result.stem}, which is " in refused(capsys, result)
+    assert f"{result} is of {result.stem}, which is " in refused(result)

@@ -4,7 +4,6 @@ sentence; in a folder, an environment and a terminal that are not those of the p
 import errno
 import io
 import math
-import os
 import re
 import subprocess
 import sys
@@ -44,12 +43,12 @@ def test_a_diverged_run_is_recorded_and_scored_as_such(job, monkeypatch):
     assert len(outcome.sentences) == 8
 
 
-def test_a_model_is_looked_for_before_data_are_fetched(tmp_path, monkeypatch, capsys):
+def test_a_model_is_looked_for_before_data_are_fetched(tmp_path, monkeypatch, said):
     monkeypatch.delenv("BENCH_DATA", raising=False)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("SENTBENCH_CACHE", str(tmp_path / "cache"))
-    assert main(["evaluate", "/nope", "--out", str(tmp_path / "o.json")]) == 2
-    assert "/nope does not exist" in capsys.readouterr().err
+    words = ["evaluate", "/nope", "--out", tmp_path / "o.json"]
+    assert "/nope does not exist" in said(*words, status=2).err
 
 
 AGAIN = "run the same command again"
@@ -58,7 +57,7 @@ FULL = RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has")
 
 
 @pytest.mark.parametrize(
-    ("command", "error", "status", "said"),
+    ("command", "error", "status", "told"),
     [
         ("reproduce", Stopped("SIGTERM"), 75, f"stopped by SIGTERM; {RESUMES}"),
         ("render", Stopped("SIGTERM"), 75, f"stopped by SIGTERM; {AGAIN}"),
@@ -70,13 +69,12 @@ FULL = RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has")
          f"device, then {RESUMES}"),
     ],
 )  # fmt: skip
-def test_what_stops_a_command_is_one_sentence(command, error, status, said, monkeypatch, capsys):
+def test_what_stops_a_command_is_one_sentence(command, error, status, told, monkeypatch, said):
     def stop(words):
         raise error
 
     monkeypatch.setattr("bench.cli.program.run", stop)
-    assert main([command]) == status
-    assert capsys.readouterr().err == f"{said}\n"
+    assert said(command, status=status).err == f"{told}\n"
 
 
 # Surroundings
@@ -85,10 +83,7 @@ def test_what_stops_a_command_is_one_sentence(command, error, status, said, monk
 def test_a_folder_named_methods_hides_nothing(tmp_path):
     (tmp_path / "methods").mkdir()
     (tmp_path / "methods" / "__init__.py").write_text("raise SystemExit('not these')\n")
-    words = ["plan", "smoke", "--out", "plan.json"]
-    options = {"env": os.environ | {"PYTHONPATH": str(ROOT)}, "capture_output": True}
-    done = subprocess.run([*COMMAND, *words], cwd=tmp_path, **options)
-    assert (done.returncode, done.stderr) == (0, b"")
+    assert ended(*COMMAND, "plan", "smoke", "--out", "plan.json", cwd=tmp_path).stderr == ""
 
 
 @pytest.mark.parametrize("name", ["bench", "methods"])
@@ -107,8 +102,7 @@ def test_another_module_of_one_of_our_names_is_a_sentence_and_not_the_command_s(
 
 def test_a_python_without_the_libraries_is_told_how_to_get_them():
     words = [sys.executable, "-S", "-m", "bench", "status"]  # without site-packages
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 1
+    done = ended(*words, cwd=ROOT, status=1)
     assert re.fullmatch(
         r"error: .*run make \.venv/\.ready .* source \.venv/bin/activate.*\n", done.stderr
     )
@@ -116,24 +110,10 @@ def test_a_python_without_the_libraries_is_told_how_to_get_them():
 
 def test_threads_wait_asleep_and_torch_is_not_loaded_before_that_is_set():
     code = "import sys, os, bench.__main__; print(os.environ['OMP_WAIT_POLICY'], *sys.modules)"
-    given = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
-    given |= {"PYTHONPATH": str(ROOT)}
-    printed = subprocess.check_output([sys.executable, "-c", code], env=given, text=True).split()
+    words = ["env", "-u", "OMP_WAIT_POLICY", sys.executable, "-c", code]
+    printed = ended(*words, cwd=ROOT).stdout.split()
     assert printed[0] == "passive"
     assert "torch" not in printed  # which loads OpenMP
-
-
-def test_what_libraries_are_told_by_the_environment_does_not_reach_them(tmp_path):
-    (tmp_path / "matplotlibrc").write_bytes(b"# caf\xe9")
-    told = {
-        "MPLBACKEND": "module://matplotlib_inline.backend_inline",
-        "MPLCONFIGDIR": str(tmp_path), "PANDAS_FUTURE": "x", "SKLEARN_WORKING_MEMORY": "x",
-        "TORCH_LOGS": "x", "NVIDIA_TF32_OVERRIDE": "1", "TORCH_HOME": "/x",
-    }  # fmt: skip
-    code = "import os, bench.cli, matplotlib, pandas, sklearn, torch; print(*os.environ)"
-    given = os.environ | {"PYTHONPATH": str(ROOT)} | told
-    printed = subprocess.check_output([sys.executable, "-c", code], env=given, text=True)
-    assert told.keys() & {*printed.split()} == {"MPLCONFIGDIR", "TORCH_HOME"}
 
 
 def test_a_character_that_the_terminal_lacks_is_escaped(monkeypatch):

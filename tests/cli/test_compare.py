@@ -7,11 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 import sentbench
-from bench.__main__ import main
 from bench.judge.items import compare_items
 from bench.results.records import read_items, read_scores
 from bench.stages import encoders
@@ -38,6 +35,15 @@ def rows_of(text):
     return {cells[0]: cells[1:] for cells in (re.split(r"  +", line.strip()) for line in lines)}
 
 
+def sets_of(items):
+    """The rows of items that are joined by sentences."""
+    _, numbers = np.unique([items["first"], items["last"]], return_inverse=True)
+    first, last = numbers.reshape(2, -1)
+    edges = coo_array((np.ones(len(first)), (first, last)), shape=[numbers.max() + 1] * 2)
+    count, labels = connected_components(edges, directed=False)
+    return [np.flatnonzero(labels[first] == label) for label in range(count)]
+
+
 def spearman(items):
     return 100 * stats.spearmanr(items["gold"], items["similarity"]).statistic
 
@@ -50,23 +56,16 @@ def kept(folder, source):
     return scores, read_items(folder / "items" / f"{stem}.npz")
 
 
-def sets_of(items):
-    """The rows of items that are joined by sentences."""
-    _, numbers = np.unique([items["first"], items["last"]], return_inverse=True)
-    first, last = numbers.reshape(2, -1)
-    edges = coo_array((np.ones(len(first)), (first, last)), shape=[numbers.max() + 1] * 2)
-    count, labels = connected_components(edges, directed=False)
-    return [np.flatnonzero(labels[first] == label) for label in range(count)]
-
-
 # --- Encoders ---
 
 
 def test_the_numbers_are_of_the_items_and_a_second_start_scores_nothing(
-    tmp_path, capsys, monkeypatch
+    tmp_path, said, monkeypatch
 ):
-    words = ["compare", AVG, LAST, "--data", "world", "--mode", "dev", "--out", str(tmp_path)]
-    words += ["--tasks", "STS-B", "SICK-R", "TREC"]
+    words = [
+        "compare", AVG, LAST, "--data", "world", "--mode", "dev", "--out", tmp_path, "--tasks",
+        "STS-B", "SICK-R", "TREC",
+    ]  # fmt: skip
     score, calls = encoders.score_encoder, []
 
     def second_interrupted(*args):
@@ -76,11 +75,9 @@ def test_the_numbers_are_of_the_items_and_a_second_start_scores_nothing(
         return score(*args)
 
     monkeypatch.setattr(encoders, "score_encoder", second_interrupted)
-    assert main(words) == 130
-    assert "run the same command again to continue" in capsys.readouterr().err
-    assert main(words) == 0
+    assert "run the same command again to continue" in said(*words, status=130).err
+    out = said(*words).out
     assert len(calls) == 3  # the first encoder is not scored again
-    out = capsys.readouterr().out
     assert out.startswith(f"A: {AVG}\nB: {LAST}\n\n")
     rows = rows_of(out)
     (scores_a, a), (scores_b, b) = (kept(tmp_path, source) for source in (AVG, LAST))
@@ -96,13 +93,11 @@ def test_the_numbers_are_of_the_items_and_a_second_start_scores_nothing(
     note = " ".join(out.split())
     assert "A - B has a 95 % interval over these items, not over trainings" in note
     monkeypatch.setattr(encoders, "score_encoder", None)
-    assert main(words) == 0
-    assert capsys.readouterr().out == out
+    assert said(*words).out == out
 
 
-def test_a_whole_leaderboard_is_one_line(capsys):
-    assert main(["compare", AVG, AVG, "--data", "world"]) == 0
-    ((name, cells),) = rows_of(capsys.readouterr().out).items()
+def test_a_whole_leaderboard_is_one_line(said):
+    ((name, cells),) = rows_of(said("compare", AVG, AVG, "--data", "world").out).items()
     assert (name, cells[1]) == ("STS, Avg", cells[2])
     assert cells[3:] == ["+0.00 ± 0.00", "1.000", "? open"]
 
@@ -131,10 +126,10 @@ def test_networks_have_a_difference_without_an_interval():
         ("toy-bert[template=in-one-word]", "names several templates; name one"),
     ],
 )
-def test_an_encoder_that_fails_is_one_sentence(b, told, capsys, monkeypatch):
+def test_an_encoder_that_fails_is_one_sentence(b, told, said, monkeypatch):
     monkeypatch.chdir(ROOT)
-    assert main(["compare", "tests.cli.test_compare:vowels", b, "--data", "world"]) == 2
-    error = capsys.readouterr().err.splitlines()[-1]
+    words = ["compare", "tests.cli.test_compare:vowels", b, "--data", "world"]
+    error = said(*words, status=2).err.splitlines()[-1]
     assert error.startswith("error: ")
     assert told in error
 
@@ -161,22 +156,20 @@ def test_real_poolers_have_the_difference_of_scipy(tmp_path):
 # --- Rows of a suite ---
 
 
-def test_two_rows_of_a_suite_have_their_verdict_or_are_no_claim(capsys):
-    suite = str(ROOT / "results" / "wiki-mini")
+def test_two_rows_of_a_suite_have_their_verdict_or_are_no_claim(said):
+    suite = ROOT / "results" / "wiki-mini"
     pairs = {pair.leaderboard: pair for pair in sentbench.read_suite(suite).pairs
              if (pair.label, pair.task) == ("MixCSE", "Avg")}  # fmt: skip
-    assert main(["compare", "MixCSE", "simcse", "--suite", suite]) == 0
-    out = capsys.readouterr().out
+    out = said("compare", "MixCSE", "simcse", "--suite", suite).out
     for name, place in (("sts", 1), ("transfer", 2)):
         pair, line = pairs[name], out.split("---\n")[1].splitlines()[place - 1]
         assert f"{pair.difference:+.2f} ± {pair.half_width:.2f}" in line
         assert line.endswith(pair.verdict)
     assert "not a claim" not in out
-    assert main(["compare", "simcse", "MixCSE", "--suite", suite]) == 0
-    out = capsys.readouterr().out
+    out = said("compare", "simcse", "MixCSE", "--suite", suite).out
     assert f"{-pairs['sts'].difference:+.2f} ± {pairs['sts'].half_width:.2f}\n" in out
     assert "A - B is not a claim of this suite" in " ".join(out.split())
-    assert main(["compare", "simcse", "SimCSE", "--suite", suite]) == 2
-    assert "'simcse@official' would be compared with itself" in capsys.readouterr().err
-    assert main(["compare", "mixcse", "simcse", "--suite", suite, "--tasks", "sts"]) == 2
-    assert "omit --tasks and --out" in capsys.readouterr().err
+    err = said("compare", "simcse", "SimCSE", "--suite", suite, status=2).err
+    assert "'simcse@official' would be compared with itself" in err
+    err = said("compare", "mixcse", "simcse", "--suite", suite, "--tasks", "sts", status=2).err
+    assert "omit --tasks and --out" in err

@@ -4,25 +4,14 @@ import re
 
 import pytest
 
-from bench.cli import main
 from bench.cli.parameters import COMMANDS, SHIPPED
 from bench.cli.program import commands
 
 
 @pytest.fixture
-def help_of(capsys, monkeypatch):
+def help_of(said, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-
-    def text(*words):
-        assert main([*words, "--help"]) == 0
-        return capsys.readouterr().out
-
-    return text
-
-
-def test_each_command_is_in_one_group():
-    names = [name for group in COMMANDS.values() for name in group]
-    assert sorted(names) == sorted(commands().commands)
+    return lambda *words: said(*words, "--help").out
 
 
 def test_the_help_of_the_program_has_each_group_and_no_cut_sentence(help_of):
@@ -41,5 +30,4 @@ def test_the_help_of_a_command_ends_with_an_example_and_has_no_type_of_python(na
 
 
 def test_run_names_the_suites_of_the_project(help_of):
-    words = re.split(r"[\s,.()]+", help_of("run"))
-    assert {*SHIPPED} <= {*words}
+    assert {*SHIPPED} <= {*re.split(r"[\s,.()]+", help_of("run"))}

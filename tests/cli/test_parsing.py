@@ -1,13 +1,11 @@
 """How command lines are parsed: lists, values, help; and how fast a command starts."""
 
-import os
-import subprocess
 import sys
 
 import pytest
 
 from bench.cli.program import commands
-from tests.support.programs import ROOT
+from tests.support.programs import ROOT, ended
 
 TRAIN = ["train", "simcse", "b", "--corpus", "c", "--data", "d", "--suite", "s"]
 EVALUATE = ["evaluate", "model", "--out", "o"]
@@ -33,10 +31,8 @@ def test_a_list_takes_words_up_to_the_next_option_and_an_option_one(words, name,
 
 @pytest.mark.parametrize(("words", "status"), [(["--version"], 0), (["--help"], 0), (["job"], 2)])
 def test_the_program_starts_without_loading_heavy_libraries(words, status):
-    environment = os.environ | {"PYTHONPROFILEIMPORTTIME": "1"}
-    options = {"cwd": ROOT, "env": environment, "capture_output": True, "text": True}
-    done = subprocess.run([sys.executable, "-m", "bench", *words], **options)
-    assert done.returncode == status
+    command = [sys.executable, "-m", "bench", *words]
+    done = ended(*command, cwd=ROOT, status=status, PYTHONPROFILEIMPORTTIME="1")
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "bench.cli" in imported
     assert not imported & {"torch", "pandas", "transformers", "numpy", "snakemake", "rich"}

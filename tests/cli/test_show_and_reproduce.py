@@ -1,18 +1,18 @@
 """The commands show and reproduce: tables before and after a run, and what is missing for one."""
 
-import re
 from pathlib import Path
 
 import pytest
 
-from bench.cli import main
 from bench.datasets.tasks import STS_TASKS
 from bench.runs import config
 from bench.stages import workflow
 from tests.support.synthetic_suite import seeds, write_suite
 
-ROW = ["reproduce", "gs-infonce-v2", "Table 2", "--row", "GS-InfoNCE"]
-ROW += ["--backbone", "bert-base-uncased"]
+ROW = [
+    "reproduce", "gs-infonce-v2", "Table 2", "--row", "GS-InfoNCE", "--backbone",
+    "bert-base-uncased",
+]  # fmt: skip
 ROWS = [dict.fromkeys(STS_TASKS, value) for value in (76.1, 76.2, 76.3)]
 NAME = "gs-infonce-v2-table-2-gs-infonce-m-3x-bert-base-uncased"
 
@@ -28,28 +28,22 @@ def elsewhere(tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
 
 
-def test_a_table_before_and_after_anything_was_run(tmp_path, capsys):
+def test_a_table_before_and_after_anything_was_run(tmp_path, said):
     words = ["show", "gs-infonce-v2", "table-2"]
-    assert main(words) == 0
-    out = capsys.readouterr().out
+    out = said(*words).out
     row = next(line for line in out.splitlines() if "+ GS-InfoNCE" in line).split()
     assert (row[0], row[-1]) == ("bert-base-uncased", "77.63")
     assert "ours, " not in out
-    suite = write_suite(tmp_path / "s", seeds("simcse", ROWS))
-    assert main([*words, "--suite", str(suite)]) == 0
-    shown = capsys.readouterr().out
+    shown = said(*words, "--suite", write_suite(tmp_path / "s", seeds("simcse", ROWS))).out
     assert "ours, official, n = 3" in shown
     assert "76.20 ± 0.10" in shown
     assert "– not run: no scores in this suite" in shown
     assert "Bold" not in shown  # nothing is, in a terminal
 
 
-def test_a_dry_run_prints_a_configuration(tmp_path, capsys):
-    assert main([*ROW, "--seeds", "2", "--tasks", "STS-B", "--dry-run"]) == 0
-    out = capsys.readouterr().out
+def test_a_dry_run_prints_a_configuration(tmp_path, said):
+    out = said(*ROW, "--seeds", "2", "--tasks", "STS-B", "--dry-run").out
     (tmp_path / "one.yaml").write_text(out)
-    assert f"#   sentbench run results/{NAME}/config.yaml --cores" in out
-    assert re.search(r"^#   .* --profile \S+/profiles/slurm$", out, re.MULTILINE)
     assert "# Hours: some 0.1 h on a GPU or 200 h on a thread of a processor, not measured\n" in out
     content = config.load(tmp_path / "one.yaml")
     assert (content.suite, content.tasks, content.seeds) == (NAME, ["STS-B"], [42, 43])
@@ -57,7 +51,7 @@ def test_a_dry_run_prints_a_configuration(tmp_path, capsys):
     assert not (tmp_path / "results").exists()
 
 
-def test_the_workflow_runs_the_configuration_and_the_row_is_shown(tmp_path, monkeypatch, capsys):
+def test_the_workflow_runs_the_configuration_and_the_row_is_shown(tmp_path, monkeypatch, said):
     started = []
 
     class Process:
@@ -71,34 +65,30 @@ def test_the_workflow_runs_the_configuration_and_the_row_is_shown(tmp_path, monk
 
     monkeypatch.setattr(workflow.subprocess, "Popen", Process)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
-    assert main([*ROW, "--seeds", "3", "--cores", "4", "--yes"]) == 0
+    out = said(*ROW, "--seeds", "3", "--cores", "4", "--yes").out
     (words,) = started
     file = f"results/{NAME}/config.yaml"
     assert words[4:] == [str(workflow.SNAKEFILE), "--cores", "4", "--resources", "gpu=2",
                          "--configfile", file]  # fmt: skip
     assert config.load(Path(file)).seeds == [42, 43, 44]
-    out = capsys.readouterr().out
     assert "76.20 ± 0.10" in out
     assert "roberta" not in out
 
 
-def test_the_status_is_that_of_the_workflow(monkeypatch, capsys):
+def test_the_status_is_that_of_the_workflow(monkeypatch, said):
     monkeypatch.setattr(workflow, "run_workflow", lambda *_: 1)
-    assert main([*ROW, "--yes"]) == 1
-    assert capsys.readouterr().out == ""
+    assert said(*ROW, "--yes", status=1).out == ""
 
 
-def test_numbers_of_a_suite_are_shown_audited_and_rendered(tmp_path, capsys):
+def test_numbers_of_a_suite_are_shown_audited_and_rendered(tmp_path, said):
     where = {"method": "simcse", "backbone": "bert-base-uncased", "run": "simcse@official"}
     values = {**dict.fromkeys(STS_TASKS, "76.11"), "Avg": "76.50"}
     printed = [where | {"task": task, "value": value} for task, value in values.items()]
-    suite = str(write_suite(tmp_path / "s", seeds("simcse", ROWS), data="world", printed=printed))
-    assert main(["show", "--suite", suite]) == 0
-    out = capsys.readouterr().out
-    assert "simcse, bert-base-uncased, Avg, test, simcse@official: reproduced; look at 3" in out
-    assert main(["audit", "--suite", suite]) == 0
-    assert capsys.readouterr().out.endswith("1 findings about printed numbers.\n")
-    assert main(["render", suite]) == 0
+    suite = write_suite(tmp_path / "s", seeds("simcse", ROWS), data="world", printed=printed)
+    told = "simcse, bert-base-uncased, Avg, test, simcse@official: reproduced; look at 3"
+    assert told in said("show", "--suite", suite).out
+    assert said("audit", "--suite", suite).out.endswith("1 findings about printed numbers.\n")
+    said("render", suite)
     tables = tmp_path / "s" / "tables"
     assert {path.stem for path in tables.glob("printed_*")} == {"printed_table-1"}
     assert "Do not compare" not in (tables / "printed_table-1.md").read_text()
@@ -106,8 +96,7 @@ def test_numbers_of_a_suite_are_shown_audited_and_rendered(tmp_path, capsys):
     assert page.index('id="printed_table-1"') < page.index('id="gs-infonce-v1_table-2"')
 
 
-def test_a_long_row_does_not_start_where_nobody_is_asked(capsys):
-    assert main(ROW) == 3
-    out, err = capsys.readouterr()
+def test_a_long_row_does_not_start_where_nobody_is_asked(said):
+    out, err = said(*ROW, status=3)
     assert out == ""
     assert "not started, because it takes long; add --yes" in err

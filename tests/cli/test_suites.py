@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from bench.cli import main
 from bench.cli.parameters import suite_configuration, suite_folder
 from bench.runs import SUITES
 from tests.support.tiny_suite import tiny_configuration
@@ -54,12 +53,7 @@ def test_a_file_is_the_configuration_whatever_its_name(file):
     assert suite_configuration(file.rename("smoke")) == Path("smoke")
 
 
-def test_plan_and_status_take_the_same_words(file, capsys):
-    assert main(["plan", str(file), "--out", "results/tiny/plan.json"]) == 0
-    capsys.readouterr()
-    said = []
-    for word in ("tiny", "results/tiny", "my.yaml"):
-        assert main(["status", word]) == 0
-        said.append(capsys.readouterr().out)
-    assert said[0].startswith("tiny: 0 of 1 runs done")
-    assert said[0] == said[1] == said[2]
+def test_plan_and_status_take_the_same_words(file, said):
+    said("plan", file, "--out", "results/tiny/plan.json")
+    (text,) = {said("status", word).out for word in ("tiny", "results/tiny", "my.yaml")}
+    assert text.startswith("tiny: 0 of 1 runs done")

@@ -4,7 +4,6 @@ import pytest
 
 from bench.datasets.metrics import FURTHER_SEEDS, probe_seed
 from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
-from bench.judge.heading import heading
 from bench.judge.judge import judge
 from bench.results.suite_results import read_results
 from bench.runs.resolve import resolve
@@ -17,8 +16,10 @@ PRINTED = (39.70, 59.38, 49.67, 66.03, 66.19, 53.87, 62.06)
 CLOSE = dict(zip(STS_TASKS, PRINTED, strict=True))
 DIVERGED = {"method": "simcse", "seed": 9, "status": "diverged", "reason": "loss is nan"}
 BASE, LARGE = "bert-base-uncased", "bert-large-uncased"
-WHERE = {"source": "gs-infonce-v2", "table": "Table 2", "method": "SimCSE", "backbone": BASE}
-WHERE |= {"task": "Avg"}
+WHERE = {
+    "source": "gs-infonce-v2", "table": "Table 2", "method": "SimCSE", "backbone": BASE,
+    "task": "Avg",
+}  # fmt: skip
 
 
 def cell(folder, where=(), **more):
@@ -49,13 +50,11 @@ def test_numbers_of_a_cell(tmp_path):
     # t(0.99, 2) = 6.9646: a spread of 1 decides nothing at a tolerance of 1
     assert verdict.mean_half_width == pytest.approx(6.9646 / 3**0.5, abs=1e-4)
     assert (verdict.kind, verdict.next_look) == ("open", 6)
-    assert verdict.within is None
 
 
 def test_both_settings_stand_side_by_side(tmp_path):
-    official = seeds("simcse", [74.0, 75.0, 76.0, 77.0, 78.0, 79.0])
-    found = judged(tmp_path, *official, *seeds("simcse", [60.0] * 9, setting="paper"))
-    assert found.ours.scores == (74.0, 75.0, 76.0, 77.0, 78.0, 79.0)
+    found = judged(tmp_path, *SIMCSE, *seeds("simcse", [60.0] * 9, setting="paper"))
+    assert found.ours.scores == (75.0, 76.0, 77.0)
     assert (found.other.setting, found.other.scores) == ("paper", (60.0,) * 9)
     assert (found.other.mean, found.other.verdict.kind) == (60.0, "lower")
 
@@ -76,12 +75,11 @@ def test_a_row_is_judged_by_the_aggregation_that_it_prints(tmp_path):
     """SSCL, Table 2 on bert-large: BERT-flow's paper weights subsets by their pairs."""
     printed = (65.20, 73.39, 69.42, 74.92, 77.63, 72.26, 62.50)
     where = ("sscl", "Table 2", "BERT-flow", LARGE)
-    run = judged(tmp_path / "empty", where=where).run.partition("@")
     subsets = dict(zip(STS_TASKS[:5], printed, strict=False))
     weighted = [{"task": x, "value": v, "aggregation": "wmean"} for x, v in subsets.items()]
-    entry = {"method": run[0], "setting": run[2], "backbone": LARGE}
-    entry |= {"scores": dict(zip(STS_TASKS, [50.0] * 5 + [*printed[5:]], strict=True))}
-    folder = write_suite(tmp_path, [entry | {"records": weighted}])
+    entry = {"method": "untrained[pooler=avg_first_last]+flow[source=target]", "backbone": LARGE}
+    scores = dict(zip(STS_TASKS, [50.0] * 5 + [*printed[5:]], strict=True))
+    folder = write_suite(tmp_path, [entry | {"scores": scores, "records": weighted}])
     for task, value in zip(STS_TASKS, printed, strict=True):
         found = cell(folder, where, task=task)
         assert (found.ours.mean, found.ours.verdict.kind) == (value, "reproduced")
@@ -162,8 +160,10 @@ TARGET = "untrained[pooler=avg_first_last]+whitening[source=target]@official"
 def test_what_is_not_trained_goes_by_tolerance(tmp_path, text, made, where, tolerance):
     method, _, setting = text.partition("@")
     places = {"backbone_name": where[3], "corpus": "", "data": "senteval", "seed": None}
-    entry = {"method": method, "setting": setting, "backbone": where[3]}
-    entry |= {"parts": resolve(made or text, **places).parts}
+    entry = {
+        "method": method, "setting": setting, "backbone": where[3],
+        "parts": resolve(made or text, **places).parts,
+    }  # fmt: skip
     printed = judged(tmp_path, entry, where=where, task="STS-B").value
     for off, verdict in ((0.9, "reproduced"), (1.1, "higher"), (-1.1, "lower")):
         run = entry | {"scores": {"STS-B": printed + off * tolerance}}
@@ -180,12 +180,15 @@ def test_classifiers_of_another_mode_are_not_comparable(tmp_path):
         content = read_json(path)
         content["provenance"]["mode"] = "dev"
         write_json(path, content)
-    plan = read_json(tmp_path / "plan.json")
-    write_json(tmp_path / "plan.json", plan | {"mode": "dev"})
-    found = cell(tmp_path, transfer)
-    verdict = found.ours.verdict
+    write_json(tmp_path / "plan.json", read_json(tmp_path / "plan.json") | {"mode": "dev"})
+    verdict = cell(tmp_path, transfer).ours.verdict
     assert (verdict.kind, verdict.reason) == ("not comparable", "classifiers of mode dev")
     assert cell(tmp_path).ours.verdict.kind == "reproduced"
+
+
+def test_a_difference_is_planned_where_both_sides_are(tmp_path):
+    assert not judged(tmp_path / "one", *IS_CSE, where=DELTA).planned
+    assert judged(tmp_path / "both", *IS_CSE, *SIMCSE, where=DELTA).planned
 
 
 def test_a_difference_has_the_planned_seeds_of_both_sides(tmp_path):
@@ -207,14 +210,6 @@ def test_a_stand_in_shows_its_numbers_and_says_so(tmp_path):
     own = f"toy-bert stands in for {BASE}, with its own settings; scored on world"
     assert found.ours.verdict.reason.startswith(own)
     assert cell(folder, backbone="roberta-base").ours.verdict.kind == "not run"
-    remark = heading(read_results(folder)).remark
-    assert "toy-bert" in remark
-    assert remark.endswith("Do not compare these numbers with any paper.")
-
-
-def test_comparable_runs_come_before_others_of_the_same_name(tmp_path):
-    runs = [*seeds("simcse", [75.0], corpus="wiki-mini"), *SIMCSE]
-    assert judged(tmp_path, *runs).ours.scores == (75.0, 76.0, 77.0)
 
 
 def test_families_are_papers(tmp_path):
@@ -241,6 +236,7 @@ def test_a_difference_is_taken_over_the_seeds_that_both_have(tmp_path):
     # t(0.99, 2), times the root of 4/3
     assert found.ours.verdict.half_width == pytest.approx(6.9646 * (4 / 3) ** 0.5, abs=1e-4)
     assert (found.ours.verdict.kind, found.ours.measured_on) == ("open", BASE)
+    assert found.ours.verdict.tolerance == 0.5
 
 
 @pytest.mark.parametrize(
@@ -269,28 +265,6 @@ def test_rows_with_classifier_seeds_count_before_they_are_scored(tmp_path):
     beside = judged(tmp_path / "b", *runs, untrained, where=where).ours.verdict
     sizes = [int(found.reason.partition("over the ")[2].split()[0]) for found in (alone, beside)]
     assert sizes[1] == sizes[0] + 1
-
-
-@pytest.mark.parametrize(
-    ("shift", "sd", "verdict"),
-    [
-        (0.0, 0.03, "reproduced"),
-        # Of five differences: 96 % interval ± 1.34 sd, 98 % ± 1.68 sd, a further one ± 4.10 sd.
-        (0.49, 0.03, "open"),
-        (-0.6, 0.03, "lower"),
-        (0.09, 0.3, "reproduced"),
-        (1.1, 0.3, "consistent"),  # the tolerance is half a point
-    ],
-)
-def test_a_difference_is_judged_by_its_own_spread(tmp_path, shift, sd, verdict):
-    """Both runs vary by 3 points, their differences by `sd`."""
-    base = (70.0, 73.0, 76.0, 72.0, 74.0)
-    steps = zip(base, (-1, 1, 0, 1, -1), strict=True)
-    ours = [value + 2.05 + shift + sd * step for value, step in steps]
-    found = judged(tmp_path, *seeds("simcse", base), *seeds("is-cse", ours), where=DELTA)
-    assert found.ours.mean == pytest.approx(2.05 + shift)
-    assert found.ours.sd == pytest.approx(sd)
-    assert found.ours.verdict.kind == verdict
 
 
 def test_the_average_of_the_dev_sets(tmp_path):
@@ -448,13 +422,6 @@ def test_accuracies_of_a_checkpoint_are_those_of_five_classifier_seeds(tmp_path)
     assert kinds == ["lower", "reproduced", "not run"]
     assert found["MR"].reason.startswith("look at 5 classifier seeds (N = 5)")
     assert found["MR"].reason.endswith("no further look")
-    one = [record for record in records if record["aggregation"] == "all"]
-    (verdict,) = {
-        row.checkpoint.verdict.reason
-        for row in quoted_numbers(tmp_path / "one", checkpoint(records=one), metric="accuracy")
-        if row.task == "MR"
-    }
-    assert verdict == "first look at 5 classifier seeds, 1 made"
 
 
 def test_a_row_names_the_runs_behind_it(tmp_path):
@@ -493,8 +460,7 @@ def test_the_numbers_of_a_suite_are_judged_on_its_own_experiment(tmp_path):
     assert (second.ours.verdict.kind, second.source) == ("higher", "smith")
     assert third.ours.verdict.reason == "this score is not in the suite"
     assert len({row.place for row in rows}) == len(rows)
-    of_print = row_of(rows, **WHERE)
-    assert of_print.ours.verdict.kind == "not comparable"
+    assert row_of(rows, **WHERE).ours.verdict.kind == "not comparable"
 
 
 def test_the_numbers_of_a_suite_leave_the_papers_verdicts_as_they_are(tmp_path):

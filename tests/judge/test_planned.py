@@ -2,7 +2,6 @@
 a small run."""
 
 from functools import cache, partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,9 +11,8 @@ from bench.evaluation import protocols
 from bench.evaluation.scoring import Classifiers, read_tasks, score_encoder
 from bench.judge.numbers import select
 from bench.judge.stage import judge_plans as planned_rows
-from bench.judge.stage import read_suite as read_rows
 from bench.judged.verdicts import FEWEST_SEEDS
-from bench.report.coverage import COVERAGE_STAGES, coverage, without_recipe
+from bench.report.coverage import without_recipe
 from bench.reported.address import address
 from bench.reported.figures import load_figures
 from bench.reported.number import numbers
@@ -24,10 +22,8 @@ from bench.runs import config
 from bench.runs.plan import Plan, PlannedRun
 from bench.runs.text import parse
 from tests.support.printed_numbers import mapped
-from tests.support.synthetic_suite import seeds, write_suite
+from tests.support.synthetic_suite import write_suite
 from tests.support.tiny_tasks import Words
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -48,15 +44,8 @@ def rows(plans):
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory):
-    entries = [*seeds("simcse", [76.1, 76.2, 76.3]), {"method": "is-cse", "seed": 0}]
-    entries += seeds("sscl", [76.1])
-    return read_rows(write_suite(tmp_path_factory.mktemp("suite"), entries))
-
-
-@pytest.fixture(scope="module")
 def all_methods():
-    return config.plan(config.load(ROOT / "config" / "all-methods.yaml")).runs
+    return config.plan(config.load(config.SUITES / "all-methods.yaml")).runs
 
 
 def scored_on(suite, number, text):
@@ -182,17 +171,3 @@ def test_what_is_measured_in_part():
     assert [cell for cell in dev_sets if cell.task == "Avg"] == [Cell("Avg", "dev", "spearman")]
     trained = planned_scores(planned_run(1, "CNSD-STS-B"))
     assert Cell("STS-B", "dev", "best_step") in trained
-
-
-@pytest.mark.parametrize(
-    ("source", "table", "counts"),
-    [
-        ("gs-infonce-v2", "Table 2", [64, 64, 64, 8, 8]),
-        ("is-cse", "Table 8", [88, 88, 80, 0, 0]),
-        # For a difference, both sides must be planned.
-        ("gs-infonce-v2", "Main results", [5, 5, 5, 0, 0]),
-    ],
-)
-def test_stages_of_a_small_suite(small, source, table, counts):
-    row = next(row for row in coverage(small) if (row["source"], row["table"]) == (source, table))
-    assert [row[stage] for stage in COVERAGE_STAGES] == counts

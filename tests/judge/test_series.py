@@ -4,6 +4,7 @@ right rows, with remarks on what is missing."""
 import pandas as pd
 import pytest
 
+from bench.datasets.metrics import Cell
 from bench.judge.series import POINTS_OF, figures
 from bench.report.figures.papers import DRAW
 from bench.reported import curves
@@ -55,26 +56,16 @@ def ids(rows):
     return [stems[row.stem] for row in rows]
 
 
-def run(folder, method, backbone="bert-base-uncased", seed=42, setting="official"):
-    """Scores and analyses of one run, read from the suite's files."""
-    place = {"method": method, "setting": setting, "backbone": backbone, "seed": seed}
-    plan = read_json(folder / "plan.json")["runs"]
-    (name,) = [run["id"] for run in plan if place.items() <= run.items()]
-    analyses = read_json(folder / "analyses" / f"{name}.json")["analyses"]
-    return read_json(folder / "scores" / f"{name}.json"), analyses
+def run(suite, method, backbone="bert-base-uncased", seed=42):
+    """The results of one run."""
+    place = method, backbone, seed
+    return next(x for x in suite.runs if (x.run.method, x.run.backbone, x.run.seed) == place)
 
 
 def test_everything_is_there_without_a_remark(suite):
     rows = figures(suite)
     assert ids(rows) == list(FIGURES)
     assert [row.remarks for row in rows if row.remarks] == []
-
-
-def spearman(scores):
-    """The scores of a run by task and split."""
-    kind = {"metric": "spearman", "aggregation": "all"}
-    records = [record for record in scores["records"] if kind.items() <= record.items()]
-    return {(record["task"], record["split"]): record["value"] for record in records}
 
 
 @pytest.mark.parametrize(
@@ -84,32 +75,22 @@ def spearman(scores):
         ("I10", "DCLR", "dclr", "roberta-large", 8),
     ],
 )
-def test_scores_are_those_of_a_run(folder, suite, name, label, method, backbone, count):
+def test_scores_are_those_of_a_run(suite, name, label, method, backbone, count):
     rows = table(name, suite).query("seed == 43 and series == @label")
     rows = rows[rows["run"] == f"{method}@official"].set_index("panel")
-    values = spearman(run(folder, method, backbone, seed=43)[0])
-    panels = FIGURES[name].panels
-    assert rows["value"].to_dict() == {panel: values[*key] for panel, key in panels.items()}
+    values, panels = run(suite, method, backbone, seed=43).scores, FIGURES[name].panels
+    expected = {panel: values[Cell(*key, "spearman")] for panel, key in panels.items()}
+    assert rows["value"].to_dict() == expected
     assert len(rows) == count
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        (
-            "G5",
-            {
-                "0": 76.25, "0.5": 76.96, "1": 76.90, "2": 77.11, "3": 77.63, "4": 76.81,
-                "8": 76.94, "16": 75.57,
-            },
-        ),
-        ("S6", {"11": 77.80}),
-    ],
-)  # fmt: skip
-def test_a_sweep_holds_printed_numbers(suite, name, expected):
-    result = table(name, suite).query("origin == 'printed'")
+def test_a_sweep_holds_printed_numbers(suite):
+    result = table("G5", suite).query("origin == 'printed'")
     assert set(result["panel"]) == {"STS average, test"}
-    assert dict(zip(result["x"], result["value"], strict=True)) == expected
+    assert dict(zip(result["x"], result["value"], strict=True)) == {
+        "0": 76.25, "0.5": 76.96, "1": 76.90, "2": 77.11, "3": 77.63, "4": 76.81, "8": 76.94,
+        "16": 75.57,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("label", ["SimCSE", "DCLR", "IS-CSE"])
@@ -120,14 +101,13 @@ def test_seeds_stand_beside_all_printed_rows(suite, label):
     assert rows["value"].tolist() == numbers["value"].tolist() != []
 
 
-def test_curves_hold_the_training_and_the_log(folder, suite):
+def test_curves_hold_the_training_and_the_log(suite):
     place = "backbone == 'roberta-base'"
     rows = table("L1", suite).query(f"series == 'ESimCSE' and {place}")
-    scores, _ = run(folder, "esimcse", backbone="roberta-base", seed=43)
-    seed, outcome = rows.query("seed == 43"), scores["provenance"]["outcome"]
-    points = [[point["step"], point["dev"]] for point in outcome["curve"]]
+    outcome = run(suite, "esimcse", "roberta-base", seed=43).provenance.outcome
+    seed, points = rows.query("seed == 43"), [[point.step, point.dev] for point in outcome.curve]
     assert seed[["x", "value"]].to_numpy().tolist() == points
-    assert seed.loc[seed["kept"].eq(True), "x"].tolist() == [outcome["best_step"]]
+    assert seed.loc[seed["kept"].eq(True), "x"].tolist() == [outcome.best_step]
     logs = curves().query(f"method == 'ESimCSE' and {place} and task == 'STS-B'")
     result = rows.query("origin == 'released log'")[["x", "value"]]
     assert result.to_numpy().tolist() == logs[["step", "value"]].to_numpy().tolist() != []
@@ -138,50 +118,48 @@ def test_a_printed_best_step_is_an_x(suite):
     assert best[["series", "x"]].to_numpy().tolist() == [["SSCL-SimCSE", 1500]]
 
 
-def test_a_path_is_that_of_a_training(folder, suite):
-    scores, _ = run(folder, "simcse[dropout=0,schedule=constant,select_every=10,sentences=12800]")
-    curve = pd.DataFrame(scores["provenance"]["outcome"]["curve"])
+def test_a_path_is_that_of_a_training(suite):
+    made = run(suite, "simcse[dropout=0,schedule=constant,select_every=10,sentences=12800]")
+    curve = made.provenance.outcome.curve
     points = table("Z1", suite).query("series == 'no dropout' and seed == 42")
-    expected = curve[["step", "uniformity", "alignment"]]
-    assert points[["at", "x", "value"]].to_numpy().tolist() == expected.to_numpy().tolist()
+    expected = [[point.step, point.uniformity, point.alignment] for point in curve]
+    assert points[["at", "x", "value"]].to_numpy().tolist() == expected
 
 
-PUBLISHED = "published[model=princeton-nlp/sup-simcse-roberta-large,pooler=cls]"
-
-
-def test_alignment_is_that_of_all_pairs(folder, suite):
-    scores, result = run(folder, "is-cse", backbone="roberta-large")
+def test_alignment_is_that_of_all_pairs(suite):
+    made = run(suite, "is-cse", "roberta-large")
     rows = table("I8", suite).query("series == 'IS-CSE' and backbone == 'roberta-large'")
     (point,) = rows.query("seed == 42").to_dict("records")
-    whole = result["alignment"]["STS-B"]["all"]
+    whole = made.analyses["alignment"]["STS-B"]["all"]
     assert (point["x"], point["value"]) == (whole["uniformity"], whole["alignment"])
-    assert point["score"] == spearman(scores)["Avg", "test"]
+    assert point["score"] == made.scores[Cell("Avg", "test", "spearman")]
 
 
-def test_neighbours_are_those_of_every_batch_size_and_rank(folder, suite):
-    _, result = run(folder, PUBLISHED, backbone="none", setting="paper")
+def test_neighbours_are_those_of_every_batch_size_and_rank(suite):
+    published = "published[model=princeton-nlp/sup-simcse-roberta-large,pooler=cls]"
+    result = run(suite, published, "none").analyses["in-batch"]
     points = table("G1", suite).query("seed == 42")
     for panel, name in (("sentences", "mean"), ("Gaussian noise", "noise")):
         values = points[points["panel"] == panel]["value"].to_numpy().reshape(-1, 4)
-        assert values.tolist() == result["in-batch"][name]
-    assert [*points["x"].unique()] == [str(size) for size in result["in-batch"]["sizes"]]
+        assert values.tolist() == result[name]
+    assert [*points["x"].unique()] == [str(size) for size in result["sizes"]]
     assert [*points["series"].unique()] == ["nearest", "2nd", "3rd", "4th"]
 
 
 @pytest.mark.parametrize(
     ("name", "measure", "layers"), [("S1", "setsim", range(1, 12)), ("S10", "toksim", range(13))]
 )
-def test_layers_are_counted_from_the_embeddings(folder, suite, name, measure, layers):
-    _, result = run(folder, "sscl[layer=11]", seed=43)
+def test_layers_are_counted_from_the_embeddings(suite, name, measure, layers):
+    result = run(suite, "sscl[layer=11]", seed=43).analyses["layers"]
     points = table(name, suite).query("series == 'SSCL-SimCSE' and seed == 43")
     for panel, (_, reading) in FIGURES[name].panels.items():
         at = points[points["panel"] == panel]
         assert at["x"].tolist() == [str(layer) for layer in layers]
-        assert at["value"].tolist() == result["layers"][measure][reading]
+        assert at["value"].tolist() == result[measure][reading]
 
 
-def test_tokens_are_in_their_row_and_column(folder, suite):
-    result = run(folder, "sscl[layer=11]", seed=43)[1]["tokens"]
+def test_tokens_are_in_their_row_and_column(suite):
+    result = run(suite, "sscl[layer=11]", seed=43).analyses["tokens"]
     points = table("S11", suite).query("series == 'SSCL-SimCSE' and seed == 43")
     assert (
         points.pivot(index="y", columns="x", values="value").to_numpy().tolist()
@@ -206,9 +184,10 @@ def test_cosines_are_counted_by_gold_score(tmp_path):
     gold, cosine = zip(*pairs, strict=True)
     change_analyses(tmp_path, cosines={"gold": gold, "cosine": cosine})
     rows = table("I9", read_results(tmp_path)).query("series == 'SimCSE' and value > 0")
-    heads = {"gold score 0 to 1, 3 pairs": [(0.025, 200 / 3), (0.125, 100 / 3)]}
-    heads |= {"gold score 1 to 2, 2 pairs": [(0.975, 100)]}
-    heads |= {"gold score 4 to 5, 1 pairs": [(0.525, 100)]}
+    heads = {
+        "gold score 0 to 1, 3 pairs": [(0.025, 200 / 3), (0.125, 100 / 3)],
+        "gold score 1 to 2, 2 pairs": [(0.975, 100)], "gold score 4 to 5, 1 pairs": [(0.525, 100)],
+    }  # fmt: skip
     expected = [(panel, x, share) for panel, shares in heads.items() for x, share in shares]
     for result, (panel, x, share) in zip(rows.itertuples(), expected, strict=True):
         assert (result.panel, result.x, result.value) == (
@@ -221,28 +200,18 @@ def test_cosines_are_counted_by_gold_score(tmp_path):
 # --- What is missing or differs ---
 
 
-@pytest.mark.parametrize(
-    ("entries", "expected"),
-    [
-        # Printed numbers alone make no figure.
-        ([{"method": "gs-infonce", "seed": 1, "scores": None}], []),
-        # Without curve and analyses there are scores alone; a single value is no sweep, also beside
-        # SimCSE.
-        ([{"method": name, "seed": 1, "scores": 70.0} for name in ("simcse", "sscl")], []),
-        ([{"method": "simcse", "seed": 1, "scores": 70.0}], []),
-    ],
-)
-def test_there_is_no_figure_without_data(tmp_path, entries, expected):
-    suite = read_results(write_suite(tmp_path, entries))
-    assert ids(figures(suite)) == expected
+# Printed numbers alone make no figure; nor do scores, of which a single value is no sweep.
+@pytest.mark.parametrize("scores", [None, 70.0])
+def test_there_is_no_figure_without_data(tmp_path, scores):
+    entries = [{"method": name, "seed": 1, "scores": scores} for name in ("simcse", "sscl")]
+    assert figures(read_results(write_suite(tmp_path, entries))) == []
 
 
 def test_an_analysis_that_could_not_be_made_is_no_data(tmp_path):
     write_everything(tmp_path, only=["S1", "I8"], seeds=(1,))
     no_pair = {"STS-B": {"all": {"alignment": None, "uniformity": -2.0}}}
     change_analyses(tmp_path, layers={"reason": "no transformer"}, alignment=no_pair)
-    suite = read_results(tmp_path)
-    result = ids(figures(suite))
+    result = ids(figures(read_results(tmp_path)))
     assert "S11" in result
     assert not {"S1", "I8"} & {*result}
 

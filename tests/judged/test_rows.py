@@ -1,19 +1,17 @@
 """Rows are made of the results, and nothing is written; what they name are names of files."""
 
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from bench.cli import main
 from bench.judge.stage import read_suite
 from bench.judged.rows import Judged
 from bench.utils.errors import UserError
 from bench.utils.validation import validated
+from tests.support.programs import ROOT, ended
 from tests.support.synthetic_suite import seeds, write_suite
 
-WIKI_MINI = Path(__file__).parents[2] / "results" / "wiki-mini"  # not compared with print
+WIKI_MINI = ROOT / "results" / "wiki-mini"  # not compared with print
 ENTRIES = [*seeds("simcse", [75.0, 76.0, 77.0]), *seeds("is-cse", [77.5, 78.0, 79.0])]
 
 
@@ -37,7 +35,7 @@ def test_a_name_that_leads_to_another_folder_is_no_row(suite, place):
         validated(Judged, rows)
 
 
-def test_no_command_writes_rows(suite, monkeypatch):
+def test_no_command_writes_rows(suite, said, monkeypatch):
     """So a folder may be read-only."""
     monkeypatch.setattr("bench.report.render.render", lambda *_: None)
     before = {path: path.stat().st_mtime_ns for path in suite.rglob("*")}
@@ -47,8 +45,8 @@ def test_no_command_writes_rows(suite, monkeypatch):
         ["compare", "is-cse", "simcse"],
         ["coverage"],
     ):
-        assert main([*words, "--suite", str(suite)]) == 0
-    assert main(["render", str(suite)]) == 0
+        said(*words, "--suite", suite)
+    said("render", suite)
     assert {path: path.stat().st_mtime_ns for path in suite.rglob("*")} == before
 
 
@@ -64,5 +62,4 @@ def test_what_computes_nothing_loads_no_torch(suite, words, is_beside_print):
         f"import sys; from bench.cli import main; status = main({[*words, '--suite', str(suite)]})"
         f"; loaded = {heavy} & sys.modules.keys(); assert not (status or loaded), (status, loaded)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr[-500:]
+    ended(sys.executable, "-c", code, cwd=ROOT)

@@ -14,8 +14,7 @@ __all__ = ["folder", "no_fsync", "suite"]
 
 @pytest.fixture(scope="session")
 def table_suite(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tables")
-    return read_suite(write_suite(folder, ENTRIES, claims=CLAIMS))
+    return read_suite(write_suite(tmp_path_factory.mktemp("tables"), ENTRIES, claims=CLAIMS))
 
 
 @pytest.fixture(scope="session")

@@ -1,10 +1,8 @@
 """Coverage: counts of printed numbers by table, and lists of those without a recipe or a run."""
 
-import pytest
-
 from bench.report.coverage import report
-from bench.utils.errors import UserError
 from tests.support.judged_rows import heading, judged, measured, number, setting
+from tests.support.refusals import refused
 from tests.support.rendered import assert_as_read
 
 NO_TEXT = "printed model not in the suite"
@@ -36,8 +34,7 @@ def test_the_report_is_what_was_read(tmp_path):
 
 
 def test_another_format_is_refused(tmp_path):
-    with pytest.raises(UserError, match=r"must be \.md"):
-        report(ROWS, tmp_path / "out.txt")
+    refused(lambda: report(ROWS, tmp_path / "out.txt"), "must be .md")
 
 
 def test_where_all_is_planned_it_says_so():

@@ -9,15 +9,13 @@ import pytest
 
 from bench.datasets.tasks import STS_TASKS
 from bench.report.figures.compared import (
-    Strip,
     comparison,
     figure_stems,
     leaderboard_figure,
-    limits,
     versus_figure,
 )
 from bench.report.figures.crossed import crossed_figure, crossed_table
-from bench.report.figures.style import BLUE, GREEN, GREY, INK, ORANGE, WINE, drawing
+from bench.report.figures.style import BLUE, GREY, INK, ORANGE, drawing
 from tests.support.drawn_texts import covered
 from tests.support.judged_rows import (
     BASE,
@@ -258,17 +256,6 @@ def test_a_comparison_without_a_pair_has_a_row():
     assert [text.get_weight() for text in panel.texts] == ["bold", "normal"]
 
 
-def test_verdicts_differ_in_colour_and_mark():
-    kinds = {"better": "higher", "worse": "lower", "gain below the margin": "open"}
-    pairs = [claim(kind, [1.0, 2.0], verdict=kind) for kinds in kinds.items() for kind in kinds]
-    (panel,) = versus_figure(SUITE, pairs).axes
-    assert [text.get_color() for text in panel.texts] == [GREEN] * 2 + [WINE] * 2 + [INK] * 2
-    for marker, rows in {"^": (0, 1), "v": (2, 3)}.items():
-        assert [points(panel, y, marker) for y in range(6)] == [
-            [1.5] if y in rows else [] for y in range(6)
-        ]
-
-
 def test_the_axis_ends_near_the_other_marks_and_an_arrow_has_the_value_beyond():
     """Mutations caught: the row is left out; the number is of its nearest mark."""
     systems = [system(name, ROWS) for name in ("simcse", "is-cse")]
@@ -282,15 +269,6 @@ def test_the_axis_ends_near_the_other_marks_and_an_arrow_has_the_value_beyond():
     arrows = {text.get_text(): text.get_position() for text in panel.texts if text.get_size() == 6}
     assert arrows == {"99.0 ▶": (1, 2.5), "◀ 10.0": (0, 3.5)}
     assert "the furthest mark of a row beyond the axis" in notes_of(figure)
-
-
-def rows(*values):
-    return [Strip("", "", "", [([value], 0, {})]) for value in values]
-
-
-def test_limits_are_fences_of_box_plots_and_leave_room():
-    assert limits(rows(0.0, 10.0, 20.0, 30.0, 1000.0)) == (-20.0, 60.0)
-    assert limits(rows(70.0, 70.0, 70.5)) == (65.0, 75.25)
 
 
 def test_an_interval_that_leaves_the_axis_goes_to_its_end():

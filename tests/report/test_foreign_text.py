@@ -7,7 +7,6 @@ import pytest
 from markdown_it import MarkdownIt
 from markupsafe import escape
 
-from bench.cli import main
 from bench.cli.evaluate import score_tables
 from bench.report.comparison_table import comparison_caption, line_of, pairs_frame
 from bench.report.coverage import report
@@ -122,16 +121,16 @@ def test_the_page_has_no_other_tags(label, line, tmp_path):
     assert str(escape(line)) in page
 
 
-def test_what_is_printed_moves_no_cursor(label, line, monkeypatch, capsys, tmp_path):
+def test_what_is_printed_moves_no_cursor(label, line, monkeypatch, said, tmp_path):
     suite = suite_of(label)
     monkeypatch.setattr("bench.judge.stage.read_suite", lambda folder: suite)
     monkeypatch.setattr("bench.judge.stage.compared", lambda *_: suite.pairs)
     monkeypatch.setattr("bench.runs.naming.planned_text", lambda folder, name: name)
-    for words in (["show"], ["compare", "a", "b"], ["coverage"]):
-        assert main([*words, "--suite", str(tmp_path)]) == 0
+    commands = (["show"], ["compare", "a", "b"], ["coverage"])
+    out = [said(*words, "--suite", tmp_path).out for words in commands]
     state = OpenRun("r", "failed", "train", failure=Failure("train", label), log=label)
     status = rendered("status.txt", **vars(SuiteStatus("s", open=[state], steps={label: label})))
-    lines = [capsys.readouterr().out, status, summary(suite, tmp_path, tmp_path)]
+    lines = [*out, status, summary(suite, tmp_path, tmp_path)]
     starts = tuple(filter(None, label.split("\n")[1:]))
     for text in "\n".join(lines).split("\n"):
         assert text.isprintable()
@@ -139,15 +138,13 @@ def test_what_is_printed_moves_no_cursor(label, line, monkeypatch, capsys, tmp_p
     assert all(line.split()[0][:9] in text for text in lines)
 
 
-def test_messages_are_lines(label, line, monkeypatch, capsys):
+def test_messages_are_lines(label, line, monkeypatch, said, capsys):
     def fail(words):
         print(label)
         raise UserError(label)
 
     monkeypatch.setattr("bench.cli.program.run", fail)
     monkeypatch.setattr("bench.utils.progress.interval", lambda: -1)
-    main([])
+    assert said(status=2) == (printable(label, "\n\t") + "\n", f"error: {line}\n")
     Progress(2, label).advance(note=label)
-    told = capsys.readouterr()
-    assert told.out == printable(label, "\n\t") + "\n"
-    assert told.err == f"error: {line}\n{line}: 50%, 0:00:00 left, {line}\n"
+    assert capsys.readouterr().err == f"{line}: 50%, 0:00:00 left, {line}\n"

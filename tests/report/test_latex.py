@@ -195,15 +195,7 @@ def test_a_long_table_is_continued():
     text = latex(TextTable(columns, rows), "One", "x", "Two.", "Three.")
     first, *others = text.split("\\end{table*}")[:-1]
     assert rows_of(text) == [f"m{count}" for count in range(100)]
-    assert max(len(rows_of(part)) for part in (first, *others)) <= 40
-    assert text.count("\\label{tab:x}") == first.count("\\label{tab:x}") == 1
     assert all("\\caption{One (continued).}" in part for part in others)
-    assert text.count("Two.") == others[-1].count("Two.") == 1
     assert [re.findall(r"\\textit{(\w+)}", part) for part in (first, others[-1])] == [
         ["bert"], ["roberta"],
     ]  # fmt: skip
-
-
-def test_many_columns_are_turned():
-    tasks = {f"T{count}": True for count in range(12)}
-    assert "sidewaystable*" in latex(TextTable({"Method": False} | tasks, [{}]), "A", "a")

@@ -24,16 +24,14 @@ from bench.report.printed_table import (
     shown_table,
 )
 from bench.report.tables import (
-    in_short,
     number_frame,
     summaries,
-    world_in_short,
     world_table,
     write_tables,
 )
 from bench.reported import FOLDER, SOURCES
-from bench.utils.errors import UserError
 from tests.support.judged_rows import BASE, judged, measured, number, of_world
+from tests.support.refusals import refused
 from tests.support.rendered import RENDERED, assert_as_read
 from tests.support.synthetic_suite import write_suite
 from tests.support.table_suite import TOY, TOY_ENTRIES
@@ -169,8 +167,10 @@ def test_some_rows_of_a_table_in_the_terminal():
     assert "Another" not in text
     assert "reproduce" not in text
     assert "Another" in printed_table(judged(numbers=rows), "sscl", "Table 2")
-    with pytest.raises(UserError, match="sscl, Table 3 prints hyper-parameters alone"):
-        printed_table(judged(numbers=rows), "sscl", "Table 3")
+    refused(
+        lambda: printed_table(judged(numbers=rows), "sscl", "Table 3"),
+        "sscl, Table 3 prints hyper-parameters alone",
+    )
 
 
 # --- Files ---
@@ -217,16 +217,6 @@ def test_the_frame_of_numbers_keeps_what_is_missing():
 # --- Over all tables ---
 
 
-def test_the_line_of_a_suite_names_the_reason_where_nothing_is_comparable():
-    stand_in = measured([60.0], "not comparable", reason="scored on the world; a stand-in")
-    rows = [number(76.0, stand_in), number(77.0, stand_in), number(78.0)]
-    short = "3 numbers of 1 papers, none of which is comparable (scored on the world)"
-    assert in_short(rows) == short
-    rows.append(number(79.0, measured([79.0], "reproduced"), source="is-cse"))
-    expected = "4 numbers of 2 papers: 1 reproduced; 2 not comparable; 1 not run"
-    assert in_short(rows) == expected
-
-
 def quoted(name, **more):
     printed = dict.fromkeys((*STS_TASKS, "Avg"), "71.71 ± 4.04")
     place = {"leaderboard": "sts", "backbone": BASE, "quoted_from": "a file"}
@@ -268,4 +258,3 @@ def test_a_run_of_the_world_is_a_line_with_its_furthest_score():
         "as on the reference machine",
         "not run",
     ]
-    assert world_in_short(rows) == f"4 scores of the toy data: {counts}, 1 not run"

@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.ends import end
+
 OWN = os.environ.get("SENTBENCH_RESULTS")
 RESULTS = Path(OWN or Path(__file__).parents[2] / "results" / "paper")
 
@@ -46,18 +48,6 @@ def _parameters(rows, name):
     return [pytest.param(row, id=name.format(row=row)) for row in rows(_suite())]
 
 
-def _end(verdict, scores, *, strict=False):
-    """End a test as its verdict says, with the expected score and ours."""
-    if verdict.kind in ("open", "not comparable", "not run"):
-        pytest.skip(f"{verdict.kind}: {verdict.reason}")
-    sentence = f"{verdict.kind}: {scores} ({verdict.reason})"
-    expected = {"better, gain below the margin", *(() if strict else ("consistent",))}
-    if verdict.kind in expected:
-        pytest.xfail(sentence)
-    if verdict.kind not in ("reproduced", "better"):
-        pytest.fail(sentence, pytrace=False)
-
-
 @pytest.mark.reported
 @pytest.mark.parametrize("row", _parameters(lambda suite: suite.numbers, "{row.address}"))
 def test_printed_score_is_reproduced(row, request, record_property):
@@ -65,7 +55,7 @@ def test_printed_score_is_reproduced(row, request, record_property):
     scores = f"{row.value:.2f} is printed"
     if row.ours.n:
         scores += f", {row.ours.mean:.2f} is the mean of {row.ours.n}"
-    _end(row.ours.verdict, scores, strict=request.config.getoption("fail_consistent"))
+    end(row.ours.verdict, scores, strict=request.config.getoption("fail_consistent"))
 
 
 def _quoting(suite):
@@ -78,7 +68,7 @@ def test_published_checkpoint_scores_what_is_printed(row, record_property):
     side = row.checkpoint
     record_property("checkpoint", side.verdict.kind)
     mean = f"{side.mean:.2f}" if side.n else "no score"
-    _end(side.verdict, f"{row.value:.2f} is printed, {mean} is that of {row.published}")
+    end(side.verdict, f"{row.value:.2f} is printed, {mean} is that of {row.published}")
 
 
 WORLD = "{row.run}-{row.backbone}-{row.seed}-{row.task}-{row.metric}"
@@ -88,4 +78,4 @@ WORLD = "{row.run}-{row.backbone}-{row.seed}-{row.task}-{row.metric}"
 @pytest.mark.parametrize("row", _parameters(lambda suite: suite.world, WORLD))
 def test_score_is_as_on_the_reference_machine(row):
     score = "no score" if row.score is None else f"{row.score:.2f}"
-    _end(row.verdict, f"{row.number:.2f} on the reference machine, {score} here")
+    end(row.verdict, f"{row.number:.2f} on the reference machine, {score} here")

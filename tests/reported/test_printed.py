@@ -21,8 +21,10 @@ BOARDED = sorted(path.stem.removeprefix("quoted_") for path in FOLDER.glob("quot
 
 
 def test_spread_of_public_seeds():
-    spreads = {"bert-base-uncased": 0.84, "bert-large-uncased": 1.74}
-    spreads |= {"roberta-base": 0.21, "roberta-large": 0.50}
+    spreads = {
+        "bert-base-uncased": 0.84, "bert-large-uncased": 1.74, "roberta-base": 0.21,
+        "roberta-large": 0.50,
+    }  # fmt: skip
     result = {backbone: round(public_sd(backbone, "Avg"), 2) for backbone in spreads}
     assert result == spreads
     assert public_sd("toy-bert", "Avg") is None
@@ -96,8 +98,10 @@ def test_a_difference_has_two_runs_and_nothing_else_has():
     two = numbers["method"].str.contains(" minus ")
     assert ((numbers["minus"] != "") == two).all()
     bases = {name: name.lower() for name in ("IS-CSE", "GS-InfoNCE", "SimCSE")}
-    bases |= {"SSCL-SimCSE": "sscl", "SSCL-BERT": "sscl[positive=self]"}
-    bases |= {"BERT": "untrained[pooler=cls_before_pooler]"}
+    bases |= {
+        "SSCL-SimCSE": "sscl", "SSCL-BERT": "sscl[positive=self]",
+        "BERT": "untrained[pooler=cls_before_pooler]",
+    }  # fmt: skip
     for row in numbers[two].itertuples():
         runs = [run.partition("@")[0] for run in (row.run, row.minus)]
         # Figures 1 and 4 of SSCL have one layer of negatives.
@@ -143,8 +147,10 @@ def test_what_is_quoted_from_a_checkpoint():
     values = quoted.groupby(["checkpoint", "task", "split", "metric"])["value"].nunique()
     assert set(values) == {1}
     averages = quoted.query("task == 'Avg' and metric == 'spearman'").groupby("backbone")["value"]
-    printed = {"bert-base-uncased": 76.25, "bert-large-uncased": 78.41}
-    printed |= {"roberta-base": 76.57, "roberta-large": 78.90}
+    printed = {
+        "bert-base-uncased": 76.25, "bert-large-uncased": 78.41, "roberta-base": 76.57,
+        "roberta-large": 78.90,
+    }  # fmt: skip
     assert averages.first().to_dict() == printed
     for row in numbers.query("method == 'SimCSE' and metric == 'spearman'").itertuples():
         if row.task == "Avg" and row.value == printed.get(row.backbone):

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from bench.cli import main
-
 STORED = Path(__file__).parent / "stored"
 
 
@@ -19,10 +17,9 @@ STORED = Path(__file__).parent / "stored"
         ("14ecfc7c", ["is not a plan", "sentbench plan FILE.yaml --out", "--lost"]),
     ],
 )
-def test_an_older_folder_is_one_sentence(commit, told, capsys):
-    assert main(["show", "--suite", str(STORED / commit)]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith(f"error: {STORED / commit}")
-    assert said.err.count("\n") == 1
-    assert [words for words in told if words not in said.err] == []
+def test_an_older_folder_is_one_sentence(commit, told, said):
+    out, err = said("show", "--suite", STORED / commit, status=2)
+    assert out == ""
+    assert err.startswith(f"error: {STORED / commit}")
+    assert err.count("\n") == 1
+    assert [words for words in told if words not in err] == []

@@ -12,11 +12,10 @@ from bench.registry.backbones import backbone, backbone_fingerprint, encoder_sum
 from bench.registry.templates import template_sets
 from bench.results.suite_results import read_results
 from bench.runs import config as suites
-from bench.runs.run import Run
 from bench.stages import jobs
-from bench.utils.errors import UserError
 from tests.support.method_runs import run_of
-from tests.support.model_folders import pooling, prompts, refused, write
+from tests.support.model_folders import pooling, prompts, write
+from tests.support.refusals import refused
 from tests.support.rows import systems_of
 from tests.support.tiny_suite import tiny_configuration
 
@@ -40,6 +39,12 @@ def planned(content):
     return suites.planned(suites.validate(content))
 
 
+@pytest.fixture
+def encoder(content):
+    """The run of an encoder that a configuration lists."""
+    return lambda **entry: planned(content(entry))[1]
+
+
 def published(folder, **keys):
     text = ",".join(f"{key}={value}" for key, value in {"pooler": "avg", **keys}.items())
     return run_of(f"published[model={folder},{text}]", "none", "world", "world", None)
@@ -55,58 +60,51 @@ def test_an_encoder_is_a_run_with_the_tasks_of_the_suite(content, model):
     assert run.models == {str(model): backbone_fingerprint(str(model))}
 
 
-def test_every_prompt_can_be_named(content, model):
-    prompts(write(model, pooling()), query="a ")
-    for prompt in ({}, {"prompt": ""}, {"prompt": "query"}):
-        encoder = planned(content({"model": str(model), **prompt}))[1]
-        assert encoder.parts[0][2]["prompt"] == prompt.get("prompt")
-        assert Run.model_validate_json(json.dumps(encoder.describe())).parts == encoder.parts
-
-
-def test_several_templates_are_one_row_of_the_runs_that_each_has_alone(content, model):
+def test_several_templates_are_one_row_of_the_runs_that_each_has_alone(content, encoder, model):
     entry = {"model": str(model), "label": "Ours", "pooler": "last"}
     templates = ["A <sentence>", "B <sentence>", "<sentence> C"]
     runs = planned(content({**entry, "template": templates}))[1:]
     assert [run.template for run in runs] == templates
     assert len({(run.row, run.label) for run in runs}) == 1
     for run, template in zip(runs, templates, strict=True):
-        alone = planned(content({**entry, "template": template}))[1]
+        alone = encoder(**entry, template=template)
         assert (run.id, run.identity) == (alone.id, alone.identity)
         assert run.row != alone.row
 
 
-def test_a_set_of_templates_has_a_name(content, model):
+def test_a_set_of_templates_has_a_name(content, encoder, model):
     entry = {"model": str(model), "pooler": "last"}
     runs = planned(content({**entry, "template": "prompteol"}))[1:]
     assert [run.template for run in runs] == template_sets()["prompteol"]
-    with pytest.raises(UserError, match="did you mean 'prompteol'"):
-        planned(content({**entry, "template": "prompteoll"}))
+    refused(lambda: encoder(**entry, template="prompteoll"), "did you mean 'prompteol'")
     for templates in template_sets().values():
         assert len(templates) == len({*templates}) > 1
         assert all("<sentence>" in template for template in templates)
 
 
-def test_a_template_is_written_in_the_text_of_the_run(content, model):
+def test_a_template_is_written_in_the_text_of_the_run(encoder, model):
     """With commas, brackets and quotes; it is read as given also where the text would change it."""
     entry = {"model": str(model), "pooler": "last", "dims": 8, "dtype": "bfloat16"}
     for template in ('Is it, briefly, "<sentence>"?', "[INST] <sentence>, <sentence>\n[/INST]"):
-        run = planned(content({**entry, "template": template}))[1]
+        run = encoder(**entry, template=template)
         hyper = {"prompt": None, "normalize": False, **entry, "template": template}
         assert run.parts[0][2] == hyper
         assert run_of(run.text, "none", "", run.data, None).id == run.id
-        assert run.id != planned(content(entry))[1].id
+        assert run.id != encoder(**entry).id
     for template in ("<sentence> ", "<sentence>, dims=2", "[<sentence>"):
-        run = planned(content({**entry, "template": template}))[1]
+        run = encoder(**entry, template=template)
         assert run.parts[0][2] == hyper | {"template": template}
-    with pytest.raises(UserError, match="'<name>' lacks <sentence>"):
-        planned(content({"model": "owner/none", "pooler": "last", "template": "<name>"}))
+    refused(
+        lambda: encoder(model="owner/none", pooler="last", template="<name>"),
+        "'<name>' lacks <sentence>",
+    )
 
 
 @pytest.mark.parametrize("prompt", [" query: ", "query ", ""])
-def test_a_prompt_is_written_in_the_text_of_the_run(content, model, prompt):
+def test_a_prompt_is_written_in_the_text_of_the_run(encoder, model, prompt):
     """With its spaces, unless it is a name."""
     prompts(write(model, pooling()), query="a ")
-    run = planned(content({"model": str(model), "prompt": prompt, "template": " <sentence> "}))[1]
+    run = encoder(model=str(model), prompt=prompt, template=" <sentence> ")
     is_text = ":" in prompt
     expected = {"prompt": prompt if is_text else prompt.strip(), "template": " <sentence> "}
     assert run.parts[0][2].items() >= expected.items()
@@ -180,8 +178,9 @@ def test_mistakes_are_one_sentence(content, model, encoders, message):
 def test_a_folder_that_is_missing_is_no_model_of_the_hub(content, model, monkeypatch):
     """`models/none` could be an owner and a name, but `models` is a folder here."""
     monkeypatch.chdir(model.parents[1])
-    with pytest.raises(UserError, match="'none': model folder models/none does not exist"):
-        planned(content("models/none"))
+    refused(
+        lambda: planned(content("models/none")), "'none': model folder models/none does not exist"
+    )
     encoder = planned(content("owner/none"))[1]
     assert (encoder.label, encoder.outside) == ("none", True)
 
@@ -195,8 +194,7 @@ def test_a_suite_may_have_encoders_alone(tiny_data):
 def test_methods_need_what_encoders_do_not(content, key):
     made = content()
     made.pop(key)
-    with pytest.raises(UserError, match=f"'{key}' is missing"):
-        suites.validate(made)
+    refused(lambda: suites.validate(made), f"'{key}' is missing")
 
 
 @pytest.mark.usefixtures("global_state")

@@ -8,7 +8,7 @@ import yaml
 from bench.runs import config
 from bench.runs.plan import Plan, PlannedNumber, read_plan
 from bench.runs.run import Run
-from tests.support.model_folders import refused
+from tests.support.refusals import refused
 from tests.support.tiny_suite import tiny_configuration
 
 HEADER = "method,backbone,task,value"
@@ -41,12 +41,6 @@ def test_rows_name_methods_as_users_do(tmp_path):
     assert Plan[Run].model_validate_json(planned.model_dump_json()) == planned
     planned.write(tmp_path / "plan.json")
     assert str(read_plan(tmp_path / "plan.json").printed[0].value) == "77.60"  # as printed
-
-
-def test_a_method_may_be_named_in_another_spelling(tmp_path):
-    text = f"{HEADER}\nsimcse[ temperature=0.10 ],toy-bert,Avg,70\n"
-    planned = plan(tmp_path, text, methods=["simcse[temperature=0.1]"])
-    assert [number.run for number in planned.printed] == ["simcse[temperature=0.1]@official"]
 
 
 @pytest.mark.parametrize(

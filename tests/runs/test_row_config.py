@@ -60,12 +60,6 @@ def test_seeds_tasks_and_a_whole_method():
     assert row_config(rows).suite == "gs-infonce-v2-table-3-gs-infonce-bert-base-uncased"
 
 
-def test_a_row_that_quotes_a_checkpoint_plans_it():
-    rows = find_rows("is-cse", "Table 8", "SimCSE", "roberta-base")
-    checkpoint = "published[model=princeton-nlp/unsup-simcse-roberta-base]@paper"
-    assert {run.text for run in expand(row_config(rows))} == {"simcse@official", checkpoint}
-
-
 @pytest.mark.parametrize(
     ("run", "minus", "seeds", "planned"),
     [

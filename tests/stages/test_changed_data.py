@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from bench.datasets import corpora
 from bench.datasets.labelled import task_sums
 from bench.download import sums
 from bench.download.sums import file_sum
@@ -52,16 +51,6 @@ def test_the_sums_are_those_of_the_files_that_were_scored(tiny_bert, data, tiny_
     assert described["data"] == paths.describe_data(data)
     assert described["data"]["sha256"] != stamp["sha256"]
     assert described["tasks"] == task_sums(read_tasks(["STS-B"], data))
-
-
-def test_names_become_files_once_a_scoring(tiny_bert, data, tiny_corpus, tmp_path, monkeypatch):
-    run = tiny_run("untrained+whitening[source=sts]", tiny_bert, data, tiny_corpus)
-    calls, folder, sentences = [], paths.data_folder, corpora.MADE["sts"]
-    monkeypatch.setattr(paths, "data_folder", lambda name: calls.append("data") or folder(name))
-    made = {"sts": lambda data: calls.append("sts") or sentences(data)}
-    monkeypatch.setattr(corpora, "MADE", made)
-    score_run(run, tmp_path, ["STS-B"], "test", tmp_path / "scores.json", "cpu")
-    assert sorted(calls) == ["data", "sts"]
 
 
 def test_an_encoder_is_not_scored_if_its_dev_set_changed(tiny_bert, data, tiny_corpus, tmp_path):

@@ -80,8 +80,7 @@ def test_how_many_runs_share_a_gpu_is_a_number_from_1_to_99(text, folder, monkey
     [(LARGE_BATCH - 1, ["a", "b", "a", "b", "a", "b"]), (LARGE_BATCH, ["a", "b"])],
 )
 def test_places_of_two_gpus_for_three_runs_each(batch_size, places, folder, monkeypatch):
-    """Every GPU's first before any second; of large trainings one on each GPU. Nobody waits who can
-    have a place, and the next one gets what is free again."""
+    """Every GPU's first before any second; of large trainings one on each GPU."""
     monkeypatch.setenv("SENTBENCH_RUNS_PER_GPU", "3")
     with ExitStack() as held:
         taken = []
@@ -93,10 +92,6 @@ def test_places_of_two_gpus_for_three_runs_each(batch_size, places, folder, monk
             assert device == f"cuda:{UUIDS.index(name.partition('.')[0])}"
             held.enter_context(FileLock(folder / name))  # of another process
         assert taken == places
-        with monkeypatch.context() as patch:
-            patch.setattr(time, "sleep", lambda _: held.close())
-            with lease(batch_size) as device:
-                assert device == "cuda:0"
 
 
 def test_a_large_training_shares_a_gpu_with_small_ones(folder, monkeypatch):

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from bench.cli import main
 from bench.runs import config, paths
 from bench.runs.run import read_runs
 from bench.stages import activity, jobs
@@ -19,6 +18,7 @@ from bench.stages.status import status
 from bench.utils.errors import TransientError, UserError
 from bench.utils.files import write_error, write_json, write_text
 from bench.utils.interrupts import Stopped
+from tests.support.refusals import refused
 from tests.support.tiny_suite import SMALL, seeds_of_simcse, tiny_configuration
 
 # Messages of CUDA after a fault of another process of the same daemon of MPS; torch prefixes them.
@@ -40,8 +40,10 @@ def suite(tmp_path):
     plan.write(folder / "plan.json")
     first, second, third, fourth, fifth, _ = plan.runs
     outcome = {"status": "finished", "steps": steps(first), "seconds": TRAINING}
-    origin = {"run": first.describe(), "outcome": outcome, "device": {"name": DEVICE}}
-    origin |= {"seconds": SCORING, "tasks": {"MR": {}}, "data": {"name": "senteval"}}
+    origin = {
+        "run": first.describe(), "outcome": outcome, "device": {"name": DEVICE}, "seconds": SCORING,
+        "tasks": {"MR": {}}, "data": {"name": "senteval"},
+    }  # fmt: skip
     write_json(paths.result_file(folder, first.id, "score"), {"provenance": origin, "records": []})
     write_json(paths.result_file(folder, first.id, "train"), {"outcome": outcome})
     rows = [json.dumps({"step": step}) for step in (1, steps(second) // 2)]
@@ -100,20 +102,18 @@ def test_damaged_scores_and_those_of_another_run_are_not_done(suite, ids):
     assert suite_status.estimate == rough([(run, "train")] * 3 + [(run, "score")] * 4)
 
 
-def test_the_command_prints_text(suite, capsys):
+def test_the_command_prints_text(suite, said):
     log = suite / "logs" / "corpus-wiki1m.log"
     write_text(log, "Traceback (most recent call last):\nOSError: x")
-    assert main(["status", str(suite)]) == 0
-    text = capsys.readouterr().out
+    text = said("status", suite).out
     assert text.startswith("s: 1 of 6 runs done, 0 running, 2 failed, 3 left\nhours left: 9.50 on")
     assert "train, 2 attempts: memory is full; use less\n" in text
     assert f"  OSError: x\n    {log}" in text
 
 
-def test_hours_that_nobody_can_tell_are_unknown(suite, monkeypatch, capsys):
+def test_hours_that_nobody_can_tell_are_unknown(suite, monkeypatch, said):
     monkeypatch.setattr("bench.stages.status._predict", lambda *_: None)  # a corpus is not here
-    main(["status", str(suite)])
-    assert "\nhours left: unknown\n" in capsys.readouterr().out
+    assert "\nhours left: unknown\n" in said("status", suite).out
 
 
 def test_a_job_that_fails_before_its_run_is_seen(suite, ids):
@@ -152,8 +152,7 @@ def test_a_suite_is_held_by_one_workflow_and_no_orphan(suite, ids, monkeypatch, 
     monkeypatch.setattr(activity.atexit, "register", held.append)
     hold(suite, ids)
     hold(suite.with_name("other"), ids)
-    with pytest.raises(UserError, match="another workflow is at work on"):
-        hold(suite, ids)
+    refused(lambda: hold(suite, ids), "another workflow is at work on")
     held[0]()  # the process ends
     with working(suite, ids[1], "train"), pytest.raises(UserError, match=f"at work on {ids[1]} in"):
         hold(suite, ids)
@@ -199,40 +198,38 @@ def failing(error):
 
 
 @pytest.mark.parametrize("error", [UserError("it is broken; mend it"), ValueError("a bug")])
-def test_a_failed_run_does_not_stop_the_others(error, three, monkeypatch, capsys):
-    job = ["job", "--suite", str(three)]
+def test_a_failed_run_does_not_stop_the_others(error, three, monkeypatch, said):
+    job = ["job", "--suite", three]
     with monkeypatch.context() as patch:
         patch.setattr(jobs, "train_run", failing(error))
-        assert main(job) == 2
-    assert "1 of 3 runs failed; the last is simcse" in capsys.readouterr().err
+        assert "1 of 3 runs failed; the last is simcse" in said(*job, status=2).err
     suite_status = status(three)
     assert suite_status.done == {"finished": 2}
     (failed,) = suite_status.open
     assert (failed.state, failed.stage) == ("failed", "train")
     assert (failed.failure.attempts, failed.failure.final) == (1, True)
     # The workflow's retry: nothing is tried again, and the message is the same.
-    assert main([*job, "--attempt", "2"]) == 2
-    said = capsys.readouterr().err
-    assert f"error: {failed.id}: {failed.failure.error}\n" in said
-    assert ("Traceback" in said) == isinstance(error, ValueError)
+    err = said(*job, "--attempt", "2", status=2).err
+    assert f"error: {failed.id}: {failed.failure.error}\n" in err
+    assert ("Traceback" in err) == isinstance(error, ValueError)
     with monkeypatch.context() as patch:  # alone in its job, it does not wait for a device
         patch.setattr(jobs, "lease", lambda _: pytest.fail("a device is leased"))
-        assert main([*job, failed.id, "--attempt", "2"]) == 2
-    assert capsys.readouterr().err.splitlines()[-1] == f"error: {failed.failure.error}"
+        err = said(*job, failed.id, "--attempt", "2", status=2).err
+    assert err.splitlines()[-1] == f"error: {failed.failure.error}"
     assert status(three) == suite_status
-    assert main(job) == 0  # its next start
+    said(*job)  # its next start
     assert status(three).done == {"finished": 3}
 
 
-def test_a_job_scores_what_it_trained_beside_a_failed_run(three, monkeypatch):
+def test_a_job_scores_what_it_trained_beside_a_failed_run(three, monkeypatch, said):
     """The workflow starts no scoring after a training job that failed."""
-    job = ["job", *(run.id for run in read_runs(three / "plan.json").runs), "--suite", str(three)]
-    job += ["--stages", "train"]
+    ids = [run.id for run in read_runs(three / "plan.json").runs]
+    job = ["job", *ids, "--suite", three, "--stages", "train"]
     with monkeypatch.context() as patch:
         patch.setattr(jobs, "train_run", failing(UserError("it is broken; mend it")))
-        assert main(job) == 2
+        said(*job, status=2)
     suite_status = status(three)
     assert suite_status.done == {"finished": 2}
     assert [(run.state, run.stage) for run in suite_status.open] == [("failed", "train")]
-    assert main(job) == 0  # a job without failures leaves the scoring to its own
+    said(*job)  # a job without failures leaves the scoring to its own
     assert [(run.state, run.stage) for run in status(three).open] == [("left", "score")]

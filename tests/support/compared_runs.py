@@ -19,9 +19,11 @@ def scored(
 ) -> RunResults:
     """A run with these points on every STS task, or by task; `None` means that it diverged."""
     metric, made = more.pop("metric", "spearman"), more.pop("provenance", Provenance())
-    plan: dict[str, Any] = {"id": re.sub(r"[^\w.-]+", "-", f"{method}-{seed}"), "method": method}
-    plan |= {"setting": "official", "seed": seed, "label": method.upper(), "backbone": BASE}
-    plan |= {"corpus": "" if seed is None else "wiki1m", "tasks": ("all",), "recipe_changes": {}}
+    plan: dict[str, Any] = {
+        "id": re.sub(r"[^\w.-]+", "-", f"{method}-{seed}"), "method": method, "setting": "official",
+        "seed": seed, "label": method.upper(), "backbone": BASE,
+        "corpus": "" if seed is None else "wiki1m", "tasks": ("all",), "recipe_changes": {},
+    }  # fmt: skip
     by_task = points if isinstance(points, Mapping) else dict.fromkeys(STS_TASKS, points)
     scores = {
         Cell(task, "test", metric): value for task, value in by_task.items() if value is not None

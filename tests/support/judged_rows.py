@@ -53,8 +53,10 @@ def leaderboard(
 
 def heading(*leaderboards: LeaderboardRow, **more: Any) -> Heading:
     """A suite of the papers' data without a baseline, by default with the leaderboard of STS."""
-    values = {"suite": "s", "setting": "official", "mode": "test", "config": "FILE.yaml"}
-    values |= {"baseline_has_seeds": True}
+    values = {
+        "suite": "s", "setting": "official", "mode": "test", "config": "FILE.yaml",
+        "baseline_has_seeds": True,
+    }  # fmt: skip
     return row(Heading, **values | {"leaderboards": leaderboards or (leaderboard(),)} | more)
 
 
@@ -78,12 +80,9 @@ def system(
     by_task = points if isinstance(points, Mapping) else dict.fromkeys((*tasks, "Avg"), points)
     longest = max(map(len, by_task.values()))
     values: dict[str, Any] = {
-        "leaderboard": "sts",
-        "backbone": BASE,
-        "label": method,
-        "method": method,
-    }
-    values |= {"setting": "official", "corpus": "wiki1m", "n": longest}
+        "leaderboard": "sts", "backbone": BASE, "label": method, "method": method,
+        "setting": "official", "corpus": "wiki1m", "n": longest,
+    }  # fmt: skip
     values |= {"run_averages": by_task.get("Avg", ())} | more
     values["averages"] = known(values["run_averages"])
     values.setdefault("name", f"{values['label']}, {values['setting']}")
@@ -97,15 +96,12 @@ def pair(method: str, differences: Sequence[float], **more: Any) -> PairRow:
     claims."""
     n, mean = len(differences), fmean(differences)
     values: dict[str, Any] = {
-        "leaderboard": "sts",
-        "backbone": BASE,
-        "method": method,
-        "label": method,
-    }
-    values |= {"setting": "official", "task": "Avg", "baseline": "simcse@official"}
-    values |= {"runs": [f"{method}-{seed}" for seed in range(n)], "n": n}
-    values |= {"baseline_name": "SimCSE, official", "kind": "paired", "mean_a": 75.0 + mean}
-    values |= {"sd_a": 0.5, "mean_b": 75.0, "sd_b": 0.4, "differences": differences}
+        "leaderboard": "sts", "backbone": BASE, "method": method, "label": method,
+        "setting": "official", "task": "Avg", "baseline": "simcse@official",
+        "runs": [f"{method}-{seed}" for seed in range(n)], "n": n,
+        "baseline_name": "SimCSE, official", "kind": "paired", "mean_a": 75.0 + mean, "sd_a": 0.5,
+        "mean_b": 75.0, "sd_b": 0.4, "differences": differences,
+    }  # fmt: skip
     values |= {"difference": mean, "half_width": 0.5, "p": 0.2} | more
     values.setdefault("name", f"{values['label']}, {values['setting']}")
     return row(PairRow, **values)
@@ -114,16 +110,19 @@ def pair(method: str, differences: Sequence[float], **more: Any) -> PairRow:
 def claim(method: str, differences: Sequence[float], **more: Any) -> PairRow:
     """A claimed gain of a point, which is open after its first look."""
     n = len(differences)
-    values: dict[str, Any] = {"family": 1, "margin": 1.0, "planned": n, "next_look": 2 * n}
-    values |= {"p_adjusted": 0.4, "p_below": 0.3, "verdict": "open", "reason": WHY}
+    values: dict[str, Any] = {
+        "family": 1, "margin": 1.0, "planned": n, "next_look": 2 * n, "p_adjusted": 0.4,
+        "p_below": 0.3, "verdict": "open", "reason": WHY,
+    }  # fmt: skip
     return pair(method, differences, **values | more)
 
 
 def printed_gain(printed_a: float, printed_b: float | None, **more: Any) -> PrintedGain:
     """A printed gain of Table 2 of SSCL, without a part."""
-    values: dict[str, Any] = {"source": "sscl", "table": "Table 2", "printed_on": BASE}
-    values |= {"printed_a": printed_a, "printed_b": printed_b}
-    values |= {"gain": None if printed_b is None else printed_a - printed_b}
+    values: dict[str, Any] = {
+        "source": "sscl", "table": "Table 2", "printed_on": BASE, "printed_a": printed_a,
+        "printed_b": printed_b, "gain": None if printed_b is None else printed_a - printed_b,
+    }  # fmt: skip
     return row(PrintedGain, **values | more)
 
 
@@ -140,28 +139,33 @@ def measured(scores: Sequence[float] = (), kind: str = "", **more: Any) -> SideR
 def number(value: float, ours: SideRow | None = None, **more: Any) -> NumberRow:
     """A printed STS average of SimCSE, in Table 2 of SSCL, and by default no run of ours."""
     side = ours or measured()
-    values: dict[str, Any] = {"paper": "SSCL", "paper_title": "SSCL", "source": "sscl"}
-    values |= {"table": "Table 2", "row": "SimCSE", "label": "SimCSE", "method": "SimCSE"}
-    values |= {"backbone": BASE, "task": "Avg", "split": "test", "our_split": "test"}
-    values |= {"metric": "spearman", "value": value, "text": f"{value:.2f}", "run": side.run}
-    values |= {"planned": True, "ours": side}
-    values |= {"difference": None if side.mean is None else side.mean - value}
+    values: dict[str, Any] = {
+        "paper": "SSCL", "paper_title": "SSCL", "source": "sscl", "table": "Table 2",
+        "row": "SimCSE", "label": "SimCSE", "method": "SimCSE", "backbone": BASE, "task": "Avg",
+        "split": "test", "our_split": "test", "metric": "spearman", "value": value,
+        "text": f"{value:.2f}", "run": side.run, "planned": True, "ours": side,
+        "difference": None if side.mean is None else side.mean - value,
+    }  # fmt: skip
     return row(NumberRow, **values | more)
 
 
 def setting(place: int = 0, **more: Any) -> SettingRow:
     """A printed hyper-parameter of SSCL."""
-    values = {"paper": "SSCL", "source": "sscl", "table": "Table 1", "label": "SSCL"}
-    values |= {"backbone": "all", "reason": "hyper-parameter, not a score"}
+    values = {
+        "paper": "SSCL", "source": "sscl", "table": "Table 1", "label": "SSCL", "backbone": "all",
+        "reason": "hyper-parameter, not a score",
+    }  # fmt: skip
     return row(SettingRow, place=place, **values | more)
 
 
 def run(method: str, seed: int | None = 0, **more: Any) -> RunRow:
     """A finished run that took a minute."""
     text, title = f"{method}@official", f"{method}, official, {BASE}, seed {seed}"
-    values: dict[str, Any] = {"id": f"{method}-{seed}", "title": title, "text": text}
-    values |= {"backbone": BASE, "setting": "official", "seed": seed, "trained": seed is not None}
-    values |= {"status": "finished", "steps": 100, "best_step": 100, "best_dev": 80.0}
+    values: dict[str, Any] = {
+        "id": f"{method}-{seed}", "title": title, "text": text, "backbone": BASE,
+        "setting": "official", "seed": seed, "trained": seed is not None, "status": "finished",
+        "steps": 100, "best_step": 100, "best_dev": 80.0,
+    }  # fmt: skip
     return row(RunRow, **values | {"seconds": 50.0, "scoring_seconds": 10.0} | more)
 
 

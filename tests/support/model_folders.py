@@ -6,21 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from bench.utils.errors import UserError
-
-
-def refused(action: Callable[[], Any], *words: str) -> None:
-    """Check that the action fails with a one-line error that contains these words."""
-    with pytest.raises(UserError) as caught:
-        action()
-    message = str(caught.value)
-    assert "\n" not in message
-    assert [word for word in words if word not in message] == [], message
+from tests.support.refusals import refused as refused  # beside them, for tests of models
 
 
 def change(path: Path, **values: Any) -> None:

@@ -51,8 +51,10 @@ def png(width: int, height: int) -> bytes:
 
 def curve(steps: int, start: float = 60.0) -> dict[str, list[float]]:
     at = [*range(50, steps + 1, 50)]
-    lines = {"step": at, "dev": [start + step / 10 for step in at]}
-    lines |= {"loss": [2 - step / 100 for step in at]}
+    lines = {
+        "step": at, "dev": [start + step / 10 for step in at],
+        "loss": [2 - step / 100 for step in at],
+    }  # fmt: skip
     return lines | {"alignment": [0.2] * len(at), "uniformity": [-2.5] * len(at)}
 
 
@@ -65,8 +67,10 @@ ANALYSES = (
 
 def _runs() -> list[RunRow]:
     rows = []
-    origin: dict[str, Any] = {"code": {"version": NASTY, "dirty": False}}
-    origin |= {"device": {"kind": f"Device {NASTY}"}, "data": {"name": "senteval", "sha256": NASTY}}
+    origin: dict[str, Any] = {
+        "code": {"version": NASTY, "dirty": False}, "device": {"kind": f"Device {NASTY}"},
+        "data": {"name": "senteval", "sha256": NASTY},
+    }  # fmt: skip
     for seed in range(5):
         date, analyses = f"2026-11-2{seed}T05:54:00+00:00", () if seed else ANALYSES
         more = {"steps": 250, "best_step": 200, "seconds": 0, "curve": curve(250, 60 + seed)}
@@ -110,13 +114,17 @@ def _sides() -> list[RunScores]:
 
 def _numbers() -> list[NumberRow]:
     sides = _sides()
-    simcse: dict[str, Any] = {"quoted_from": "Gao et al. 2021 (SimCSE)", "runs": sides}
-    simcse |= {"paper_title": "SSCL (arXiv 2305.06154)", "note": f"Note {NASTY}"}
+    simcse: dict[str, Any] = {
+        "quoted_from": "Gao et al. 2021 (SimCSE)", "runs": sides,
+        "paper_title": "SSCL (arXiv 2305.06154)", "note": f"Note {NASTY}",
+    }  # fmt: skip
     simcse["command"] = COMMAND
     simcse["other"] = measured(PAPER, kind="lower", reason="far below", setting="paper")
     ours = measured(ROWS, reason="n = 5; the next look is at 10 seeds", next_look=10)
-    is_bert = {"method": "IS-BERT", "label": "IS-BERT", "row": "IS-BERT", "planned": False}
-    is_bert |= {"run": "", "reason": "no recipe"}
+    is_bert = {
+        "method": "IS-BERT", "label": "IS-BERT", "row": "IS-BERT", "planned": False, "run": "",
+        "reason": "no recipe",
+    }  # fmt: skip
     tasks = (*STS_TASKS, "Avg")
     rows = [number(value, ours, task=x, **simcse) for x, value in zip(tasks, PRINT, strict=True)]
     rows += [number(66.58, task=task, **is_bert) for task in tasks]
@@ -134,8 +142,10 @@ def _numbers() -> list[NumberRow]:
     rows.append(number(1.5, lower, method="SSCL minus SimCSE", **delta, **third))
 
     elsewhere = measured([61.0], kind="not comparable", reason="measured on glove.6B.300d")
-    sweep = {"table": "Figure 6 text", "line": "SSCL", "method": "SSCL", "source": "is-cse"}
-    sweep |= {"paper": "IS-CSE", "paper_title": "IS-CSE"}
+    sweep = {
+        "table": "Figure 6 text", "line": "SSCL", "method": "SSCL", "source": "is-cse",
+        "paper": "IS-CSE", "paper_title": "IS-CSE",
+    }  # fmt: skip
     for k in (1, 2, 3):
         rows.append(number(70.0 + k, elsewhere, variant=f"k={k}", label=f"SSCL, k={k}", **sweep))
     return [_placed(place, row) for place, row in enumerate(rows)]
@@ -143,8 +153,10 @@ def _numbers() -> list[NumberRow]:
 
 def _placed(place: int, row: NumberRow) -> NumberRow:
     """A number with its place and address."""
-    words = [row.source, row.table, row.method, row.variant, row.backbone]
-    words += [row.task, row.split, row.metric.replace("_", "-")]
+    words = [
+        row.source, row.table, row.method, row.variant, row.backbone, row.task, row.split,
+        row.metric.replace("_", "-"),
+    ]  # fmt: skip
     address = "/".join(word.lower().replace(" ", "-") for word in words if word)
     return row.model_copy(update={"place": place, "address": address})
 

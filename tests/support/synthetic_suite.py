@@ -62,15 +62,19 @@ def write_suite(
         records = [common | record for record in [*own, *entry.get("records", [])]]
         outcome = {"status": status, "reason": entry.get("reason")}
         outcome |= {"step": 100 if trained else None} | entry.get("outcome", {})
-        provenance = {"run": run, "outcome": outcome, "data": {"name": entry.get("data", data)}}
-        provenance |= {"code": {"version": "0.1.0"}, "device": {"kind": "cpu"}}
-        provenance |= {"contamination": entry.get("contamination", {})}
+        provenance = {
+            "run": run, "outcome": outcome, "data": {"name": entry.get("data", data)},
+            "code": {"version": "0.1.0"}, "device": {"kind": "cpu"},
+            "contamination": entry.get("contamination", {}),
+        }  # fmt: skip
         write_scores(folder / "scores" / f"{run['id']}.json", provenance, records)
         if "analyses" in entry:
             content = {"provenance": {}, "analyses": entry["analyses"]}
             write_json(folder / "analyses" / f"{run['id']}.json", content)
-    content = {"suite": name, "data": data, "stand_ins": dict(stand_ins or {}), "runs": plan}
-    content |= {"baseline": baseline, "claims": [*claims], "printed": [*printed]}
+    content = {
+        "suite": name, "data": data, "stand_ins": dict(stand_ins or {}), "runs": plan,
+        "baseline": baseline, "claims": [*claims], "printed": [*printed],
+    }  # fmt: skip
     write_json(folder / "plan.json", content)
     return folder
 

@@ -13,7 +13,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from bench.utils import files
-from bench.utils.errors import TransientError, UserError
+from bench.utils.errors import TransientError
 from bench.utils.files import (
     atomic_file,
     atomic_folder,
@@ -27,12 +27,12 @@ from bench.utils.files import (
     write_text,
 )
 from bench.utils.validation import FileName
+from tests.support.refusals import refused
 
 
 @pytest.mark.parametrize("name", ["..", "../x", "a/../../x", "/x", "//x"])
 def test_names_that_lead_out_of_a_folder_are_refused(name):
-    with pytest.raises(UserError, match=f"'{name}' leads out of folder"):
-        inside(Path("folder"), name)
+    refused(lambda: inside(Path("folder"), name), f"'{name}' leads out of folder")
     for text in (name, name.replace("/", "\\"), ".a", "a\n", ""):
         with pytest.raises(ValidationError):
             TypeAdapter(FileName).validate_python(text)
@@ -83,8 +83,7 @@ def test_a_failure_leaves_the_old_folder_and_success_replaces_it_whole(tmp_path)
 def test_what_cannot_be_written_is_one_sentence(tmp_path, name, reason):
     (tmp_path / "file").write_text("")
     (tmp_path / "folder").mkdir()
-    with pytest.raises(UserError, match=reason):
-        write_text(tmp_path / name, "x")
+    refused(lambda: write_text(tmp_path / name, "x"), reason)
     assert sorted(os.listdir(tmp_path)) == ["file", "folder"]
 
 
@@ -214,5 +213,4 @@ def test_json_round_trip_and_no_nan(tmp_path):
 def test_what_is_no_json_is_one_sentence(tmp_path, content):
     path = tmp_path / "x.json"
     path.write_bytes(content)
-    with pytest.raises(UserError, match=r"x\.json is not a readable JSON file"):
-        read_json(path)
+    refused(lambda: read_json(path), "x.json is not a readable JSON file")
