@@ -79,10 +79,12 @@ GROUPS = {
 }
 LEADERBOARDS = {"STS": "sts", "transfer": "transfer"}
 FURTHEST = -25  # points on STS: one system is much further away
-# Rows of released-code.csv that docs/reference/training.md describes, or the text of a section.
+# Rows of released-code.csv that docs/reference/training.md describes, or the text of a section,
+# and details.
 GENERAL_KEYS = ["early_epsilon", "precision"]
 GENERAL_POINTS = (
-    "Settings|Values|Shallow|Other backbones|Selection, paper|Vectors of selection|In the text"
+    "Settings|Values|Detail|Shallow|Other backbones|Selection, paper|Vectors of selection|"
+    "In the text"
 )
 
 _CONTENT = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
@@ -408,7 +410,6 @@ def method_text(name: str) -> str:
     docs/reference/training.md."""
     rows = released().query("system == @name")
     rows = rows[~rows["key"].isin(GENERAL_KEYS) & ~rows["point"].str.match(GENERAL_POINTS)]
-    parts = []
     point = rows["point"].mask(rows["moves"] == "yes", "**" + rows["point"] + "**")
     lists = {
         "Differences": (point + ": " + rows["note"])[rows["moves"].isin(["yes", "unknown"])],
@@ -416,13 +417,11 @@ def method_text(name: str) -> str:
             rows["tag"] == "interpretation"
         ],
     }
-    parts += ["\n* ".join([f"{title}:\n", *(of + ".")]) for title, of in lists.items() if len(of)]
-    if harmless := sum(rows["moves"] == "no"):
-        parts.append(f"{harmless} more of no effect on a printed number.")
+    parts = ["\n* ".join([f"{title}:\n", *(of + ".")]) for title, of in lists.items() if len(of)]
     return "\n\n".join(parts)
 
 
-def methods_table() -> pd.DataFrame:
+def methods_list() -> str:
     """The methods, with links to their sections in docs/reference/methods.md."""
     sections, heading = {}, ""
     for line in METHODS.read_text(encoding="utf-8").splitlines():
@@ -430,20 +429,13 @@ def methods_table() -> pd.DataFrame:
             heading = line.lstrip("# ")
         if mark := re.match("<!-- generated: method (.+) -->", line):
             sections[mark[1]] = heading
-    rows = []
+    items = []
     for row in lists.methods_table():
         name, backbones = row["name"], row["own settings for"].replace("-uncased", "")
         group = GROUPS.get((*row["own settings for"].split(", "),), backbones)
-        rows.append(
-            {
-                "name": f"`{name}`",
-                "section": f"[{method_class(name).title}](#{anchor(sections[name])})",
-                "paper": re.sub(r"(\d{4}).*", r"\1", row["paper"]),
-                "idea": row["idea"],
-                "own values": group or ("all four" if backbones else ""),
-            }
-        )
-    return pd.DataFrame(rows)
+        own = f" ({group or 'all four'})" if backbones else ""
+        items.append(f"* [`{name}`](#{anchor(sections[name])}): {row['idea'].rstrip('.')}{own}.")
+    return "\n".join(items)
 
 
 def tasks_table() -> pd.DataFrame:
@@ -463,7 +455,7 @@ def papers_table() -> pd.DataFrame:
 
 TABLES: dict[str, Callable[[], pd.DataFrame | list[dict[str, Any]] | str]] = {
     "commands": commands.table,
-    "methods": methods_table,
+    "methods": methods_list,
     **{f"method {name}": partial(method_text, name) for name in method_classes()},
     "shared hyper-parameters": partial(key_lines, Contrastive, Transform),
     "tasks": tasks_table,
