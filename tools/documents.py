@@ -276,16 +276,16 @@ def dev_line() -> str:
     return f"Test items in STS-B dev: {', '.join(texts)}."
 
 
-def world_table() -> pd.DataFrame:
+def world_list() -> str:
     """STS averages of runs of the smoke suite on the reference machine."""
     of_runs = pd.read_csv(SCORES).query("task == 'Avg' and metric == 'spearman'")
     scores = of_runs.query("backbone in ('none', 'toy-bert')").set_index("run").loc[SMOKE, SEEDS]
-    rows = []
+    lines = []
     for run, seeds in scores.iterrows():
         known = seeds.dropna()  # a run without a seed has one score
         score = score_text(known.mean(), known.std() if len(known) > 1 else None)
-        rows.append({"run": f"`{run}`", "STS": score})
-    return pd.DataFrame(rows)
+        lines.append(f"* `{run}`: {score}")
+    return "\n".join(lines)
 
 
 def default_text(value: Any) -> str:
@@ -506,7 +506,7 @@ TABLES: dict[str, Callable[[], pd.DataFrame | list[dict[str, Any]] | str]] = {
     "classifier seeds": classifiers_table,
     "audit": audit_list,
     "dev sets": dev_line,
-    "world": world_table,
+    "world": world_list,
 }
 
 
