@@ -222,7 +222,7 @@ def simulated(name: str) -> pd.DataFrame:
 
 
 def power_table() -> pd.DataFrame:
-    return simulated("power").drop(columns="N")  # as in the table of printed values
+    return simulated("power").drop(columns=["N", "hours to the first look"])
 
 
 def deviations_table() -> pd.DataFrame:
