@@ -187,7 +187,7 @@ def leaderboard_table(suite: str, leaderboard: str, columns: Sequence[str] = ())
 
 
 def verdicts_line() -> str:
-    """How many claims of the small backbone have each verdict, by leaderboard; which gain or lose."""
+    """The claims of the small backbone by leaderboard and verdict; which gain or lose."""
     lines = []
     for title, leaderboard in LEADERBOARDS.items():
         systems = wiki_mini().leaderboard_systems(leaderboard)
