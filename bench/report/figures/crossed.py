@@ -62,6 +62,7 @@ def crossed_figure(heading: Heading, table: Frame) -> Figure:
         scale("symlog", linthresh=LINEAR)
         axis.set_major_locator(FixedLocator(TICKS))
         axis.set_major_formatter("{x:g}")
+    panel.minorticks_off()
     panel.axvline(0, color=style.GREY, lw=1, zorder=1)
     panel.axhline(0, color=style.GREY, lw=1, zorder=1)
     ranks = table["difference_sts"].corr(table["difference_transfer"], "spearman")
