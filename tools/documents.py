@@ -189,13 +189,17 @@ def leaderboard_table(suite: str, leaderboard: str, columns: Sequence[str] = ())
 
 
 def verdicts_line() -> str:
-    """How many claims of the small backbone have each verdict, by leaderboard."""
+    """The claims of the small backbone by leaderboard and verdict; which gain or lose."""
     lines = []
     for title, leaderboard in LEADERBOARDS.items():
         systems = wiki_mini().leaderboard_systems(leaderboard)
         counts = Counter(system.verdict for system in systems if system.verdict)
-        texts = [f"{count} {verdict}" for verdict, count in counts.most_common()]
-        lines.append(f"Of {counts.total()} claims on {title}: {', '.join(texts)}.")
+        texts = []
+        for verdict, count in counts.most_common():
+            names = [system.label for system in systems if system.verdict == verdict]
+            decided = f": {', '.join(names)}" if verdict in ("better", "worse") else ""
+            texts.append(f"{count} {verdict}{decided}")
+        lines.append(f"Of {counts.total()} claims on {title}: {'; '.join(texts)}.")
     return " ".join(lines)
 
 
@@ -219,6 +223,10 @@ def simulated(name: str) -> pd.DataFrame:
     return rates[rates["planned"] == "yes"].drop(columns="planned")
 
 
+def power_table() -> pd.DataFrame:
+    return simulated("power").drop(columns=["N", "hours to the first look"])
+
+
 def deviations_table() -> pd.DataFrame:
     """Scores of the suite `spread` over seeds and templates."""
     sts, transfer = (
@@ -228,13 +236,13 @@ def deviations_table() -> pd.DataFrame:
     return sts.merge(transfer, on="Method").rename(columns={"Avg": "STS", "n, Avg": "n, STS"})
 
 
-def audit_table() -> list[dict[str, str]]:
+def audit_list() -> str:
     """How many findings of each kind the audit has in each paper."""
-    counts, rows = Counter((finding.kind, finding.source) for finding in findings()), []
-    for kind, title in FINDING_KINDS.items():
+    counts, lines = Counter((finding.kind, finding.source) for finding in findings()), []
+    for kind in FINDING_KINDS:
         places = [f"{source} {n}" for (of, source), n in counts.items() if of == kind]
-        rows.append({"kind": f"`{kind}`", "finding": title, "number": ", ".join(places) or "none"})
-    return [*rows, {"kind": "all", "number": str(counts.total())}]
+        lines.append(f"* `{kind}`: {', '.join(places) or 'none'}")
+    return "\n".join([*lines, f"* all: {counts.total()}"])
 
 
 def classifiers_table() -> pd.DataFrame:
@@ -270,16 +278,16 @@ def dev_line() -> str:
     return f"Test items in STS-B dev: {', '.join(texts)}."
 
 
-def world_table() -> pd.DataFrame:
+def world_list() -> str:
     """STS averages of runs of the smoke suite on the reference machine."""
     of_runs = pd.read_csv(SCORES).query("task == 'Avg' and metric == 'spearman'")
     scores = of_runs.query("backbone in ('none', 'toy-bert')").set_index("run").loc[SMOKE, SEEDS]
-    rows = []
+    lines = []
     for run, seeds in scores.iterrows():
         known = seeds.dropna()  # a run without a seed has one score
         score = score_text(known.mean(), known.std() if len(known) > 1 else None)
-        rows.append({"run": f"`{run}`", "STS": score})
-    return pd.DataFrame(rows)
+        lines.append(f"* `{run}`: {score}")
+    return "\n".join(lines)
 
 
 def default_text(value: Any) -> str:
@@ -468,16 +476,16 @@ TABLES: dict[str, Callable[[], pd.DataFrame | list[dict[str, Any]] | str]] = {
     "gains together": printed_gains.together_line,
     "best of k": printed_gains.best_line,
     "sweeps": printed_gains.sweeps_line,
-    "controls": printed_gains.controls_table,
+    "controls": printed_gains.controls_list,
     "wiki-mini answers": verdicts_line,
     "wiki-mini pairs": pairs_list,
     "printed verdicts": partial(simulated, "printed-verdicts"),
-    "power": partial(simulated, "power"),
+    "power": power_table,
     "deviations": deviations_table,
     "classifier seeds": classifiers_table,
-    "audit": audit_table,
+    "audit": audit_list,
     "dev sets": dev_line,
-    "world": world_table,
+    "world": world_list,
 }
 
 

@@ -213,12 +213,10 @@ def sweeps_line() -> str:
     )
 
 
-def controls_table() -> pd.DataFrame:
-    rows = []
+def controls_list() -> str:
+    lines = []
     for gain in average_gains():
         if gain.method == "GS-InfoNCE":
             control, differences = control_of(gain.backbone)
-            row = {"backbone": gain.backbone, "printed gain": f"{gain.points:.2f}"}
-            row |= {"GS-InfoNCE's run has": "; ".join(differences), "control": f"`{control}`"}
-            rows.append({key: text.replace("e-05", "e-5") for key, text in row.items()})
-    return pd.DataFrame(rows)
+            lines.append(f"* {gain.backbone}: {'; '.join(differences)}. Control: `{control}`")
+    return "\n".join(lines).replace("e-05", "e-5")

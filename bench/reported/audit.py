@@ -98,18 +98,18 @@ def _is_quoted(row: PrintedRow) -> bool:
 
 def _leading(rows: PrintedRows) -> list[PrintedRow]:
     """The rows by suspicion, since a finding is filed under the first: numbers that the fewest rows
-    share, then rows that quote nobody, then averages that fit their figures least."""
-    counts = Counter(row.figures for row in rows)
-    return sorted(rows, key=lambda row: (counts[row.figures], _is_quoted(row), -abs(row.gap)))
+    share, then rows that quote nobody, then averages that fit their numbers least."""
+    counts = Counter(row.numbers for row in rows)
+    return sorted(rows, key=lambda row: (counts[row.numbers], _is_quoted(row), -abs(row.gap)))
 
 
 def _copies(rows: PrintedRows) -> Iterator[Finding]:
     """`copy`, `partial`, `shift`: rows of different labels with equal or shifted numbers."""
-    by_figures: dict[Any, list[PrintedRow]] = defaultdict(list)
+    by_numbers: dict[Any, list[PrintedRow]] = defaultdict(list)
     for row in rows:
         if len(row.tasks) >= FEWEST:
-            by_figures[row.metric, row.split, row.tasks, row.figures].append(row)
-    groups = [_leading(equal) for equal in by_figures.values()]
+            by_numbers[row.metric, row.split, row.tasks, row.numbers].append(row)
+    groups = [_leading(equal) for equal in by_numbers.values()]
     for equal in groups:
         # A row that quotes the paper of another row may use another label.
         papers = "|".join(row.paper for row in equal)
@@ -129,8 +129,8 @@ def _copies(rows: PrintedRows) -> Iterator[Finding]:
 
 
 def _alike(lefts: PrintedRows, rights: PrintedRows) -> Iterator[Finding]:
-    """`shift`, `partial`: figures that differ by a constant from the figures of other rows, or are
-    partly equal. All `lefts` have the same figures, and all `rights`."""
+    """`shift`, `partial`: numbers that differ by a constant from the numbers of other rows, or are
+    partly equal. All `lefts` have the same numbers, and all `rights`."""
     row, other_row = lefts[0], rights[0]
     gaps, changed = set(), []
     for task in row.tasks:
@@ -191,11 +191,11 @@ def _rivals(leader: PrintedRow, averages: Collection[Fraction], tables: PrintedR
 # --- Between text and tables
 
 
-_Terms = Sequence[tuple[PrintedRow, Fraction]]  # one or two rows, each with its figure
+_Terms = Sequence[tuple[PrintedRow, Fraction]]  # one or two rows, each with its number
 
 
 def _value(terms: _Terms) -> Fraction:
-    """The figure of a term, or the difference of two."""
+    """The number of a term, or the difference of two."""
     return terms[0][1] - sum(cell for _, cell in terms[1:])
 
 
@@ -253,13 +253,13 @@ def _claims(
                 unsafe.append(f"{row.name} (see: {', '.join(kinds)})")
             # Only an average that does not fit its row has another value in its place.
             if task == "Avg" and "average" in kinds:
-                fitting = _value([(row, mean(row.figures)) for row, _ in terms])
+                fitting = _value([(row, mean(row.numbers)) for row, _ in terms])
         if unsafe and terms[1:]:
             yield finding("resting", concerned, **facts, unsafe=unsafe, fitting=fitting)
 
 
 def _statements(tables: PrintedRows, claims: Sequence[dict[str, Any]]) -> Iterator[Finding]:
-    """`statement`: statements in words that figures of their table contradict."""
+    """`statement`: statements in words that numbers of their table contradict."""
     for claim in claims:
         place = f"{claim['source']} {claim['table']}"
         rows = [row for row in tables if row.place == place]
@@ -274,7 +274,7 @@ def _statements(tables: PrintedRows, claims: Sequence[dict[str, Any]]) -> Iterat
             yield finding("statement", concerned, claim=claim, count=count, against=against)
 
 
-# The row that a statement says is higher, the lower one, the task, and their figures as a clause.
+# The row that a statement says is higher, the lower one, the task, and their numbers as a clause.
 _Comparison = tuple[PrintedRow, PrintedRow, str, str]
 
 

@@ -47,21 +47,21 @@ class PrintedRow:
         return tuple(sorted(self.cells.keys() - {"Avg"})) or ("Avg",)
 
     @cached_property
-    def figures(self) -> tuple[Fraction, ...]:
+    def numbers(self) -> tuple[Fraction, ...]:
         """The points of `tasks`."""
         return tuple(map(self.cells.__getitem__, self.tasks))
 
     @property
     def gap(self) -> Fraction:
-        """The printed average minus the mean of `figures`; 0 without an average."""
-        average = mean(self.figures)
+        """The printed average minus the mean of `numbers`; 0 without an average."""
+        average = mean(self.numbers)
         return self.cells.get("Avg", average) - average
 
     @cached_property
     def unit(self) -> Fraction:
         """The last decimal place of all tasks, because single numbers may end in a zero: 0.01 for
         76.25, 1 for 21."""
-        decimals = [len(str(float(value)).partition(".")[2].rstrip("0")) for value in self.figures]
+        decimals = [len(str(float(value)).partition(".")[2].rstrip("0")) for value in self.numbers]
         return Fraction(1, 10 ** max(decimals))
 
     @cached_property

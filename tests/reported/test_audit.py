@@ -53,7 +53,7 @@ def kinds_of(rows, **changes):
 RISING = {task: 70.0 + place for place, task in enumerate(STS_TASKS)}
 
 
-def test_rows_of_two_models_may_share_three_figures_of_seven_and_no_more():
+def test_rows_of_two_models_may_share_three_numbers_of_seven_and_no_more():
     second = {task: 80.0 - 2 * place**2 / 7 for place, task in enumerate(STS_TASKS)}
     for shared, kinds in ((3, set()), (4, {"partial"}), (7, {"copy"})):
         rows = {"A": RISING, "B": second | {task: RISING[task] for task in STS_TASKS[:shared]}}
@@ -193,10 +193,10 @@ FAULTS = [
     ("shift", DCLR_NAME, ("copy", DCLR, CARDS), ("add", DCLR, -1.0)),
     ("label", "simcse-zh-noise Figure 7: SimCSE, roberta-base",  # a wrong digit
      ("add", "simcse-zh-noise/figure-7/simcse/roberta-base/sts15", 0.01)),
-    ("label", "sscl Table 2: CT-BERT, bert-base-uncased",  # two figures exchanged
+    ("label", "sscl Table 2: CT-BERT, bert-base-uncased",  # two numbers exchanged
      ("copy", f"{CT_BERT}/sts14", f"{CT_BERT}/sts15"),
      ("copy", f"{CT_BERT}/sts15", f"{CT_BERT}/sts14")),
-    ("label", GS_NAME,  # the same figures, of which one average fits less
+    ("label", GS_NAME,  # the same numbers, of which one average fits less
      ("add", "gs-infonce-v2/table-2/gs-infonce/m-3x/roberta-base/avg", -0.01)),
     ("untrained", "sscl Table 6: GloVe (tau=0.001), bert-base-uncased",
      ("method", "sscl/table-6/sscl-simcse", "GloVe")),
