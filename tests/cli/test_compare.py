@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 import sentbench
 from bench.judge.items import compare_items
