@@ -39,7 +39,7 @@ def score(
             (`bench.models.options.Options`, docs/how-to/encoders.md).
 
     Returns:
-        A record for each score: a dict with task, split, metric, aggregation and value (points).
+        A record for each score, a dict with task, split, metric, aggregation and value (points).
         The aggregation that papers report is "all", over all pairs or sentences of a task. STS12 to
         STS16 have several subsets; their "mean" and "wmean" are the means of the correlations of
         the subsets, plain and weighted by pairs. The task "Avg" is the mean of the seven STS or of

@@ -38,7 +38,6 @@ from bench.report.figures.compared import (
     Strip,
     figure_of_rows,
 )
-from bench.report.figures.crossed import crossed_table
 from bench.report.formats import difference_text, score_text
 from bench.report.leaderboard import shown_leaderboard
 from bench.reported import PAPERS
@@ -78,7 +77,6 @@ GROUPS = {
     BACKBONES[1::2]: "large",
 }
 LEADERBOARDS = {"STS": "sts", "transfer": "transfer"}
-FURTHEST = -25  # points on STS: one system is much further away
 # Rows of released-code.csv that docs/reference/training.md describes, or the text of a section,
 # and details.
 GENERAL_KEYS = ["early_epsilon", "precision"]
@@ -88,7 +86,7 @@ GENERAL_POINTS = (
 )
 
 _CONTENT = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-PAIRS, SMOKE, EXAMPLES, LABELS = _CONTENT.values()
+PAIRS, SMOKE, EXAMPLES = _CONTENT.values()
 
 
 def rule_figure() -> Figure:
@@ -133,36 +131,6 @@ def performance_figure() -> Figure:
     figure = figure_of_rows(strips, title, notes, "seconds, as a multiple of sentbench's")
     for panel in figure.axes:
         panel.axvline(1, color=style.GREY, lw=1, zorder=1)
-    return figure
-
-
-def rankings_figure() -> Figure:
-    """The systems of the small backbone on STS and transfer, as differences to SimCSE."""
-    table = crossed_table(wiki_mini().pairs)
-    figure = Figure((style.WIDTH, 3.2), layout="constrained")
-    panel = figure.subplots()
-    notes = ["Crosses: 98 % intervals. Grey lines: SimCSE. Only with transfer scores."]
-    for row in table.to_dict("records"):
-        x, y = row["difference_sts"], row["difference_transfer"]
-        if x < FURTHEST:
-            notes.append(f"Beyond the axes, at {x:.0f} and {y:.0f}: {row['name']}.")
-            continue
-        look = style.OFFICIAL | {"label": "trained"}
-        if row["kind_sts"] != "paired":
-            look = style.PAPER_LOOK | {"label": "not trained"}
-        intervals = row["half_width_transfer"], row["half_width_sts"]
-        panel.errorbar(x, y, *intervals, color=look["color"], lw=0.7, alpha=0.5)
-        panel.plot(x, y, **look)
-        label, *place = LABELS.get(row["name"], ["", 0, 0])
-        panel.annotate(label, (x, y), place, textcoords="offset points", size=7)
-    panel.axvline(0, color=style.GREY, lw=1, zorder=1)
-    panel.axhline(0, color=style.GREY, lw=1, zorder=1)
-    panel.set(
-        xlabel="STS average minus SimCSE's, in points", ylabel="transfer average minus SimCSE's"
-    )
-    ranks = table["difference_sts"].corr(table["difference_transfer"], "spearman")
-    title = f"Untrained means lead on transfer and trail on STS: rank correlation {ranks:.2f}"
-    style.add_texts(figure, title, notes)
     return figure
 
 
@@ -518,7 +486,6 @@ def current(text: str) -> str:
 FIGURES: dict[str, Callable[[], Figure]] = {
     "performance": performance_figure,
     "printed-gains": printed_gains.gains_figure,
-    "rankings": rankings_figure,
     "rule": rule_figure,
 }
 

@@ -62,15 +62,11 @@ def test_the_figure_of_the_rule_shows_its_verdicts():
         assert verdict == (outside if abs(mean) - half > 1 else inside)
 
 
-def test_untrained_systems_lead_on_transfer_and_every_system_is_drawn():
-    figure = documents.rankings_figure()
-    assert covered(figure) == []
+def test_untrained_systems_lead_on_transfer():
     averages = [pair for pair in documents.wiki_mini().pairs if pair.task == "Avg"]
     transfer = {pair.name: pair for pair in averages if pair.leaderboard == "transfer"}
     best = max(transfer.values(), key=lambda pair: pair.difference)
     assert best.method.startswith("untrained")
-    drawn = [line for line in figure.axes[0].lines if line.get_marker() in ("o", "s")]
-    assert len(drawn) == len(transfer) - 1  # Skip-thought is beyond the axes
 
 
 def test_the_verdict_by_hand():

@@ -20,12 +20,12 @@ INCLUDED = {
 project = PROJECT["name"]
 author = PROJECT["authors"][0]["name"]
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+default_role = "code"  # single backticks of docstrings
 html_theme = "furo"
 html_title = project
 html_baseurl = PROJECT.get("urls", {}).get("Documentation", "")
 html_show_copyright = False
 myst_heading_anchors = 4  # the anchors of GitHub
-autodoc_type_aliases = {"Judged": "Judged"}
 
 
 def complete(app, name, source):
