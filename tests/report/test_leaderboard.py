@@ -173,7 +173,7 @@ def test_a_legend_says_no_more_than_occurs_in_its_rows():
     for words in (
         "⇑ better: the claimed gain is above 0; ? open: not decided. They answer claims with a "
         "margin of 1.00, at 2 % a look, after Holm's correction over all claims",
-        "Contamination): 6.1 to 6.2 % of STS, 0.3 % of Transfer; Markdown and CSV",
+        "#contamination): 6.1 to 6.2 % of STS, 0.3 % of Transfer; Markdown and CSV",
         "Controls, which are trained with labels: With labels.",
     ):
         assert words in text
