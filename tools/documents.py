@@ -164,7 +164,10 @@ def verdicts_line() -> str:
         counts = Counter(system.verdict for system in systems if system.verdict)
         texts = []
         for verdict, count in counts.most_common():
-            names = [system.label for system in systems if system.verdict == verdict]
+            found = [system for system in systems if system.verdict == verdict]
+            names = [
+                f"{row.label} {difference_text(row.difference, row.half_width)}" for row in found
+            ]
             decided = f": {', '.join(names)}" if verdict in ("better", "worse") else ""
             texts.append(f"{count} {verdict}{decided}")
         lines.append(f"Of {counts.total()} claims on {title}: {'; '.join(texts)}.")
@@ -410,7 +413,11 @@ def methods_list() -> str:
         name, backbones = row["name"], row["own settings for"].replace("-uncased", "")
         group = GROUPS.get((*row["own settings for"].split(", "),), backbones)
         own = f" ({group or 'all four'})" if backbones else ""
-        items.append(f"* [`{name}`](#{anchor(sections[name])}): {row['idea'].rstrip('.')}{own}.")
+        # Not the paper that has a method in a table of its own.
+        author = re.search(r"(?:^|; )([^\d;]+ \d{4})(?!, [^;]*Table)", row["paper"])
+        by = f" ({author[1]})" if author else ""
+        link = f"[`{name}`](#{anchor(sections[name])})"
+        items.append(f"* {link}{by}: {row['idea'].rstrip('.')}{own}.")
     return "\n".join(items)
 
 
