@@ -157,21 +157,21 @@ def leaderboard_table(suite: str, leaderboard: str, columns: Sequence[str] = ())
 
 
 def verdicts_line() -> str:
-    """The claims of the small backbone by leaderboard and verdict; which gain or lose."""
+    """The claims of the small backbone by leaderboard and verdict; which gain or lose, and how
+    much."""
     lines = []
     for title, leaderboard in LEADERBOARDS.items():
-        systems = wiki_mini().leaderboard_systems(leaderboard)
-        counts = Counter(system.verdict for system in systems if system.verdict)
+        verdicts: dict[str, list[str]] = defaultdict(list)
+        for system in wiki_mini().leaderboard_systems(leaderboard):
+            if system.verdict:
+                size = difference_text(system.difference, system.half_width)
+                verdicts[system.verdict].append(f"{system.label} {size}")
         texts = []
-        for verdict, count in counts.most_common():
-            found = [system for system in systems if system.verdict == verdict]
-            names = [
-                f"{row.label} {difference_text(row.difference, row.half_width)}" for row in found
-            ]
-            decided = f": {', '.join(names)}" if verdict in ("better", "worse") else ""
-            texts.append(f"{count} {verdict}{decided}")
-        lines.append(f"Of {counts.total()} claims on {title}: {'; '.join(texts)}.")
-    return " ".join(lines)
+        for verdict, systems in verdicts.items():
+            decided = f" ({', '.join(systems)})" if verdict in ("better", "worse") else ""
+            texts.append(f"{verdict}: {len(systems)}{decided}")
+        lines.append(f"* Claims on {title}: {'; '.join(texts)}.")
+    return "\n".join(lines)
 
 
 def pairs_list() -> str:

@@ -265,7 +265,7 @@ def averages(scores: Mapping[Cell, float]) -> dict[Cell, float]:
 
 def average(values: Sequence[float]) -> float:
     """The papers' "Avg.": the mean of values of two decimals
-    (docs/reference/training.md#test-score)."""
+    (docs/reference/protocol.md#sts)."""
     # As princeton-nlp/SimCSE@49fa580:evaluation.py:187-188, which averages the figures that it
     # prints.
     return sum(round(value, 2) for value in values) / len(values)

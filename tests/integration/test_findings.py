@@ -89,7 +89,7 @@ def test_the_verdict_by_hand():
     assert pair.verdict == "gain below the margin"
     text = (documents.ROOT / "docs" / "reference" / "rule.md").read_text(encoding="utf-8")
     for step in (
-        f"{other[0] - simcse[0]:+.3f} ({other[0]:.3f} - {simcse[0]:.3f})",
+        f"{other[0] - simcse[0]:+.3f} ({other[0]:.4f} - {simcse[0]:.4f})",
         f"interval is {pair.difference:.3f} ± {pair.half_width:.3f}",
         f"p = {equal.pvalue:.3f}",
         f"p = {below.pvalue:.5f}",
