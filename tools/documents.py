@@ -410,10 +410,12 @@ def methods_list() -> str:
             sections[mark[1]] = heading
     items = []
     for row in lists.methods_table():
-        name, backbones = row["name"], row["own settings for"].replace("-uncased", "")
-        group = GROUPS.get((*row["own settings for"].split(", "),), backbones)
-        own = f" ({group or 'all four'})" if backbones else ""
-        items.append(f"* [`{name}`](#{anchor(sections[name])}): {row['idea'].rstrip('.')}{own}.")
+        name = row["name"]
+        # Not the paper that has a method in a table of its own.
+        author = re.search(r"(?:^|; )([^\d;]+ \d{4})(?!, [^;]*Table)", row["paper"])
+        by = f" ({author[1]})" if author else ""
+        link = f"[`{name}`](#{anchor(sections[name])})"
+        items.append(f"* {link}{by}: {row['idea']}")
     return "\n".join(items)
 
 
