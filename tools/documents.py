@@ -288,12 +288,10 @@ def keys_list(model: type[BaseModel]) -> str:
     return "\n".join(items)
 
 
-def value_line(name: str, value: Any, meaning: str) -> str:
+def value_item(name: str, value: Any, meaning: str) -> str:
     """A key with its default; a template, which has spaces, is in the text of its section."""
     text = default_text(value)
-    if " " in text:
-        text = "..."
-    return f"  {name}={text}".ljust(30) + f"  {meaning}"
+    return f"* `{name}={'...' if ' ' in text else text}`: {linked(meaning)}"
 
 
 def meaning(cls: type[Method], field: FieldInfo) -> str:
@@ -363,8 +361,8 @@ def key_lines(*classes: type[Method]) -> str:
         for key, field in cls.Hyper.model_fields.items():
             if key in own:
                 text = meaning(cls, field) + values_text(cls, key, field.default, field.default)
-                lines.append(value_line(key, field.default, text))
-    return "\n".join(["```text", *lines, "```"])
+                lines.append(value_item(key, field.default, text))
+    return "\n".join(lines)
 
 
 @cache
