@@ -409,11 +409,7 @@ def methods_list() -> str:
     items = []
     for row in lists.methods_table():
         name = row["name"]
-        # Not the paper that has a method in a table of its own.
-        author = re.search(r"(?:^|; )([^\d;]+ \d{4})(?!, [^;]*Table)", row["paper"])
-        by = f" ({author[1]})" if author else ""
-        link = f"[`{name}`](#{anchor(sections[name])})"
-        items.append(f"* {link}{by}: {row['idea']}")
+        items.append(f"* [`{name}`](#{anchor(sections[name])}): {row['idea']}")
     return "\n".join(items)
 
 
