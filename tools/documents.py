@@ -404,12 +404,16 @@ def methods_list() -> str:
     for line in METHODS.read_text(encoding="utf-8").splitlines():
         if line.startswith("#"):
             heading = line.lstrip("# ")
-        if mark := re.match("<!-- (?:generated: )?method (.+) -->", line):
+        if mark := re.match("<!-- generated: method (.+) -->", line):
             sections[mark[1]] = heading
     items = []
     for row in lists.methods_table():
         name = row["name"]
-        items.append(f"* [`{name}`](#{anchor(sections[name])}): {row['idea']}")
+        # Not the paper that has a method in a table of its own.
+        author = re.search(r"(?:^|; )([^\d;]+ \d{4})(?!, [^;]*Table)", row["paper"])
+        by = f" ({author[1]})" if author else ""
+        link = f"[`{name}`](#{anchor(sections[name])})"
+        items.append(f"* {link}{by}: {row['idea']}")
     return "\n".join(items)
 
 
@@ -431,11 +435,7 @@ def papers_table() -> pd.DataFrame:
 TABLES: dict[str, Callable[[], pd.DataFrame | list[dict[str, Any]] | str]] = {
     "commands": commands.table,
     "methods": methods_list,
-    # The others have a comment alone, where the site writes their hyper-parameters.
-    **{
-        f"method {name}": partial(method_text, name)
-        for name in filter(method_text, method_classes())
-    },
+    **{f"method {name}": partial(method_text, name) for name in method_classes()},
     "shared hyper-parameters": partial(key_lines, Contrastive, Transform),
     "tasks": tasks_table,
     "papers": papers_table,

@@ -37,7 +37,7 @@ def complete(app, name, source):
         source[0] += commands.reference()
     if name == "reference/methods":
         source[0] = re.sub(
-            r"(?<=\n)<!-- (?:generated: )?method (.+) -->",
+            r"(?<=\n)<!-- generated: method (.+) -->",
             lambda match: documents.hyper_parameters(match[1]),
             source[0],
         )
