@@ -480,7 +480,7 @@ def current(text: str) -> str:
         start, name, end = match.groups()
         if name not in TABLES:  # a simulation of tests/oracles
             return match[0]
-        return f"{start}\n\n{markdown(TABLES[name]())}\n\n{end}"
+        return "\n\n".join(filter(None, [start, markdown(TABLES[name]()), end]))
 
     pattern = r"(<!-- generated: ([\w -]+?) -->).*?(<!-- end -->)"
     return re.sub(pattern, table, text, flags=re.DOTALL)
