@@ -33,6 +33,8 @@ def complete(app, name, source):
     need not repeat, because a command prints it: help, and hyper-parameters."""
     for path, page in INCLUDED.items():
         source[0] = source[0].replace(f"](../../{path}", f"](/{page}")
+    if name == "index":  # `make site` renders it beside the documents
+        source[0] += '\n<a href="wiki-mini/report/index.html">The page of the suite wiki-mini</a>\n'
     if name == "reference/commands":
         source[0] += commands.reference()
     if name == "reference/methods":
