@@ -10,9 +10,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_it_is_built_without_a_warning(tmp_path):
-    pytest.importorskip("myst_parser")
     sphinx = ("-m", "sphinx", "-W", "--keep-going", "-q", "-c", "tools/site", "docs")
     ended(sys.executable, *sphinx, tmp_path, cwd=ROOT)
-    assert (tmp_path / "searchindex.js").is_file()
     python = (tmp_path / "reference" / "python.html").read_text(encoding="utf-8")
     assert "pd.DataFrame" in python  # types as they are written, not Any
