@@ -23,7 +23,6 @@ def test_without_a_site_it_is_a_file_of_the_package():
 
 def test_with_a_site_it_is_a_link(monkeypatch):
     metadata = Message()
-    metadata["Project-URL"] = "Source, https://example.org/code"
     metadata["Project-URL"] = "Documentation, https://example.org/site/"
     found = [SimpleNamespace(metadata=metadata)]
     monkeypatch.setattr(documents, "distributions", lambda name: found)
