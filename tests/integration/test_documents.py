@@ -54,7 +54,7 @@ def test_generated_tables_are_current():
     for path, content in zip(documents.DOCUMENTS, texts, strict=True):
         assert documents.current(content) == content, f"{path} is not current; run make documents"
     names = re.findall(r"<!-- generated: (.*?) -->", "\n".join(texts))
-    assert {*documents.TABLES} <= {*names}  # the oracles of tests write the rest
+    assert {*documents.TABLES} == {*names}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
@@ -79,15 +79,9 @@ def test_named_files_and_functions_exist(document):
         assert not name or name in definitions(path), f"{document} names {path}::{name}, {GONE}"
 
 
-@cache
-def released() -> list[dict[str, str]]:
-    with (ROOT / RELEASED).open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def test_differences_from_released_code_have_notes_and_keys():
     classes = method_classes()
-    for row in released():
+    for row in documents.released().to_dict("records"):
         assert row["note"] or row["same"] == "yes", row
         assert (row["moves"] in ("yes", "no", "unknown")) == (row["same"] == "no"), row
         assert row["tag"] in ("paper", "code", "log", "interpretation", "recalled"), row
@@ -99,7 +93,7 @@ def test_differences_from_released_code_have_notes_and_keys():
 
 def test_functions_beside_released_code_exist():
     """Our side of the rows is written `path:name`."""
-    cells = "\n".join(row["ours"] for row in released())
+    cells = "\n".join(documents.released()["ours"])
     places = re.findall(r"\b((?:bench|methods)/[\w/]+\.py):([\w.]+)", cells)
     assert places
     for path, name in places:
@@ -108,7 +102,7 @@ def test_functions_beside_released_code_exist():
 
 def test_settings_beside_released_code_are_those_of_the_registry():
     """`method[key=released value]@setting on backbone` is the run without the keys."""
-    cells = "\n".join(row["ours"] for row in released())
+    cells = "\n".join(documents.released()["ours"])
     stated = re.findall(r"([\w+-]+)\[([^]]+)\](@\w+) on ([\w-]+)", cells)
     assert stated
     for method, keys, setting, backbone in stated:

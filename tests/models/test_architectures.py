@@ -19,7 +19,8 @@ from bench.models.library import LibraryEncoder
 from bench.models.load import load_encoder, save_encoder
 from bench.models.transformer import load_backbone
 from bench.stages.jobs import train_run
-from tests.support.model_folders import change, change_weights, refused
+from tests.support.model_folders import change, change_weights
+from tests.support.refusals import refused
 from tests.support.tiny_architectures import KINDS, write_architecture
 from tests.support.tiny_backbones import CLOSE, make_sentences
 from tests.support.tiny_suite import tiny_run

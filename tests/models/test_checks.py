@@ -20,7 +20,8 @@ from bench.models.options import Options
 from bench.registry.backbones import backbone
 from bench.utils.errors import UserError
 from tests.support.method_runs import run_of
-from tests.support.model_folders import change, pooling, refused, write
+from tests.support.model_folders import change, pooling, write
+from tests.support.refusals import refused
 from tests.support.tiny_backbones import CLOSE
 
 

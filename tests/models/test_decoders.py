@@ -17,7 +17,8 @@ from bench.models.encoder import TransformerEncoder
 from bench.models.library import LibraryEncoder
 from bench.models.load import load_encoder, save_encoder
 from bench.utils.files import read_json
-from tests.support.model_folders import change, change_weights, pooling, prompts, refused, write
+from tests.support.model_folders import change, change_weights, pooling, prompts, write
+from tests.support.refusals import refused
 from tests.support.tiny_backbones import make_sentences
 from tests.support.tiny_decoders import KINDS, PROMPT
 

@@ -20,7 +20,7 @@ from bench.registry.templates import template_sets
 from bench.results.records import read_scores
 from bench.utils.errors import UserError
 from methods.word_overlap import BagOfWords
-from tests.support.model_folders import refused
+from tests.support.refusals import refused
 
 MODULE = """
 import numpy as np

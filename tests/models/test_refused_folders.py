@@ -14,7 +14,8 @@ from bench.models.load import load_encoder, save_encoder
 from bench.models.transformer import LOCAL, load_masked_language_model
 from tests.support.fixed_vectors import affine
 from tests.support.kinds import headed_bert
-from tests.support.model_folders import change, change_weights, dense, pooling, refused, write
+from tests.support.model_folders import change, change_weights, dense, pooling, write
+from tests.support.refusals import refused
 
 OWN_CODE = {"AutoConfig": "evil.Config", "AutoModel": "evil.Model"}
 

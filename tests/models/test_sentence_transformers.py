@@ -26,9 +26,9 @@ from tests.support.model_folders import (
     entry,
     pooling,
     prompts,
-    refused,
     write,
 )
+from tests.support.refusals import refused
 from tests.support.tiny_backbones import CLOSE
 
 SENTENCES = ["", "a", "The old DOG sees two birds", " ".join(20 * ["two small birds"])]

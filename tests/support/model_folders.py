@@ -1,4 +1,4 @@
-"""Model folders that tests write or spoil, and what must be said about them."""
+"""Model folders that tests write or spoil."""
 
 import json
 import shutil
@@ -9,8 +9,6 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-
-from tests.support.refusals import refused as refused  # beside them, for tests of models
 
 
 def change(path: Path, **values: Any) -> None:
