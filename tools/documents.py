@@ -4,23 +4,19 @@ A table stands between `<!-- generated: NAME -->` and `<!-- end -->`; NAME is a 
 With paths, the figures of these names are drawn there, of `FIGURES`.
 """
 
-import inspect
 import re
 import sys
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from functools import cache, partial
-from itertools import product
 from pathlib import Path
 from textwrap import fill
-from types import NoneType
-from typing import Any, get_args
+from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 
 from bench.cli import lists
 from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
@@ -46,32 +42,14 @@ from bench.results.suite_results import read_results
 from bench.runs.naming import planned_text
 from bench.runs.run import Recipe, read_runs
 from bench.runs.suite import Compare, MethodEntry, Suite
-from methods.base import SHARED_RECIPE, Contrastive, Method, Transform
-from methods.simcse import SimCSE
 from tools import commands, printed_gains
-from tools.printed_gains import BACKBONES
 
 ROOT = Path(__file__).parents[1]
 WIKI_MINI = ROOT / "results" / "wiki-mini"
 EXPLANATION = ROOT / "docs" / "explanation"
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 METHODS = ROOT / "docs/reference/methods.md"
-# Names of several of these; without a name for all.
-GROUPS = {
-    BACKBONES: "",
-    BACKBONES[:2]: "BERT",
-    BACKBONES[2:]: "RoBERTa",
-    BACKBONES[::2]: "base",
-    BACKBONES[1::2]: "large",
-}
 LEADERBOARDS = {"STS": "sts", "transfer": "transfer"}
-# Rows of released-code.csv that docs/reference/training.md describes, or the text of a section,
-# and details.
-GENERAL_KEYS = ["early_epsilon", "precision"]
-GENERAL_POINTS = (
-    "Settings|Values|Detail|Shallow|Other backbones|Selection, paper|Vectors of selection|"
-    "In the text"
-)
 
 _CONTENT = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 PAIRS, SMOKE, EXAMPLES = _CONTENT.values()
@@ -238,16 +216,6 @@ def world_list() -> str:
     return "\n".join(lines)
 
 
-def default_text(value: Any) -> str:
-    """A default as configurations write it: 3e-5, not 3e-05."""
-    return format_value(value).replace("e-0", "e-")
-
-
-def description(field: FieldInfo) -> str:
-    """The text below a field of a model, in one line."""
-    return " ".join((field.description or "").split())
-
-
 def linked(text: str) -> str:
     """A text whose citations of documents are links, as in a document of docs/reference."""
     links = re.sub(r"\bdocs/([\w/-]+/([\w-]+))(\.md[#\w-]*)", r"[\2](../\1\3)", text)
@@ -258,88 +226,14 @@ def keys_list(model: type[BaseModel]) -> str:
     """The keys of a model of a configuration; fields of a recipe have their defaults."""
     items = []
     for name, field in model.model_fields.items():
-        key = f"{name}={default_text(field.default)}" if model is Recipe else name
+        # Defaults as configurations write them: 3e-5, not 3e-05.
+        default = format_value(field.default).replace("e-0", "e-")
+        key = f"{name}={default}" if model is Recipe else name
         required = " (required)" * field.is_required()
-        text = f"* `{key}`{required}: {linked(description(field))}"
+        description = linked(" ".join((field.description or "").split()))
+        text = f"* `{key}`{required}: {description}"
         items.append(fill(text, 100, subsequent_indent="  ", break_on_hyphens=False))
     return "\n".join(items)
-
-
-def value_item(name: str, value: Any, meaning: str) -> str:
-    """A key with its default; a template, which has spaces, is in the text of its section."""
-    text = default_text(value)
-    return f"* `{name}={'...' if ' ' in text else text}`: {linked(meaning)}"
-
-
-def meaning(cls: type[Method], field: FieldInfo) -> str:
-    """The description, with what the type and the marks of a hyper-parameter say."""
-    text = description(field)
-    marks: Any = field.json_schema_extra or {}
-    choices = re.findall("'(.+?)'", str(field.annotation))
-    # Poolers have a table of their own.
-    if 1 < len(choices) < 6 and not all(choice in text for choice in choices):
-        if NoneType in get_args(field.annotation):
-            choices.append("none")
-        text += f": {'/'.join(choices)}"
-    if "model" in marks:
-        names = ["hub id", "folder"]
-        if cls.trained and "language" not in marks:
-            names.append("run")
-        if "language" in marks or "pooler" in marks:
-            names.append("backbone")
-        text += f"; {'/'.join(names)}"
-    return f"{text}; first part only" if "host" in marks else text
-
-
-def setting_row(cls: type[Method], setting: str, backbone: str) -> dict[str, Any]:
-    """The values of a setting on a backbone, as `bench.runs.choice` finds them."""
-    table = cls.paper if setting == "paper" or cls.official is None else cls.official
-    return {**table.get("*", {}), **table.get(backbone, table.get(BACKBONES[0], {}))}
-
-
-def values_text(cls: type[Method], key: str, default: Any, shown: Any) -> str:
-    """Values in the method's tables that differ from the one that is shown: ` (1.5: roberta-large
-    official)`."""
-    backbones: dict[tuple[Any, str], list[str]] = defaultdict(list)  # by value and setting
-    names = [*BACKBONES, *(name for name in cls.paper if name not in ("*", *BACKBONES))]
-    for setting, name in product(("paper", "official"), names):
-        value = setting_row(cls, setting, name).get(key, default)
-        if value != shown and " " not in default_text(value):  # not a template
-            backbones[value, setting].append(name)
-    texts = set()
-    for (value, setting), found in backbones.items():
-        words = [GROUPS.get((*found,), ", ".join(found).replace("-uncased", ""))]
-        if backbones.get((value, "paper")) != backbones.get((value, "official")):
-            words.append(setting)
-        texts.add(f"{default_text(value)}: {' '.join(filter(None, words))}")
-    return f" ({'; '.join(sorted(texts))})" if texts else ""
-
-
-def recipe_text(cls: type[Method]) -> str:
-    """The recipe fields that a method sets, with their values on BERT base and those that differ;
-    a batch size and a learning rate only if they are not SimCSE's."""
-    row, texts = setting_row(cls, "official", BACKBONES[0]), []
-    for key, field in Recipe.model_fields.items():
-        value = row.get(key, field.default)
-        text = f"`{key}={default_text(value)}`{values_text(cls, key, field.default, value)}"
-        usual = values_text(SimCSE, key, field.default, field.default)
-        if key not in SHARED_RECIPE[BACKBONES[0]]:
-            usual = ""
-        if text != f"`{key}={default_text(field.default)}`{usual}":
-            texts.append(text)
-    return ", ".join(texts) or "SimCSE's"
-
-
-def key_lines(*classes: type[Method]) -> str:
-    """The hyper-parameters that classes declare or set themselves."""
-    lines = []
-    for cls in classes:
-        own = {*inspect.get_annotations(cls.Hyper)}.union(*cls.paper.values())
-        for key, field in cls.Hyper.model_fields.items():
-            if key in own:
-                text = meaning(cls, field) + values_text(cls, key, field.default, field.default)
-                lines.append(value_item(key, field.default, text))
-    return "\n".join(lines)
 
 
 @cache
@@ -349,21 +243,14 @@ def released() -> pd.DataFrame:
 
 
 def hyper_parameters(name: str) -> str:
-    """A method's hyper-parameters and recipe, which the site has and `sentbench methods NAME`."""
-    cls = method_class(name)
-    parts = [key_lines(cls)]
-    if hasattr(cls.__base__, "name"):
-        parts.insert(0, f"Besides those of {cls.__base__.name}:")
-    if cls.trained:
-        parts.append(f"Recipe: {recipe_text(cls)}.")
-    return "\n\n".join(parts)
+    """The rows of `sentbench methods NAME`, which the site repeats."""
+    return linked(markdown(lists.hyper_parameters(method_class(name))))
 
 
 def method_text(name: str) -> str:
-    """A method's differences from released code, and interpretations; but for the general ones of
-    docs/reference/training.md."""
-    rows = released().query("system == @name")
-    rows = rows[~rows["key"].isin(GENERAL_KEYS) & ~rows["point"].str.match(GENERAL_POINTS)]
+    """A method's differences from released code, and interpretations; those that
+    docs/reference/training.md or the section itself describes, and details, are not listed."""
+    rows = released().query("system == @name and listed == 'yes'")
     point = rows["point"].mask(rows["moves"] == "yes", "**" + rows["point"] + "**")
     lists = {
         "Differences": (point + ": " + rows["note"])[rows["moves"].isin(["yes", "unknown"])],
@@ -413,7 +300,6 @@ TABLES: dict[str, Callable[[], pd.DataFrame | list[dict[str, Any]] | str]] = {
     "commands": commands.table,
     "methods": methods_list,
     **{f"method {name}": partial(method_text, name) for name in method_classes()},
-    "shared hyper-parameters": partial(key_lines, Contrastive, Transform),
     "tasks": tasks_table,
     "papers": papers_table,
     "keys": partial(keys_list, Suite),

@@ -1,6 +1,7 @@
 """Commands that list what the project has: methods, tasks and papers."""
 
-from typing import Annotated, Any
+from collections import defaultdict
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from bench.cli.parameters import arg, command
 
@@ -18,8 +19,9 @@ def methods(
 ) -> None:
     """List the methods, or the hyper-parameters of one.
 
-    Below its default, a hyper-parameter has its values in the paper and in the released code; those
-    of * hold on all backbones that are not listed.
+    Below its default, a hyper-parameter or a field of the recipe has its values in the paper and in
+    the released code (official). Those of * hold on all backbones that have none of their own; a
+    backbone that is nowhere listed has those of bert-base-uncased.
     """
     from bench.registry.methods import method_class
 
@@ -51,20 +53,44 @@ def methods_table() -> list[dict[str, Any]]:
 
 
 def hyper_parameters(cls: Any) -> list[dict[str, Any]]:
-    """Rows for each hyper-parameter of a method: its default, and its values in both settings where
-    they are declared."""
+    """Rows for each hyper-parameter of a method, and for each field of the recipe that it sets: the
+    default, and each value that is declared, with its settings and backbones."""
     from bench.registry.methods import format_value
+    from bench.runs.run import Recipe
 
     rows = []
-    for key, field in cls.Hyper.model_fields.items():
-        default = {"name": key, "setting": "default", "value": format_value(field.default)}
-        rows.append(default | {"meaning": field.description})
+    for key, field in (Recipe.model_fields | cls.Hyper.model_fields).items():
+        settings: dict[tuple[str, str], list[str]] = defaultdict(list)  # by value and backbones
         for setting in ("paper", "official"):
+            backbones: dict[str, list[str]] = defaultdict(list)  # by value
             for backbone, values in (getattr(cls, setting) or {}).items():
                 if key in values:
-                    value = format_value(values[key])
-                    rows.append({"setting": f"{setting}, {backbone}", "value": value})
+                    backbones[format_value(values[key])].append(backbone)
+            for value, names in backbones.items():
+                settings[value, ", ".join(names)].append(setting)
+        if key in cls.Hyper.model_fields or settings:
+            default = {"name": key, "setting": "default", "value": format_value(field.default)}
+            rows.append(default | {"meaning": _meaning(field)})
+        for (value, names), of in settings.items():
+            rows.append({"setting": f"{' and '.join(of)}: {names}", "value": value})
     return rows
+
+
+def _meaning(field: Any) -> str:
+    """The description of a hyper-parameter, with the choices that it leaves out."""
+    text = " ".join((field.description or "").split())
+    choices = _choices(field.annotation)
+    # Poolers have a table of their own.
+    if len(choices) < 6 and not all(choice in text for choice in choices):
+        text += f": {', '.join(choices)}"
+    return text
+
+
+def _choices(annotation: Any) -> list[str]:
+    """The values of a Literal, also of one that may be none."""
+    if get_origin(annotation) is Literal:
+        return list(map(str, get_args(annotation)))
+    return [choice for part in get_args(annotation) for choice in _choices(part)]
 
 
 @command(epilog="Example: sentbench tasks")

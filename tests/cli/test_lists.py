@@ -7,6 +7,7 @@ from bench.datasets.tasks import TASKS
 from bench.registry.methods import method_classes
 from bench.reported import SOURCES
 from methods.gs_infonce import GSInfoNCE
+from methods.rankcse import RankCSE
 
 
 @pytest.fixture(autouse=True)
@@ -31,14 +32,27 @@ def test_a_method_has_its_paper_its_code_and_the_backbones_of_its_settings():
     assert row["own settings for"] == "roberta-base, roberta-large"
 
 
-def test_hyper_parameters_have_defaults_and_the_values_of_each_setting():
+def test_hyper_parameters_and_recipe_fields_have_defaults_and_the_values_of_each_setting():
     rows = hyper_parameters(GSInfoNCE)
-    multiple = [row.get("name") for row in rows].index("multiple")
+    names = [row.get("name") for row in rows]
+    multiple, rate = names.index("multiple"), names.index("learning_rate")
     assert rows[multiple : multiple + 2] == [
         {"name": "multiple", "setting": "default", "value": "3",
          "meaning": "M, noise vectors per sentence"},
-        {"setting": "official, roberta-large", "value": "1.5"},
+        {"setting": "official: roberta-large", "value": "1.5"},
     ]  # fmt: skip
+    base, large = "bert-base-uncased", "bert-large-uncased"
+    assert rows[rate + 1 : rate + 5] == [
+        {"setting": f"paper: {base}, roberta-large", "value": "3e-05"},
+        {"setting": f"paper and official: {large}, roberta-base", "value": "1e-05"},
+        {"setting": f"official: {base}", "value": "3e-05"},
+        {"setting": "official: roberta-large", "value": "2e-05"},
+    ]
+
+
+def test_choices_that_a_description_leaves_out_follow_it():
+    (row,) = (row for row in hyper_parameters(RankCSE) if row.get("name") == "ranking")
+    assert row["meaning"] == "form of the ranking: listmle, listnet"
 
 
 def test_a_task_has_its_items_by_split_or_all_of_a_cross_validation():
