@@ -71,8 +71,8 @@ def hyper_parameters(cls: Any) -> list[dict[str, Any]]:
         if key in cls.Hyper.model_fields or settings:
             default = {"name": key, "setting": "default", "value": format_value(field.default)}
             rows.append(default | {"meaning": _meaning(field)})
-        for (value, names), of in settings.items():
-            rows.append({"setting": f"{' and '.join(of)}: {names}", "value": value})
+        for (value, where), of in settings.items():
+            rows.append({"setting": f"{' and '.join(of)}: {where}", "value": value})
     return rows
 
 
