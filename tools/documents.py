@@ -244,7 +244,9 @@ def released() -> pd.DataFrame:
 
 def hyper_parameters(name: str) -> str:
     """The rows of `sentbench methods NAME`, which the site repeats."""
-    return linked(markdown(lists.hyper_parameters(method_class(name))))
+    rows = lists.hyper_parameters(method_class(name))
+    # As code, since a template has marks of HTML.
+    return linked(markdown([row | {"value": f"`{row['value']}`"} for row in rows]))
 
 
 def method_text(name: str) -> str:
