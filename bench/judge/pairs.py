@@ -18,12 +18,13 @@ from bench.judge.printed_gains import printed_gains
 from bench.judge.sample import Sample, differences_of
 from bench.judge.statistics import holm
 from bench.judge.systems import shown_name
-from bench.judged.rows import NO_BACKBONE, LeaderboardRow, PairRow, ScoreColumns, grouped
+from bench.judged.rows import NO_BACKBONE, LeaderboardRow, PairRow, ScoreColumns
 from bench.judged.verdicts import ITEMS_LEVEL, Pairing, PairVerdict
 from bench.results.suite_results import SuiteResults
 from bench.results.system import Scores, System
 from bench.runs.plan import Claim, PlannedRun
 from bench.utils.errors import UserError, counted
+from bench.utils.groups import grouped
 
 # Of a claim: the method does what the baseline does. Its p values of 0 and 1 say nothing.
 SAME_SCORES = "same scores at every seed"
@@ -259,7 +260,7 @@ def _progress(sample: Sample, family: int, decision: Decision) -> str:
 def _decide_over_items(comparisons: Iterable[_Comparison]) -> None:
     """Decide the comparisons that rest on test items. Holm's correction is over those of a
     leaderboard."""
-    for of_leaderboard in grouped(comparisons, lambda comparison: comparison.leaderboard.name):
+    for of_leaderboard in grouped(comparisons, "leaderboard.name"):
         tested = [(pair, pair.items) for pair in of_leaderboard if pair.items]
         p_values = holm([items.p_value for _, items in tested])
         for (pair, items), p in zip(tested, p_values, strict=True):

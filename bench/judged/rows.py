@@ -6,10 +6,10 @@ A row holds what a table, a figure or the page needs of it, so that nothing is l
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
@@ -19,18 +19,8 @@ from bench.judged.verdicts import VERDICT_SYMBOLS, Pairing, PairVerdict, Printed
 from bench.utils.errors import listed
 from bench.utils.validation import FileName, StrictModel
 
-AnyRow = TypeVar("AnyRow")
 # A number; NaN, which does not equal itself, becomes None.
 Known = Annotated[float | None, BeforeValidator(lambda value: value if value == value else None)]
-
-
-def grouped(rows: Iterable[AnyRow], key: Callable[[AnyRow], Any]) -> list[list[AnyRow]]:
-    """Rows with equal keys together, in the order in which keys come first."""
-    # itertools.groupby joins neighbours alone, and rows with one key may stand apart.
-    groups: dict[Any, list[AnyRow]] = {}
-    for row in rows:
-        groups.setdefault(key(row), []).append(row)
-    return list(groups.values())
 
 
 def known(values: Iterable[float | None]) -> tuple[float, ...]:

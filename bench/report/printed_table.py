@@ -9,7 +9,7 @@ from operator import attrgetter
 from statistics import fmean
 from typing import Literal
 
-from bench.judged.rows import Heading, Judged, NumberRow, grouped
+from bench.judged.rows import Heading, Judged, NumberRow
 from bench.judged.verdicts import FEWEST_SEEDS, VERDICT_SYMBOLS, PrintedVerdict
 from bench.report.formats import (
     Bold,
@@ -24,6 +24,7 @@ from bench.report.formats import (
 from bench.utils.documents import document
 from bench.utils.errors import UserError
 from bench.utils.files import stem
+from bench.utils.groups import grouped
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def verdict_counts(numbers: Iterable[NumberRow]) -> dict[PrintedVerdict, int]:
 def printed_tables(numbers: Sequence[NumberRow]) -> dict[str, ShownTable]:
     """The printed tables of a suite, by the stem of their file names."""
     tables = {}
-    for group in grouped(numbers, lambda number: (number.source, number.table)):
+    for group in grouped(numbers, "source", "table"):
         tables[f"{group[0].source}_{stem(group[0].table)}"] = shown_table(group)
     return tables
 
@@ -107,7 +108,7 @@ def shown_table(numbers: Sequence[NumberRow]) -> ShownTable:
     several_splits = len({number.split for number in numbers}) > 1
     several_directions = len({number.form.direction for number in numbers} - {""}) > 1
     rows = []
-    for row in grouped(numbers, attrgetter(*fields)):
+    for row in grouped(numbers, *fields):
         cells = {column_of(number): cell_of[number.place] for number in row}
         # The average decides, or the last value of a sweep; where it is not printed, the last one.
         decisive = cells[columns[-1]].number if columns[-1] in cells else row[-1]
@@ -124,7 +125,7 @@ def _best(numbers: Iterable[NumberRow], value_of: Callable[[NumberRow], float]) 
     """The numbers with the highest value of their column, by `place`; none of a column whose values
     are all equal. The column is of a backbone, in a sweep of a line."""
     best = set()
-    for column in grouped(numbers, attrgetter("backbone", "task", "split", "metric", "line")):
+    for column in grouped(numbers, "backbone", "task", "split", "metric", "line"):
         values = [*map(value_of, column)]
         for number, value in zip(column, values, strict=True):
             if min(values) < value == max(values):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.judged.rows import Judged, NumberRow, QuotedRow, WorldRow, grouped
+from bench.judged.rows import Judged, NumberRow, QuotedRow, WorldRow
 from bench.judged.verdicts import TOY_VERDICTS
 from bench.report.formats import (
     Frame,
@@ -21,6 +21,7 @@ from bench.report.formats import (
 from bench.report.printed_table import captioned, in_lines, legend, printed_tables, verdict_counts
 from bench.utils.documents import document
 from bench.utils.files import write_text
+from bench.utils.groups import grouped
 
 # --- In a line ---
 
@@ -143,7 +144,7 @@ def summaries(judged: Judged) -> list[Summary]:
     """Quoted scores, a table for each leaderboard on which any of ours can be compared with
     them."""
     tables = []
-    for quoted in grouped(judged.quoted, lambda row: row.leaderboard):
+    for quoted in grouped(judged.quoted, "leaderboard"):
         if any(row.n for row in quoted):
             leaderboard, table = (
                 judged.suite.leaderboard(quoted[0].leaderboard),
@@ -164,7 +165,7 @@ def world_table(world: Sequence[WorldRow]) -> Summary:
         for row in world
     ]
     lines = []
-    for rows in grouped(world, lambda row: (row.run, row.backbone, row.seed)):
+    for rows in grouped(world, "run", "backbone", "seed"):
         furthest = max(rows, key=_distance)
         where = "–"
         if furthest.score is not None:

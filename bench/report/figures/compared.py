@@ -17,7 +17,6 @@ from bench.judged.rows import (
     ScoreColumns,
     SideRow,
     SystemRow,
-    grouped,
     known,
 )
 from bench.report.figures import style
@@ -30,6 +29,7 @@ from bench.report.formats import (
     verdict_text,
 )
 from bench.utils.files import stem
+from bench.utils.groups import grouped
 
 # --- Layout ---
 
@@ -92,7 +92,7 @@ def figure_of_rows(
         ends: of the axis. Of the marks of a row beyond an end, the furthest is an arrow with its
             value.
     """
-    parts = grouped(strips, lambda strip: strip.panel)
+    parts = grouped(strips, "panel")
     names = {strip.name: style.wrapped(strip.name, _NAME_WIDTH) for strip in strips}
     # The edges of the rows of each part. The unit is a row whose name has one line.
     edges = []
@@ -212,7 +212,7 @@ def comparison(heading: Heading, numbers: Sequence[NumberRow]) -> Figure:
     notes = [heading.remark_on(number.ours.measured_on for number in numbers)]
     notes += [text for text, explained in NOTES.items() if kinds & explained]
     strips = []
-    for rows in grouped(numbers, lambda number: number.backbone):
+    for rows in grouped(numbers, "backbone"):
         measured_on = [number.ours.measured_on for number in rows]
         place = style.with_stand_ins(rows[0].backbone, measured_on)
         strips += [_strip(number, place) for number in rows]
@@ -250,7 +250,7 @@ def figure_stems(numbers: Iterable[NumberRow]) -> dict[str, list[NumberRow]]:
     file names. A table gets one if it prints seven tasks with their average, and any average can be
     compared."""
     figures = {}
-    for table in grouped(numbers, lambda number: (number.source, number.table)):
+    for table in grouped(numbers, "source", "table"):
         tasks, averages = set(), []
         for number in table:
             if number.split == "test":
