@@ -17,6 +17,7 @@ from bench.datasets.metrics import OfMetric
 from bench.datasets.tasks import Leaderboard
 from bench.judged.verdicts import VERDICT_SYMBOLS, Pairing, PairVerdict, PrintedVerdict
 from bench.utils.errors import listed
+from bench.utils.files import stem
 from bench.utils.validation import FileName, StrictModel
 
 # A number; NaN, which does not equal itself, becomes None.
@@ -150,6 +151,11 @@ class NumberRow(PrintedNumber):
     runs: tuple[RunScores, ...] = ()
 
     @property
+    def stem(self) -> str:
+        """Of the names of its table's files, and of the table's figure."""
+        return f"{self.source}_{stem(self.table)}"
+
+    @property
     def sides(self) -> list[SideRow]:
         return [side for side in (self.ours, self.other, self.checkpoint) if side]
 
@@ -223,7 +229,6 @@ class SystemRow(StrictModel):
     own: bool  # whether it is a user's own method, which has no setting
     n: int  # finished seeds, or templates; without either, seeds of the classifiers
     over_templates: bool  # whether it is a mean over templates
-    diverged: bool  # whether a seed diverged
     remark: str  # why runs have no scores, and what share of test items has sentences in the corpus
     seen: Known  # percent of the test items of all tasks with a sentence in the corpus
     on_unseen: Known  # mean of the averages on items without a sentence in the corpus

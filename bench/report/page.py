@@ -17,7 +17,15 @@ from urllib.parse import quote
 
 from bench.judged.rows import Judged, LeaderboardRow, NumberRow, RunRow, RunScores, SystemRow
 from bench.report import coverage, printed_table, tables
-from bench.report.formats import TEMPLATES, backbone_text, rendered
+from bench.report.formats import (
+    TEMPLATES,
+    TextTable,
+    backbone_text,
+    paragraphs,
+    rendered,
+    score_text,
+    text_table,
+)
 from bench.report.leaderboard import (
     IN_DEV,
     difference_title,
@@ -28,6 +36,7 @@ from bench.report.leaderboard import (
 from bench.report.summary import result
 from bench.utils.errors import counted
 from bench.utils.files import atomic_file, write_text
+from bench.utils.groups import grouped
 
 _CURVE = {
     "dev": "Selection score (Spearman x 100)",
@@ -42,7 +51,7 @@ Json = dict[str, Any]
 Facts = Sequence[Sequence[str]]  # the title and text of each
 
 
-def render_page(judged: Judged, figures: Path, out: Path, scores: str = "../scores") -> None:
+def render_page(judged: Judged, figures: Path, out: Path, scores: str) -> None:
     """Write `index.html`, what it needs and `figures/` into `out`, beside the rendered tables;
     other files there stay.
 
@@ -131,7 +140,8 @@ def page_content(judged: Judged, scores: str) -> Json:
         "printed": sorted(printed.items(), key=lambda item: not item[1].is_comparable),
         "stages": coverage.COVERAGE_STAGES,
         "coverage": coverage.coverage(judged),
-        "without_recipe": coverage.without_recipe(judged),
+        "left_out": _left_out(judged),
+        "alignment": _alignment(judged.runs),
         "provenance": _provenance(judged.runs),
         "places": {key: place for place, key in enumerate(entries)},
         "data": {
@@ -208,12 +218,40 @@ def _number_entry(number: NumberRow, name: str, places: Mapping[str, int]) -> Js
     more = {"address": number.address}
     if number.command:
         more["command"] = number.command
-    lines = rendered("number.txt", number=number).splitlines()
-    facts = [line.split(": ", 1) for line in lines]
+    facts = [line.split(": ", 1) for line in paragraphs("number.txt", number=number)]
     return _entry(title, facts, number.runs, places, **more)
 
 
+def _left_out(judged: Judged) -> TextTable:
+    """The printed rows without a recipe."""
+    fields, lines = ("source", "table", "label", "backbone", "reason"), []
+    for numbers in grouped(coverage.without_recipe(judged), *fields):
+        row = numbers[0]
+        lines.append({
+            "Table": f"{row.paper}, {row.table}",
+            "Method": row.label,
+            "Backbone": row.backbone,
+            "Numbers": str(len(numbers)),
+            "Reason": row.reason,
+        })  # fmt: skip
+    return text_table(lines, ["Numbers"])
+
+
 # --- Runs ---
+
+
+def _alignment(runs: Sequence[RunRow]) -> TextTable:
+    """Alignment and uniformity by part of a task."""
+    lines = []
+    for run in runs:
+        for analysis in run.analyses:
+            for task, parts in analysis.result.items():
+                for part, values in parts.items():
+                    line = {"Run": run.title, "Data": task, "Part": part}
+                    for name in ("alignment", "uniformity"):
+                        line[name.capitalize()] = score_text(values[name], digits=3)
+                    lines.append(line)
+    return text_table(lines, ["Alignment", "Uniformity"])
 
 
 _RUN_FACTS = {

@@ -23,7 +23,6 @@ from bench.report.formats import (
 )
 from bench.utils.documents import document
 from bench.utils.errors import UserError
-from bench.utils.files import stem
 from bench.utils.groups import grouped
 
 
@@ -87,7 +86,7 @@ def printed_tables(numbers: Sequence[NumberRow]) -> dict[str, ShownTable]:
     """The printed tables of a suite, by the stem of their file names."""
     tables = {}
     for group in grouped(numbers, "source", "table"):
-        tables[f"{group[0].source}_{stem(group[0].table)}"] = shown_table(group)
+        tables[group[0].stem] = shown_table(group)
     return tables
 
 
@@ -224,12 +223,10 @@ def _line(row: ShownRow, whose: Literal["ours", "other"], *, in_sweep: bool) -> 
     """A line of ours below a printed row: scores with the marks of their verdicts."""
     # Columns of a row may have different settings and numbers of seeds: the line names all
     # settings, and the seeds of the number that decides.
-    sides, settings, n = {}, {}, 0
-    for column, cell in row.cells.items():
-        side = sides[column] = getattr(cell.number, whose)
-        if side:
-            settings[side.setting] = column
-            n = max(n, side.n)
+    sides = {column: getattr(cell.number, whose) for column, cell in row.cells.items()}
+    of_row = [side for side in sides.values() if side]
+    settings = dict.fromkeys(side.setting for side in of_row)
+    n = max(side.n for side in of_row)
     decisive = getattr(row.decisive, whose)
     if decisive and decisive.n and not in_sweep:  # the average may be missing
         n = decisive.n

@@ -28,7 +28,6 @@ from bench.report.formats import (
     score_text,
     verdict_text,
 )
-from bench.utils.files import stem
 from bench.utils.groups import grouped
 
 # --- Layout ---
@@ -259,7 +258,7 @@ def figure_stems(numbers: Iterable[NumberRow]) -> dict[str, list[NumberRow]]:
                     averages.append(number)
         # Fewer tasks are in an abstract, a text or a sweep.
         if len(tasks) > 7 and any(number.is_comparable for number in averages):
-            figures[f"{table[0].source}_{stem(table[0].table)}"] = averages
+            figures[table[0].stem] = averages
     return figures
 
 
