@@ -330,21 +330,19 @@ def number_rows(all_sides: Iterable[Sides]) -> list[NumberRow]:
 
 def setting_rows() -> list[SettingRow]:
     """A row for each printed hyper-parameter, which coverage counts."""
-    rows = []
-    for place, number in enumerate(numbers()):
-        if not number.is_measurement:
-            rows.append(
-                SettingRow(
-                    place=place,
-                    paper=paper_name(number.source),
-                    source=number.source,
-                    table=number.table,
-                    label=row_name(number.method, number.variant),
-                    backbone=number.backbone,
-                    reason=number.reason,
-                )
-            )
-    return rows
+    return [
+        SettingRow(
+            place=place,
+            paper=paper_name(number.source),
+            source=number.source,
+            table=number.table,
+            label=row_name(number.method, number.variant),
+            backbone=number.backbone,
+            reason=number.reason,
+        )
+        for place, number in enumerate(numbers())
+        if not number.is_measurement
+    ]
 
 
 def quoted_rows(suite: SuiteResults, leaderboards: Iterable[LeaderboardRow]) -> Iterator[QuotedRow]:

@@ -152,10 +152,9 @@ def _comparisons(
     comparison: templates are chosen and not drawn."""
     texts = dict.fromkeys(result.run.text for result in suite.runs)
     del texts[baseline]
-    names = dict.fromkeys(result.run.backbone for result in suite.runs)
     # A dropped claim has no verdict. It still counts in its family (`_decide_claims`).
     current = {(claim.method, claim.backbone): claim for claim in claims if not claim.dropped}
-    for leaderboard, backbone in product(leaderboards, names):
+    for leaderboard, backbone in product(leaderboards, suite.backbones):
         # A method without a backbone has the same scores on all.
         b = suite.system(baseline, backbone, NO_BACKBONE)
         # A leaderboard of one task is summed up by this task, which must not have two rows.
@@ -193,11 +192,10 @@ def against(
     claims = [claim for claim in suite.plan.claims if claim.baseline == baseline]
     comparisons = [*_comparisons(suite, leaderboards, baseline, claims)]
     if not comparisons:
-        names = dict.fromkeys(result.run.backbone for result in suite.runs)
         name = next(_name(x.run) for x in suite.runs if x.run.text == baseline)
         raise UserError(
             f"suite {suite.plan.suite} has no scores to compare with '{name}' on "
-            f"{', '.join(names)}; run its missing runs first, or pass others"
+            f"{', '.join(suite.backbones)}; run its missing runs first, or pass others"
         )
     _decide_claims(comparisons, claims)
     # There is one look, on the column that sums up the leaderboard.

@@ -7,7 +7,7 @@ number that can be opened. Table cells refer to entries by index, entries to run
 
 import shutil
 import struct
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,10 +108,11 @@ def page_content(judged: Judged, scores: str) -> Json:
     if any(number.is_comparable for number in numbers):
         printed = printed_table.printed_tables(numbers)
     deviating = [row for row in judged.world if row.verdict.kind != "reproduced"]
-    leaderboards = []
-    for leaderboard in shown_leaderboards(judged):
-        if judged.leaderboard_systems(leaderboard.name):
-            leaderboards.append(_leaderboard(judged, leaderboard))
+    leaderboards = [
+        _leaderboard(judged, leaderboard)
+        for leaderboard in shown_leaderboards(judged)
+        if judged.leaderboard_systems(leaderboard.name)
+    ]
     # The script finds runs and entries by their places, which are shorter than ids and addresses.
     places = {run.id: place for place, run in enumerate(judged.runs)}
     entries: dict[str, Json] = {}
@@ -314,11 +315,11 @@ def _text(value: Any) -> str:
 
 def _provenance(runs: Sequence[RunRow]) -> dict[str, list[str]]:
     """The distinct values of each field of the scores' provenance, with their numbers of runs."""
-    counts: dict[str, Counter[str]] = {}
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
     for run in runs:
         when = ("Scored", (run.date or "–")[:10])
         for title, text in [*_origin(run), when, ("Runs", run.status)]:
-            counts.setdefault(title, Counter())[text] += 1
+            counts[title][text] += 1
     values = {}
     for title, texts in counts.items():
         values[title] = [f"{text} ({counted(n, 'run')})" for text, n in texts.most_common()]

@@ -84,10 +84,7 @@ def verdict_counts(numbers: Iterable[NumberRow]) -> dict[PrintedVerdict, int]:
 
 def printed_tables(numbers: Sequence[NumberRow]) -> dict[str, ShownTable]:
     """The printed tables of a suite, by the stem of their file names."""
-    tables = {}
-    for group in grouped(numbers, "source", "table"):
-        tables[group[0].stem] = shown_table(group)
-    return tables
+    return {rows[0].stem: shown_table(rows) for rows in grouped(numbers, "source", "table")}
 
 
 def shown_table(numbers: Sequence[NumberRow]) -> ShownTable:

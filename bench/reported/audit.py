@@ -111,10 +111,11 @@ def _copies(rows: PrintedRows) -> Iterator[Finding]:
     for equal in groups:
         # A row that quotes the paper of another row may use another label.
         papers = "|".join(row.paper for row in equal)
-        models = set()
-        for row in equal:
-            if not re.search(papers, row.quoted_from.lower()):
-                models.add((row.method, row.backbone))
+        models = {
+            (row.method, row.backbone)
+            for row in equal
+            if not re.search(papers, row.quoted_from.lower())
+        }
         if len(models) > 1:
             yield finding("copy", equal)
     # A finding is filed under its first row: as in `_leading`, numbers that few rows have come

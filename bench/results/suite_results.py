@@ -44,6 +44,11 @@ class SuiteResults:
                             "move the older away, and run the suite again"
                         )
 
+    @property
+    def backbones(self) -> list[str]:
+        """The backbones of its runs, in their order."""
+        return list(dict.fromkeys(result.run.backbone for result in self.runs))
+
     @cached_property
     def systems(self) -> list[System]:
         """The systems, in the order of their first planned runs."""

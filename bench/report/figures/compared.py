@@ -250,12 +250,9 @@ def figure_stems(numbers: Iterable[NumberRow]) -> dict[str, list[NumberRow]]:
     compared."""
     figures = {}
     for table in grouped(numbers, "source", "table"):
-        tasks, averages = set(), []
-        for number in table:
-            if number.split == "test":
-                tasks.add(number.task)
-                if number.task == "Avg" and _scored(number):
-                    averages.append(number)
+        tested = [number for number in table if number.split == "test"]
+        tasks = {number.task for number in tested}
+        averages = [number for number in tested if number.task == "Avg" and _scored(number)]
         # Fewer tasks are in an abstract, a text or a sweep.
         if len(tasks) > 7 and any(number.is_comparable for number in averages):
             figures[table[0].stem] = averages
@@ -269,7 +266,7 @@ _DIFFERENCE = style.OFFICIAL | {"alpha": 0.6, "ms": 3, "label": "difference at o
 PRINTED = style.PRINTED_LOOK | {"color": style.ORANGE, "label": "printed difference"}
 MARGIN = style.PRINTED_LOOK | {"color": style.GREY, "mew": 0.7, "label": "margin of a claim"}
 DIFFERENCES = MEAN | {
-    "ms": 5, "mew": 1.2, "lw": 1.2, "ls": "-", "label": "mean difference with its interval"
+    "ms": 5, "lw": 1.2, "ls": "-", "label": "mean difference with its interval"
 }  # fmt: skip
 CORRECTED = (
     "Intervals (98 %, over test items 95 %) are of single differences; verdicts hold after Holm's "
