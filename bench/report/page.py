@@ -248,10 +248,13 @@ def _alignment(runs: Sequence[RunRow]) -> TextTable:
         for analysis in run.analyses:
             for task, parts in analysis.result.items():
                 for part, values in parts.items():
-                    line = {"Run": run.title, "Data": task, "Part": part}
-                    for name in ("alignment", "uniformity"):
-                        line[name.capitalize()] = score_text(values[name], digits=3)
-                    lines.append(line)
+                    lines.append({
+                        "Run": run.title,
+                        "Data": task,
+                        "Part": part,
+                        "Alignment": score_text(values["alignment"], digits=3),
+                        "Uniformity": score_text(values["uniformity"], digits=3),
+                    })  # fmt: skip
     return text_table(lines, ["Alignment", "Uniformity"])
 
 
