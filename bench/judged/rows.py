@@ -454,11 +454,6 @@ class Heading(StrictModel):
         end = ". Do not compare these numbers with any paper."
         return f"{text[0].upper()}{text[1:]}{end}" if text else ""
 
-    @property
-    def remark(self) -> str:
-        """`incomparable` for all backbones."""
-        return self.incomparable(self.stand_ins)
-
     def remark_on(self, backbones: Iterable[str]) -> str:
         """`partial`, and `incomparable` for some backbones."""
         return f"{self.partial} {self.incomparable(backbones)}".strip()

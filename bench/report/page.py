@@ -225,14 +225,16 @@ def _number_entry(number: NumberRow, name: str, places: Mapping[str, int]) -> Js
 
 def _left_out(judged: Judged) -> TextTable:
     """The printed rows without a recipe."""
-    fields, lines = ("source", "table", "label", "backbone", "reason"), []
-    for numbers in grouped(coverage.without_recipe(judged), *fields):
-        row = numbers[0]
+    lines = []
+    for alike in grouped(
+        coverage.without_recipe(judged), "source", "table", "label", "backbone", "reason"
+    ):
+        row = alike[0]
         lines.append({
             "Table": f"{row.paper}, {row.table}",
             "Method": row.label,
             "Backbone": row.backbone,
-            "Numbers": str(len(numbers)),
+            "Numbers": str(len(alike)),
             "Reason": row.reason,
         })  # fmt: skip
     return text_table(lines, ["Numbers"])
