@@ -72,14 +72,19 @@ class ShownTable:
         return any(number.is_comparable for number in self.numbers)
 
     @property
-    def verdicts(self) -> dict[PrintedVerdict, int]:
-        return verdict_counts(self.numbers)
+    def verdicts(self) -> str:
+        return verdicts_text(self.numbers)
 
 
 def verdict_counts(numbers: Iterable[NumberRow]) -> dict[PrintedVerdict, int]:
     """How many numbers have each verdict, in the order of `VERDICT_SYMBOLS`, without zeros."""
     counts = Counter(number.ours.verdict.kind for number in numbers)
     return {kind: counts[kind] for kind in VERDICT_SYMBOLS if counts[kind]}
+
+
+def verdicts_text(numbers: Iterable[NumberRow]) -> str:
+    """How many numbers have each verdict: `2 lower; 1 not run`."""
+    return "; ".join(f"{count} {kind}" for kind, count in verdict_counts(numbers).items())
 
 
 def printed_tables(numbers: Sequence[NumberRow]) -> dict[str, ShownTable]:

@@ -18,7 +18,7 @@ from bench.report.formats import (
     text_table,
     write_table,
 )
-from bench.report.printed_table import captioned, in_lines, legend, printed_tables, verdict_counts
+from bench.report.printed_table import captioned, in_lines, legend, printed_tables, verdicts_text
 from bench.utils.documents import document
 from bench.utils.files import write_text
 from bench.utils.groups import grouped
@@ -36,8 +36,7 @@ def in_short(numbers: Sequence[NumberRow]) -> str:
     if causes and not any(number.is_comparable for number in numbers):
         ((reason, _),) = causes.most_common(1)
         return f"{start}, none of which is comparable ({reason.partition(';')[0]})"
-    counts = [f"{count} {kind}" for kind, count in verdict_counts(numbers).items()]
-    return f"{start}: {'; '.join(counts)}"
+    return f"{start}: {verdicts_text(numbers)}"
 
 
 def world_in_short(world: Sequence[WorldRow]) -> str:
