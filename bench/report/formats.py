@@ -29,6 +29,7 @@ from bench.judged.verdicts import (
     VERDICT_MEANINGS,
     VERDICT_SYMBOLS,
     PairVerdict,
+    PrintedVerdict,
 )
 from bench.utils.documents import document
 from bench.utils.errors import counted, listed, printable
@@ -64,6 +65,11 @@ def score_text(mean: float | None, sd: float | None = None, digits: int = 2, sig
 
 
 difference_text = partial(score_text, sign="+")
+
+
+def stated(kind: PrintedVerdict) -> str:
+    """The verdict on a printed number after its symbol."""
+    return f"{VERDICT_SYMBOLS[kind]} {kind}"
 
 
 def verdict_text(verdict: PairVerdict | None, progress: str = "") -> str:
@@ -284,7 +290,12 @@ def templates() -> jinja2.Environment:
         # Texts are in one line, besides what a template calls `safe`, which is no plain str.
         finalize=lambda value: printable(value) if type(value) is str else value,
     )
-    environment.filters |= {"tex": latex_text, "by": grouped, "quote": shlex.quote}
+    environment.filters |= {
+        "tex": latex_text,
+        "by": grouped,
+        "stated": stated,
+        "quote": shlex.quote,
+    }
     environment.globals |= {
         "score": score_text, "symbols": VERDICT_SYMBOLS, "meanings": VERDICT_MEANINGS,
         "comparisons": COMPARISON_MEANINGS, "verdict_text": verdict_text,

@@ -20,6 +20,7 @@ from bench.report.formats import (
     running_text,
     score_text,
     seeds_text,
+    stated,
 )
 from bench.utils.documents import document
 from bench.utils.errors import UserError
@@ -195,19 +196,19 @@ def _our_lines(table: ShownTable, row: ShownRow, printed: dict[str, str]) -> lis
     heading, decisive = _verdict_heading(table), row.decisive
     numbers = [cell.number for cell in row.cells.values()]
     verdict = decisive.ours.verdict
-    text = _stated(verdict.kind)
+    text = stated(verdict.kind)
     if verdict.kind in ("not run", "diverged"):  # scores cannot explain these verdicts
         text += f": {verdict.reason}"
     if any(number.ours.verdict.kind != "not run" for number in numbers):
         lines.append(_line(row, "ours", in_sweep=table.is_sweep) | {heading: text})
     elif table.is_sweep:
-        printed[""] += f"; {_stated('not run')}"
+        printed[""] += f"; {stated('not run')}"
     else:
         printed[heading] = text
     if any(number.other for number in numbers):
         lines.append(_line(row, "other", in_sweep=table.is_sweep))
         if decisive.other:
-            lines[-1][heading] = _stated(decisive.other.verdict.kind)
+            lines[-1][heading] = stated(decisive.other.verdict.kind)
     checkpoint = {}
     for column, cell in row.cells.items():
         side = cell.number.checkpoint
@@ -216,7 +217,7 @@ def _our_lines(table: ShownTable, row: ShownRow, printed: dict[str, str]) -> lis
     if checkpoint:
         checkpoint[""] = "published checkpoint"
         if decisive.checkpoint:
-            checkpoint[heading] = _stated(decisive.checkpoint.verdict.kind)
+            checkpoint[heading] = stated(decisive.checkpoint.verdict.kind)
         lines.append(checkpoint)
     return lines
 
@@ -247,10 +248,6 @@ def _line(row: ShownRow, whose: Literal["ours", "other"], *, in_sweep: bool) -> 
             if whose == "ours" and isinstance(cell.ours, Bold):
                 texts[column] = Bold(texts[column])
     return texts
-
-
-def _stated(kind: PrintedVerdict) -> str:
-    return f"{VERDICT_SYMBOLS[kind]} {kind}"
 
 
 # --- Captions ---
