@@ -308,11 +308,11 @@ def _origin(run: RunRow) -> Facts:
 def _text(value: Any) -> str:
     """A value of a provenance as text; empty and false fields are left out."""
     if isinstance(value, Mapping):
-        parts = []
-        for key, field in value.items():
-            if field is not None and field is not False:
-                parts.append(f"{key} {_text(field)}")
-        return ", ".join(parts)
+        return ", ".join(
+            f"{key} {_text(field)}"
+            for key, field in value.items()
+            if field is not None and field is not False
+        )
     if isinstance(value, Sequence) and not isinstance(value, str):
         return "; ".join(map(_text, value))
     return str(value)
