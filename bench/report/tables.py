@@ -4,6 +4,7 @@ the numbers of the toy data."""
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from statistics import mode
 from typing import Any, NamedTuple
 
 from bench.judged.rows import Judged, NumberRow, QuotedRow, WorldRow
@@ -32,10 +33,9 @@ def in_short(numbers: Sequence[NumberRow]) -> str:
     papers = len({number.source for number in numbers})
     start = f"{len(numbers)} numbers of {papers} papers"
     verdicts = [number.ours.verdict for number in numbers]
-    causes = Counter(verdict.reason for verdict in verdicts if verdict.kind == "not comparable")
+    causes = [verdict.reason for verdict in verdicts if verdict.kind == "not comparable"]
     if causes and not any(number.is_comparable for number in numbers):
-        ((reason, _),) = causes.most_common(1)
-        return f"{start}, none of which is comparable ({reason.partition(';')[0]})"
+        return f"{start}, none of which is comparable ({mode(causes).partition(';')[0]})"
     return f"{start}: {verdicts_text(numbers)}"
 
 
