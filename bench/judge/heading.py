@@ -14,10 +14,10 @@ from bench.runs.plan import deviations
 
 def differs(suite: SuiteResults) -> list[str]:
     """How data, corpora and recipes differ from those of papers, as clauses."""
-    if suite.plan.data == "senteval":
+    data = suite.plan.data
+    if data == "senteval":
         return deviations([result.run for result in suite.runs])
     # On other data no score can be compared with papers, whatever the recipe.
-    data = suite.plan.data
     return [f"scored on {'the toy data' if data == 'world' else f'the data set {data}'}"]
 
 

@@ -22,7 +22,7 @@ def judge(suite: SuiteResults) -> Judged:
     pairs: list[PairRow] = []
     uncompared = ""
     if suite.baseline:
-        for backbone in dict.fromkeys(result.run.backbone for result in suite.runs):
+        for backbone in suite.backbones:
             system = suite.system(suite.baseline, backbone, NO_BACKBONE)
             # A baseline without a backbone is one system, which every backbone finds again.
             if system and system not in baseline:

@@ -39,9 +39,8 @@ def select(suite: SuiteResults, run: str, backbone: str) -> System:
     return suite.system(run, backbone, suite.plan.stand_ins.get(backbone, backbone))
 
 
-def deviations_from_print(result: RunResults, backbone: str, metric: str = "") -> list[str]:
-    """How the experiment of a run differs from the printed one on `backbone`, as clauses. With a
-    metric, the scoring counts, too."""
+def deviations_from_print(result: RunResults, backbone: str, metric: str) -> list[str]:
+    """How the experiment of a run differs from the printed one on `backbone`, as clauses."""
     clauses = []
     if result.run.backbone != backbone:
         clauses.append(f"{result.run.backbone} stands in for {backbone}, with its own settings")
@@ -50,7 +49,7 @@ def deviations_from_print(result: RunResults, backbone: str, metric: str = "") -
     if data not in ("senteval", ""):
         clauses.append(f"scored on {data}")
     # Papers print accuracies of the mode `test` (docs/reference/protocol.md#classifier).
-    if metric and METRICS[metric].kind == SHARE and result.provenance.mode != "test":
+    if METRICS[metric].kind == SHARE and result.provenance.mode != "test":
         clauses.append(f"classifiers of mode {result.provenance.mode}")
     return clauses + deviations([result.run])
 
@@ -331,21 +330,19 @@ def number_rows(all_sides: Iterable[Sides]) -> list[NumberRow]:
 
 def setting_rows() -> list[SettingRow]:
     """A row for each printed hyper-parameter, which coverage counts."""
-    rows = []
-    for place, number in enumerate(numbers()):
-        if not number.is_measurement:
-            rows.append(
-                SettingRow(
-                    place=place,
-                    paper=paper_name(number.source),
-                    source=number.source,
-                    table=number.table,
-                    label=row_name(number.method, number.variant),
-                    backbone=number.backbone,
-                    reason=number.reason,
-                )
-            )
-    return rows
+    return [
+        SettingRow(
+            place=place,
+            paper=paper_name(number.source),
+            source=number.source,
+            table=number.table,
+            label=row_name(number.method, number.variant),
+            backbone=number.backbone,
+            reason=number.reason,
+        )
+        for place, number in enumerate(numbers())
+        if not number.is_measurement
+    ]
 
 
 def quoted_rows(suite: SuiteResults, leaderboards: Iterable[LeaderboardRow]) -> Iterator[QuotedRow]:

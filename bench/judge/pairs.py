@@ -18,12 +18,13 @@ from bench.judge.printed_gains import printed_gains
 from bench.judge.sample import Sample, differences_of
 from bench.judge.statistics import holm
 from bench.judge.systems import shown_name
-from bench.judged.rows import NO_BACKBONE, LeaderboardRow, PairRow, ScoreColumns, grouped
+from bench.judged.rows import NO_BACKBONE, LeaderboardRow, PairRow, ScoreColumns
 from bench.judged.verdicts import ITEMS_LEVEL, Pairing, PairVerdict
 from bench.results.suite_results import SuiteResults
 from bench.results.system import Scores, System
 from bench.runs.plan import Claim, PlannedRun
 from bench.utils.errors import UserError, counted
+from bench.utils.groups import grouped
 
 # Of a claim: the method does what the baseline does. Its p values of 0 and 1 say nothing.
 SAME_SCORES = "same scores at every seed"
@@ -151,10 +152,9 @@ def _comparisons(
     comparison: templates are chosen and not drawn."""
     texts = dict.fromkeys(result.run.text for result in suite.runs)
     del texts[baseline]
-    names = dict.fromkeys(result.run.backbone for result in suite.runs)
     # A dropped claim has no verdict. It still counts in its family (`_decide_claims`).
     current = {(claim.method, claim.backbone): claim for claim in claims if not claim.dropped}
-    for leaderboard, backbone in product(leaderboards, names):
+    for leaderboard, backbone in product(leaderboards, suite.backbones):
         # A method without a backbone has the same scores on all.
         b = suite.system(baseline, backbone, NO_BACKBONE)
         # A leaderboard of one task is summed up by this task, which must not have two rows.
@@ -192,11 +192,10 @@ def against(
     claims = [claim for claim in suite.plan.claims if claim.baseline == baseline]
     comparisons = [*_comparisons(suite, leaderboards, baseline, claims)]
     if not comparisons:
-        names = dict.fromkeys(result.run.backbone for result in suite.runs)
         name = next(_name(x.run) for x in suite.runs if x.run.text == baseline)
         raise UserError(
             f"suite {suite.plan.suite} has no scores to compare with '{name}' on "
-            f"{', '.join(names)}; run its missing runs first, or pass others"
+            f"{', '.join(suite.backbones)}; run its missing runs first, or pass others"
         )
     _decide_claims(comparisons, claims)
     # There is one look, on the column that sums up the leaderboard.
@@ -259,7 +258,7 @@ def _progress(sample: Sample, family: int, decision: Decision) -> str:
 def _decide_over_items(comparisons: Iterable[_Comparison]) -> None:
     """Decide the comparisons that rest on test items. Holm's correction is over those of a
     leaderboard."""
-    for of_leaderboard in grouped(comparisons, lambda comparison: comparison.leaderboard.name):
+    for of_leaderboard in grouped(comparisons, "leaderboard.name"):
         tested = [(pair, pair.items) for pair in of_leaderboard if pair.items]
         p_values = holm([items.p_value for _, items in tested])
         for (pair, items), p in zip(tested, p_values, strict=True):

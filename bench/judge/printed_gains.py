@@ -22,13 +22,12 @@ def printed_gains(
     the printed difference our runs have."""
     if not leaderboard.is_in_print(task):
         return []
-    sides = []
-    for method in methods:
-        # A method without a backbone, such as GloVe, is printed once and stands beside every
-        # backbone.
-        printed = _printed(method, backbone, task, leaderboard.metric)
-        sides.append(printed or _printed(method, NO_BACKBONE, task, leaderboard.metric))
-    numbers_a, numbers_b = sides
+    # A method without a backbone, such as GloVe, is printed once and stands beside every backbone.
+    numbers_a, numbers_b = (
+        _printed(method, backbone, task, leaderboard.metric)
+        or _printed(method, NO_BACKBONE, task, leaderboard.metric)
+        for method in methods
+    )
     alone: list[PrintedGain] = []
     beside_b: list[PrintedGain] = []
     for a in numbers_a:

@@ -113,8 +113,13 @@ def _of_run(figure: PaperFigure, run: RunResults) -> list[Point]:
     result = measured.get(figure.shows)
     if not result or "reason" in result:
         return []
-    head = {"run": run.run.text, "measured_on": run.run.backbone, "seed": run.run.seed}
-    head["origin"] = OURS
+    planned = run.run
+    head = {
+        "run": planned.text,
+        "measured_on": planned.backbone,
+        "seed": planned.seed,
+        "origin": OURS,
+    }
     return [head | point for point in POINTS_OF[figure.shows](figure, run)]
 
 

@@ -13,7 +13,7 @@ from bench.datasets.metrics import REST, UNSEEN
 from bench.datasets.tasks import Leaderboard, expand_tasks, leaderboards_of
 from bench.judged.rows import NO_BACKBONE, OUTSIDE, LeaderboardRow, PairRow, Score, SystemRow, known
 from bench.results.suite_results import SuiteResults
-from bench.results.system import RunResults, System, diverged, first_scored
+from bench.results.system import RunResults, System, first_scored
 from bench.runs.plan import PlannedRun
 from bench.utils.errors import counted, listed
 
@@ -116,7 +116,6 @@ def _system_row(
         own=is_own(first_run),
         n=len(results) - unfinished.total() + sum(len(points) - 1 for points in draws if points),
         over_templates=bool(first_run.template),
-        diverged=bool(diverged(results)),
         remark="; ".join(_remarks(leaderboard, results, scored, unfinished)),
         seen=100 * scored.share("seen", planned.tasks),
         on_unseen=_mean_points(results, planned, planned.overall, UNSEEN),

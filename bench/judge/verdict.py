@@ -3,7 +3,7 @@ docs/explanation/error-rates.md says how often it errs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from math import isfinite
 
 from bench.datasets.metrics import Tolerance, is_points
@@ -82,9 +82,13 @@ class VerdictInput:
         is_within = distance + estimate.half_width(2 * LEVEL) <= bound
         return True if is_within and not may_be_0 else None
 
-    def p_value(self, estimate: Estimate) -> float:
+    @cached_property
+    def p_value(self) -> float:
         """The probability that one run of ours differs from our mean as much as the printed value
-        does, or is above a printed bound."""
+        does, or is above a printed bound; 1 without a test."""
+        estimate = self.sample.tested
+        if not estimate:
+            return 1.0
         p = estimate.further.p_value(self.printed)
         if not self.above:
             return p
@@ -108,7 +112,7 @@ def _verdict_on(basis: VerdictInput, p_adjusted: float, family: str) -> Verdict:
     if not estimate:
         reason = explained(sample, [], "", basis.noun)
         return verdict(kind="open", reason=reason, next_look=next_look)
-    within, p = basis.within(estimate), basis.p_value(estimate)
+    within, p = basis.within(estimate), basis.p_value
     one_run = f"p = {p:.2g} ({p_adjusted:.2g} corrected) that one run of ours scores as printed"
     tests = [f"{bounds} of {basis.printed:.2f}", one_run]
     kind, one_in = "open", None
@@ -153,10 +157,7 @@ def verdicts_of(family: Sequence[VerdictInput], pending: Sequence[bool] = ()) ->
             for place, basis in enumerate(family)
             if basis.average is average and not basis.deterministic
         ]
-        p_values = []
-        for place in places:
-            estimate = family[place].sample.tested
-            p_values.append(family[place].p_value(estimate) if estimate else 1.0)
+        p_values = [family[place].p_value for place in places]
         p_values += [1.0] * pending.count(average)
         # The corrected p values of the pending numbers, which are last, belong to no verdict yet.
         adjusted |= zip(places, correct(p_values), strict=False)

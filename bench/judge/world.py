@@ -60,22 +60,23 @@ def judge_world(suite: SuiteResults) -> list[WorldRow]:
     rows: list[WorldRow] = []
     places: list[int] = []  # of the rows outside their tolerance and within their seeds
     outside: set[str] = set()  # ids of runs with a score outside its tolerance
-    for run in suite.runs:
-        planned = scored_cells(expand_tasks(run.run.tasks))
-        of_run = (numbers.run == run.run.text) & (numbers.backbone == run.run.backbone)
+    for result in suite.runs:
+        run = result.run
+        planned = scored_cells(expand_tasks(run.tasks))
+        of_run = (numbers.run == run.text) & (numbers.backbone == run.backbone)
         for _, entry in numbers[of_run].iterrows():
             cell = Cell(entry.task, "test", entry.metric)
             # world.csv has the score of a run without a seed in the column of seed 1.
-            number = entry.get(f"seed {run.run.seed or 1}", nan)
+            number = entry.get(f"seed {run.seed or 1}", nan)
             if cell not in planned or pd.isna(number):
                 continue
-            score = run.scores.get(cell, nan)
-            verdict = _verdict(suite, run, entry, number, score)
+            score = result.scores.get(cell, nan)
+            verdict = _verdict(suite, result, entry, number, score)
             rows.append(
                 WorldRow(
-                    run=run.run.text,
-                    backbone=run.run.backbone,
-                    seed=run.run.seed,
+                    run=run.text,
+                    backbone=run.backbone,
+                    seed=run.seed,
                     task=entry.task,
                     metric=entry.metric,
                     number=number,
@@ -87,7 +88,7 @@ def judge_world(suite: SuiteResults) -> list[WorldRow]:
             if verdict.kind in ("lower", "higher"):
                 # Runs are counted, not scores: one selection that tips over moves all scores of its
                 # run.
-                outside.add(run.run.id)
+                outside.add(run.id)
                 if _is_within_seeds(score, entry):
                     places.append(len(rows) - 1)
     # Only here it is known how many runs are apart.
@@ -100,19 +101,19 @@ def judge_world(suite: SuiteResults) -> list[WorldRow]:
 
 
 def _verdict(
-    suite: SuiteResults, run: RunResults, entry: Any, number: float, score: float
+    suite: SuiteResults, result: RunResults, entry: Any, number: float, score: float
 ) -> Verdict:
     """The verdict on a score by the tolerance of its number, or why they cannot be compared."""
-    if run.status == "diverged":
-        return Verdict(kind="diverged", reason=run.reason)
-    if not run.scores:
-        return Verdict(kind="not run", reason=run.reason)
+    if result.status == "diverged":
+        return Verdict(kind="diverged", reason=result.reason)
+    if not result.scores:
+        return Verdict(kind="not run", reason=result.reason)
     reason = ""
-    if run.provenance.device.kind != "cpu":
+    if result.provenance.device.kind != "cpu":
         reason = "measured on a GPU"
     elif METRICS[entry.metric].kind == SHARE and suite.plan.mode != MODE:
         reason = f"classifiers of mode {suite.plan.mode}"
-    elif entry.identity != seedless_identity(run.run):
+    elif entry.identity != seedless_identity(result.run):
         reason = "the method or its settings changed since; measure again with: make world-numbers"
     if reason:
         return Verdict(kind="not comparable", reason=reason)

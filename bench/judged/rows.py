@@ -6,10 +6,10 @@ A row holds what a table, a figure or the page needs of it, so that nothing is l
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
@@ -17,20 +17,11 @@ from bench.datasets.metrics import OfMetric
 from bench.datasets.tasks import Leaderboard
 from bench.judged.verdicts import VERDICT_SYMBOLS, Pairing, PairVerdict, PrintedVerdict
 from bench.utils.errors import listed
+from bench.utils.files import stem
 from bench.utils.validation import FileName, StrictModel
 
-AnyRow = TypeVar("AnyRow")
 # A number; NaN, which does not equal itself, becomes None.
 Known = Annotated[float | None, BeforeValidator(lambda value: value if value == value else None)]
-
-
-def grouped(rows: Iterable[AnyRow], key: Callable[[AnyRow], Any]) -> list[list[AnyRow]]:
-    """Rows with equal keys together, in the order in which keys come first."""
-    # itertools.groupby joins neighbours alone, and rows with one key may stand apart.
-    groups: dict[Any, list[AnyRow]] = {}
-    for row in rows:
-        groups.setdefault(key(row), []).append(row)
-    return list(groups.values())
 
 
 def known(values: Iterable[float | None]) -> tuple[float, ...]:
@@ -160,6 +151,11 @@ class NumberRow(PrintedNumber):
     runs: tuple[RunScores, ...] = ()
 
     @property
+    def stem(self) -> str:
+        """Of the names of its table's files, and of the table's figure."""
+        return f"{self.source}_{stem(self.table)}"
+
+    @property
     def sides(self) -> list[SideRow]:
         return [side for side in (self.ours, self.other, self.checkpoint) if side]
 
@@ -233,7 +229,6 @@ class SystemRow(StrictModel):
     own: bool  # whether it is a user's own method, which has no setting
     n: int  # finished seeds, or templates; without either, seeds of the classifiers
     over_templates: bool  # whether it is a mean over templates
-    diverged: bool  # whether a seed diverged
     remark: str  # why runs have no scores, and what share of test items has sentences in the corpus
     seen: Known  # percent of the test items of all tasks with a sentence in the corpus
     on_unseen: Known  # mean of the averages on items without a sentence in the corpus
@@ -458,11 +453,6 @@ class Heading(StrictModel):
         text = ", ".join([*parts, *self.differs])
         end = ". Do not compare these numbers with any paper."
         return f"{text[0].upper()}{text[1:]}{end}" if text else ""
-
-    @property
-    def remark(self) -> str:
-        """`incomparable` for all backbones."""
-        return self.incomparable(self.stand_ins)
 
     def remark_on(self, backbones: Iterable[str]) -> str:
         """`partial`, and `incomparable` for some backbones."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from bench.judged.rows import Heading, PairRow, PrintedGain, grouped
+from bench.judged.rows import Heading, PairRow, PrintedGain
 from bench.report.formats import (
     Frame,
     TextTable,
@@ -23,6 +23,7 @@ from bench.report.formats import (
 )
 from bench.utils.errors import printable
 from bench.utils.files import write_text
+from bench.utils.groups import grouped
 
 IDENTITY = ["leaderboard", "backbone", "method", "setting", "task"]  # of a comparison
 RIGHT = {"pairs", "A", "B", "A - B", "p", "p, margin", "A, print", "B, print"}  # columns of numbers
@@ -46,7 +47,7 @@ def printed_frame(pairs: Sequence[PairRow]) -> Frame:
     """The printed numbers of comparisons, a row each: the fields of `PrintedGain`. Single tasks of
     a leaderboard are first."""
     lines = []
-    for same in grouped(pairs, lambda pair: pair.leaderboard):
+    for same in grouped(pairs, "leaderboard"):
         for pair in sorted(same, key=lambda pair: pair.task == "Avg"):
             identity = {name: getattr(pair, name) for name in IDENTITY}
             lines += [identity | dict(gain) for gain in pair.printed]
@@ -63,7 +64,7 @@ def _shown(pairs: Sequence[PairRow]) -> TextTable:
     which papers print different numbers."""
     lines = []
     for pair in pairs:
-        same = grouped(pair.printed, lambda gain: (gain.printed_a, gain.printed_b))
+        same = grouped(pair.printed, "printed_a", "printed_b")
         texts = [_printed(gains) for gains in same] or [{}]
         texts[0] = line_of(pair) | texts[0]
         lines += texts
@@ -134,7 +135,7 @@ def decisive(suite: Heading, pairs: Sequence[PairRow]) -> list[PairRow]:
     overall = suite.leaderboard(pairs[0].leaderboard).whole.overall
     averages = [pair for pair in pairs if pair.task == overall]
     rows = []
-    for same in grouped(averages or pairs, lambda pair: (pair.backbone, pair.task)):
+    for same in grouped(averages or pairs, "backbone", "task"):
         rows += sorted(greatest_first(same), key=lambda pair: pair.labelled)
     return rows
 
@@ -142,7 +143,7 @@ def decisive(suite: Heading, pairs: Sequence[PairRow]) -> list[PairRow]:
 def write_comparisons(suite: Heading, pairs: Sequence[PairRow], out: Path) -> None:
     """Write the comparisons of a suite with a baseline, as tables in three formats. CSV has every
     task, with printed numbers, if there are any, as `<stem>_printed.csv`."""
-    for rows in grouped(pairs, lambda pair: pair.leaderboard):
+    for rows in grouped(pairs, "leaderboard"):
         shown, stem = decisive(suite, rows), leaderboard_stem(rows[0].leaderboard, "compare")
         caption, notes = comparison_caption(suite, shown), comparison_legend(suite, shown)
         why = reasons(pairs=shown)

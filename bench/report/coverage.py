@@ -51,9 +51,8 @@ def report(judged: Judged, out: Path | None = None) -> str:
         raise UserError(f"coverage is written as Markdown: the extension of '{out}' must be .md")
     numbers, rows = [*COVERAGE_STAGES, *VERDICT_SYMBOLS], coverage(judged)
     total = {name: sum(row[name] for row in rows) for name in numbers}
-    lines = []
-    for row in (*rows, {"source": "all", "table": ""} | total):
-        lines.append({name: str(value) for name, value in row.items()})
+    rows.append({"source": "all", "table": ""} | total)
+    lines = [{name: str(value) for name, value in row.items()} for row in rows]
     empty = [kind for kind in VERDICT_SYMBOLS if not total[kind]]
     table = text_table(lines, numbers).without("paper", *empty)
     caption = f"Coverage of the printed numbers, suite {judged.suite.suite}"

@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from math import ceil
-from operator import attrgetter
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -22,7 +21,7 @@ import jinja2
 from tabulate import SEPARATING_LINE, tabulate
 
 from bench.datasets.metrics import AGGREGATIONS
-from bench.judged.rows import NO_BACKBONE, PairRow, grouped
+from bench.judged.rows import NO_BACKBONE, PairRow
 from bench.judged.verdicts import (
     COMPARISON_MEANINGS,
     COMPARISON_SYMBOLS,
@@ -30,10 +29,12 @@ from bench.judged.verdicts import (
     VERDICT_MEANINGS,
     VERDICT_SYMBOLS,
     PairVerdict,
+    PrintedVerdict,
 )
 from bench.utils.documents import document
 from bench.utils.errors import counted, listed, printable
 from bench.utils.files import inside, stem, write_text
+from bench.utils.groups import grouped
 
 Frame = Any  # a DataFrame of pandas, which takes longer to load than tables to print
 TEMPLATES = Path(__file__).parent / "templates"
@@ -64,6 +65,11 @@ def score_text(mean: float | None, sd: float | None = None, digits: int = 2, sig
 
 
 difference_text = partial(score_text, sign="+")
+
+
+def stated(kind: PrintedVerdict) -> str:
+    """The verdict on a printed number after its symbol."""
+    return f"{VERDICT_SYMBOLS[kind]} {kind}"
 
 
 def verdict_text(verdict: PairVerdict | None, progress: str = "") -> str:
@@ -284,7 +290,12 @@ def templates() -> jinja2.Environment:
         # Texts are in one line, besides what a template calls `safe`, which is no plain str.
         finalize=lambda value: printable(value) if type(value) is str else value,
     )
-    environment.filters |= {"tex": latex_text, "by": _by, "quote": shlex.quote}
+    environment.filters |= {
+        "tex": latex_text,
+        "by": grouped,
+        "stated": stated,
+        "quote": shlex.quote,
+    }
     environment.globals |= {
         "score": score_text, "symbols": VERDICT_SYMBOLS, "meanings": VERDICT_MEANINGS,
         "comparisons": COMPARISON_MEANINGS, "verdict_text": verdict_text,
@@ -294,11 +305,6 @@ def templates() -> jinja2.Environment:
         "backbone_text": backbone_text, "document": document,
     }  # fmt: skip
     return environment
-
-
-def _by(rows: Iterable[Any], *names: str) -> list[list[Any]]:
-    """Rows in groups of equal fields."""
-    return grouped(rows, attrgetter(*names))
 
 
 def paragraphs(template: str, **values: Any) -> list[str]:

@@ -91,12 +91,17 @@ def shown_leaderboard(
         if row.labelled:
             group += ", trained with labels"
         remarks = [row.progress, row.remark] if is_short else [row.remark]
-        line = {"Backbone": group, "Method": name, "n": str(row.n)}
-        line["Remark"] = "; ".join(filter(None, remarks))
         in_dev = f"{row.in_dev:.1f} %" if row.in_dev else ""
         if in_dev and row.on_rest is not None:
             in_dev += f" ({row.on_rest:.2f})"
-        line |= {title: _difference(row, not is_short), IN_DEV: in_dev}
+        line = {
+            "Backbone": group,
+            "Method": name,
+            "n": str(row.n),
+            title: _difference(row, not is_short),
+            IN_DEV: in_dev,
+            "Remark": "; ".join(filter(None, remarks)),
+        }
         for task in leaderboard.columns:
             score = row.score(task)
             has_sd = task == "Avg" or not is_short or "Avg" not in leaderboard.columns
@@ -192,10 +197,11 @@ def in_format(
     suite, is_short = judged.suite, form != "markdown"
     table = shown_leaderboard(suite, leaderboard, rows, is_short=is_short)
     # Remarks are long, and few rows have one: they stand below the table.
-    remarks = []
-    for line in table.rows:
-        if line["Remark"]:
-            remarks.append(f"{line['Method']}, {line['Backbone']}: {line['Remark']}.")
+    remarks = [
+        f"{line['Method']}, {line['Backbone']}: {line['Remark']}."
+        for line in table.rows
+        if line["Remark"]
+    ]
     notes, unused = [" ".join(remarks)], ["Remark"]
     # What all rows share is in the caption.
     if len({row.backbone for row in rows} - {NO_BACKBONE}) < 2:

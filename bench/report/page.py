@@ -7,7 +7,7 @@ number that can be opened. Table cells refer to entries by index, entries to run
 
 import shutil
 import struct
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,15 @@ from urllib.parse import quote
 
 from bench.judged.rows import Judged, LeaderboardRow, NumberRow, RunRow, RunScores, SystemRow
 from bench.report import coverage, printed_table, tables
-from bench.report.formats import TEMPLATES, backbone_text, rendered
+from bench.report.formats import (
+    TEMPLATES,
+    TextTable,
+    backbone_text,
+    paragraphs,
+    rendered,
+    score_text,
+    text_table,
+)
 from bench.report.leaderboard import (
     IN_DEV,
     difference_title,
@@ -28,6 +36,7 @@ from bench.report.leaderboard import (
 from bench.report.summary import result
 from bench.utils.errors import counted
 from bench.utils.files import atomic_file, write_text
+from bench.utils.groups import grouped
 
 _CURVE = {
     "dev": "Selection score (Spearman x 100)",
@@ -42,7 +51,7 @@ Json = dict[str, Any]
 Facts = Sequence[Sequence[str]]  # the title and text of each
 
 
-def render_page(judged: Judged, figures: Path, out: Path, scores: str = "../scores") -> None:
+def render_page(judged: Judged, figures: Path, out: Path, scores: str) -> None:
     """Write `index.html`, what it needs and `figures/` into `out`, beside the rendered tables;
     other files there stay.
 
@@ -99,10 +108,11 @@ def page_content(judged: Judged, scores: str) -> Json:
     if any(number.is_comparable for number in numbers):
         printed = printed_table.printed_tables(numbers)
     deviating = [row for row in judged.world if row.verdict.kind != "reproduced"]
-    leaderboards = []
-    for leaderboard in shown_leaderboards(judged):
-        if judged.leaderboard_systems(leaderboard.name):
-            leaderboards.append(_leaderboard(judged, leaderboard))
+    leaderboards = [
+        _leaderboard(judged, leaderboard)
+        for leaderboard in shown_leaderboards(judged)
+        if judged.leaderboard_systems(leaderboard.name)
+    ]
     # The script finds runs and entries by their places, which are shorter than ids and addresses.
     places = {run.id: place for place, run in enumerate(judged.runs)}
     entries: dict[str, Json] = {}
@@ -131,7 +141,8 @@ def page_content(judged: Judged, scores: str) -> Json:
         "printed": sorted(printed.items(), key=lambda item: not item[1].is_comparable),
         "stages": coverage.COVERAGE_STAGES,
         "coverage": coverage.coverage(judged),
-        "without_recipe": coverage.without_recipe(judged),
+        "left_out": _left_out(judged),
+        "alignment": _alignment(judged.runs),
         "provenance": _provenance(judged.runs),
         "places": {key: place for place, key in enumerate(entries)},
         "data": {
@@ -208,12 +219,45 @@ def _number_entry(number: NumberRow, name: str, places: Mapping[str, int]) -> Js
     more = {"address": number.address}
     if number.command:
         more["command"] = number.command
-    lines = rendered("number.txt", number=number).splitlines()
-    facts = [line.split(": ", 1) for line in lines]
+    facts = [line.split(": ", 1) for line in paragraphs("number.txt", number=number)]
     return _entry(title, facts, number.runs, places, **more)
 
 
+def _left_out(judged: Judged) -> TextTable:
+    """The printed rows without a recipe."""
+    lines = []
+    for alike in grouped(
+        coverage.without_recipe(judged), "source", "table", "label", "backbone", "reason"
+    ):
+        row = alike[0]
+        lines.append({
+            "Table": f"{row.paper}, {row.table}",
+            "Method": row.label,
+            "Backbone": row.backbone,
+            "Numbers": str(len(alike)),
+            "Reason": row.reason,
+        })  # fmt: skip
+    return text_table(lines, ["Numbers"])
+
+
 # --- Runs ---
+
+
+def _alignment(runs: Sequence[RunRow]) -> TextTable:
+    """Alignment and uniformity by part of a task."""
+    lines = []
+    for run in runs:
+        for analysis in run.analyses:
+            for task, parts in analysis.result.items():
+                for part, values in parts.items():
+                    lines.append({
+                        "Run": run.title,
+                        "Data": task,
+                        "Part": part,
+                        "Alignment": score_text(values["alignment"], digits=3),
+                        "Uniformity": score_text(values["uniformity"], digits=3),
+                    })  # fmt: skip
+    return text_table(lines, ["Alignment", "Uniformity"])
 
 
 _RUN_FACTS = {
@@ -264,11 +308,11 @@ def _origin(run: RunRow) -> Facts:
 def _text(value: Any) -> str:
     """A value of a provenance as text; empty and false fields are left out."""
     if isinstance(value, Mapping):
-        parts = []
-        for key, field in value.items():
-            if field is not None and field is not False:
-                parts.append(f"{key} {_text(field)}")
-        return ", ".join(parts)
+        return ", ".join(
+            f"{key} {_text(field)}"
+            for key, field in value.items()
+            if field is not None and field is not False
+        )
     if isinstance(value, Sequence) and not isinstance(value, str):
         return "; ".join(map(_text, value))
     return str(value)
@@ -276,11 +320,11 @@ def _text(value: Any) -> str:
 
 def _provenance(runs: Sequence[RunRow]) -> dict[str, list[str]]:
     """The distinct values of each field of the scores' provenance, with their numbers of runs."""
-    counts: dict[str, Counter[str]] = {}
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
     for run in runs:
         when = ("Scored", (run.date or "–")[:10])
         for title, text in [*_origin(run), when, ("Runs", run.status)]:
-            counts.setdefault(title, Counter())[text] += 1
+            counts[title][text] += 1
     values = {}
     for title, texts in counts.items():
         values[title] = [f"{text} ({counted(n, 'run')})" for text, n in texts.most_common()]

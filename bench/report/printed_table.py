@@ -9,7 +9,7 @@ from operator import attrgetter
 from statistics import fmean
 from typing import Literal
 
-from bench.judged.rows import Heading, Judged, NumberRow, grouped
+from bench.judged.rows import Heading, Judged, NumberRow
 from bench.judged.verdicts import FEWEST_SEEDS, VERDICT_SYMBOLS, PrintedVerdict
 from bench.report.formats import (
     Bold,
@@ -20,10 +20,11 @@ from bench.report.formats import (
     running_text,
     score_text,
     seeds_text,
+    stated,
 )
 from bench.utils.documents import document
 from bench.utils.errors import UserError
-from bench.utils.files import stem
+from bench.utils.groups import grouped
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,8 @@ class ShownTable:
         return any(number.is_comparable for number in self.numbers)
 
     @property
-    def verdicts(self) -> dict[PrintedVerdict, int]:
-        return verdict_counts(self.numbers)
+    def verdicts(self) -> str:
+        return verdicts_text(self.numbers)
 
 
 def verdict_counts(numbers: Iterable[NumberRow]) -> dict[PrintedVerdict, int]:
@@ -82,12 +83,14 @@ def verdict_counts(numbers: Iterable[NumberRow]) -> dict[PrintedVerdict, int]:
     return {kind: counts[kind] for kind in VERDICT_SYMBOLS if counts[kind]}
 
 
+def verdicts_text(numbers: Iterable[NumberRow]) -> str:
+    """How many numbers have each verdict: `2 lower; 1 not run`."""
+    return "; ".join(f"{count} {kind}" for kind, count in verdict_counts(numbers).items())
+
+
 def printed_tables(numbers: Sequence[NumberRow]) -> dict[str, ShownTable]:
     """The printed tables of a suite, by the stem of their file names."""
-    tables = {}
-    for group in grouped(numbers, lambda number: (number.source, number.table)):
-        tables[f"{group[0].source}_{stem(group[0].table)}"] = shown_table(group)
-    return tables
+    return {rows[0].stem: shown_table(rows) for rows in grouped(numbers, "source", "table")}
 
 
 def shown_table(numbers: Sequence[NumberRow]) -> ShownTable:
@@ -107,7 +110,7 @@ def shown_table(numbers: Sequence[NumberRow]) -> ShownTable:
     several_splits = len({number.split for number in numbers}) > 1
     several_directions = len({number.form.direction for number in numbers} - {""}) > 1
     rows = []
-    for row in grouped(numbers, attrgetter(*fields)):
+    for row in grouped(numbers, *fields):
         cells = {column_of(number): cell_of[number.place] for number in row}
         # The average decides, or the last value of a sweep; where it is not printed, the last one.
         decisive = cells[columns[-1]].number if columns[-1] in cells else row[-1]
@@ -124,7 +127,7 @@ def _best(numbers: Iterable[NumberRow], value_of: Callable[[NumberRow], float]) 
     """The numbers with the highest value of their column, by `place`; none of a column whose values
     are all equal. The column is of a backbone, in a sweep of a line."""
     best = set()
-    for column in grouped(numbers, attrgetter("backbone", "task", "split", "metric", "line")):
+    for column in grouped(numbers, "backbone", "task", "split", "metric", "line"):
         values = [*map(value_of, column)]
         for number, value in zip(column, values, strict=True):
             if min(values) < value == max(values):
@@ -193,19 +196,19 @@ def _our_lines(table: ShownTable, row: ShownRow, printed: dict[str, str]) -> lis
     heading, decisive = _verdict_heading(table), row.decisive
     numbers = [cell.number for cell in row.cells.values()]
     verdict = decisive.ours.verdict
-    text = _stated(verdict.kind)
+    text = stated(verdict.kind)
     if verdict.kind in ("not run", "diverged"):  # scores cannot explain these verdicts
         text += f": {verdict.reason}"
     if any(number.ours.verdict.kind != "not run" for number in numbers):
         lines.append(_line(row, "ours", in_sweep=table.is_sweep) | {heading: text})
     elif table.is_sweep:
-        printed[""] += f"; {_stated('not run')}"
+        printed[""] += f"; {stated('not run')}"
     else:
         printed[heading] = text
     if any(number.other for number in numbers):
         lines.append(_line(row, "other", in_sweep=table.is_sweep))
         if decisive.other:
-            lines[-1][heading] = _stated(decisive.other.verdict.kind)
+            lines[-1][heading] = stated(decisive.other.verdict.kind)
     checkpoint = {}
     for column, cell in row.cells.items():
         side = cell.number.checkpoint
@@ -214,7 +217,7 @@ def _our_lines(table: ShownTable, row: ShownRow, printed: dict[str, str]) -> lis
     if checkpoint:
         checkpoint[""] = "published checkpoint"
         if decisive.checkpoint:
-            checkpoint[heading] = _stated(decisive.checkpoint.verdict.kind)
+            checkpoint[heading] = stated(decisive.checkpoint.verdict.kind)
         lines.append(checkpoint)
     return lines
 
@@ -223,12 +226,10 @@ def _line(row: ShownRow, whose: Literal["ours", "other"], *, in_sweep: bool) -> 
     """A line of ours below a printed row: scores with the marks of their verdicts."""
     # Columns of a row may have different settings and numbers of seeds: the line names all
     # settings, and the seeds of the number that decides.
-    sides, settings, n = {}, {}, 0
-    for column, cell in row.cells.items():
-        side = sides[column] = getattr(cell.number, whose)
-        if side:
-            settings[side.setting] = column
-            n = max(n, side.n)
+    sides = {column: getattr(cell.number, whose) for column, cell in row.cells.items()}
+    of_row = [side for side in sides.values() if side]
+    settings = dict.fromkeys(side.setting for side in of_row)
+    n = max(side.n for side in of_row)
     decisive = getattr(row.decisive, whose)
     if decisive and decisive.n and not in_sweep:  # the average may be missing
         n = decisive.n
@@ -247,10 +248,6 @@ def _line(row: ShownRow, whose: Literal["ours", "other"], *, in_sweep: bool) -> 
             if whose == "ours" and isinstance(cell.ours, Bold):
                 texts[column] = Bold(texts[column])
     return texts
-
-
-def _stated(kind: PrintedVerdict) -> str:
-    return f"{VERDICT_SYMBOLS[kind]} {kind}"
 
 
 # --- Captions ---

@@ -6,7 +6,7 @@ from textwrap import TextWrapper
 
 from bench.judged.rows import Judged
 from bench.report.comparison_table import greatest_first
-from bench.report.formats import by_items, rendered
+from bench.report.formats import by_items, paragraphs
 from bench.report.tables import in_short, world_in_short
 
 LINES = TextWrapper(width=110, subsequent_indent="    ", break_on_hyphens=False)
@@ -24,11 +24,10 @@ def result(judged: Judged) -> list[str]:
         pairs = greatest_first(
             pair for pair in judged.pairs if (pair.leaderboard, pair.task) == cell
         )
-    text = rendered(
+    return paragraphs(
         "summary.txt", judged=judged, pairs=pairs, about=about, in_short=in_short,
         world_in_short=world_in_short, by_items=by_items,
     )  # fmt: skip
-    return text.splitlines()
 
 
 def summary(judged: Judged, out: Path, figures: Path) -> str:

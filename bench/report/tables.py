@@ -4,9 +4,10 @@ the numbers of the toy data."""
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from statistics import mode
 from typing import Any, NamedTuple
 
-from bench.judged.rows import Judged, NumberRow, QuotedRow, WorldRow, grouped
+from bench.judged.rows import Judged, NumberRow, QuotedRow, WorldRow
 from bench.judged.verdicts import TOY_VERDICTS
 from bench.report.formats import (
     Frame,
@@ -18,9 +19,10 @@ from bench.report.formats import (
     text_table,
     write_table,
 )
-from bench.report.printed_table import captioned, in_lines, legend, printed_tables, verdict_counts
+from bench.report.printed_table import captioned, in_lines, legend, printed_tables, verdicts_text
 from bench.utils.documents import document
 from bench.utils.files import write_text
+from bench.utils.groups import grouped
 
 # --- In a line ---
 
@@ -31,12 +33,10 @@ def in_short(numbers: Sequence[NumberRow]) -> str:
     papers = len({number.source for number in numbers})
     start = f"{len(numbers)} numbers of {papers} papers"
     verdicts = [number.ours.verdict for number in numbers]
-    causes = Counter(verdict.reason for verdict in verdicts if verdict.kind == "not comparable")
+    causes = [verdict.reason for verdict in verdicts if verdict.kind == "not comparable"]
     if causes and not any(number.is_comparable for number in numbers):
-        ((reason, _),) = causes.most_common(1)
-        return f"{start}, none of which is comparable ({reason.partition(';')[0]})"
-    counts = [f"{count} {kind}" for kind, count in verdict_counts(numbers).items()]
-    return f"{start}: {'; '.join(counts)}"
+        return f"{start}, none of which is comparable ({mode(causes).partition(';')[0]})"
+    return f"{start}: {verdicts_text(numbers)}"
 
 
 def world_in_short(world: Sequence[WorldRow]) -> str:
@@ -143,7 +143,7 @@ def summaries(judged: Judged) -> list[Summary]:
     """Quoted scores, a table for each leaderboard on which any of ours can be compared with
     them."""
     tables = []
-    for quoted in grouped(judged.quoted, lambda row: row.leaderboard):
+    for quoted in grouped(judged.quoted, "leaderboard"):
         if any(row.n for row in quoted):
             leaderboard, table = (
                 judged.suite.leaderboard(quoted[0].leaderboard),
@@ -164,7 +164,7 @@ def world_table(world: Sequence[WorldRow]) -> Summary:
         for row in world
     ]
     lines = []
-    for rows in grouped(world, lambda row: (row.run, row.backbone, row.seed)):
+    for rows in grouped(world, "run", "backbone", "seed"):
         furthest = max(rows, key=_distance)
         where = "–"
         if furthest.score is not None:

@@ -29,6 +29,7 @@ from bench.reported.rows import (
     read,
 )
 from bench.utils.errors import listed
+from bench.utils.groups import grouped
 
 # Numbers that must agree for rows to count as equal: one or two may agree by chance.
 FEWEST = 3
@@ -105,18 +106,16 @@ def _leading(rows: PrintedRows) -> list[PrintedRow]:
 
 def _copies(rows: PrintedRows) -> Iterator[Finding]:
     """`copy`, `partial`, `shift`: rows of different labels with equal or shifted numbers."""
-    by_numbers: dict[Any, list[PrintedRow]] = defaultdict(list)
-    for row in rows:
-        if len(row.tasks) >= FEWEST:
-            by_numbers[row.metric, row.split, row.tasks, row.numbers].append(row)
-    groups = [_leading(equal) for equal in by_numbers.values()]
+    several = [row for row in rows if len(row.tasks) >= FEWEST]
+    groups = [*map(_leading, grouped(several, "metric", "split", "tasks", "numbers"))]
     for equal in groups:
         # A row that quotes the paper of another row may use another label.
         papers = "|".join(row.paper for row in equal)
-        models = set()
-        for row in equal:
-            if not re.search(papers, row.quoted_from.lower()):
-                models.add((row.method, row.backbone))
+        models = {
+            (row.method, row.backbone)
+            for row in equal
+            if not re.search(papers, row.quoted_from.lower())
+        }
         if len(models) > 1:
             yield finding("copy", equal)
     # A finding is filed under its first row: as in `_leading`, numbers that few rows have come
@@ -150,10 +149,7 @@ def _alike(lefts: PrintedRows, rights: PrintedRows) -> Iterator[Finding]:
 
 def _labels(tables: PrintedRows) -> Iterator[Finding]:
     """`label`, `untrained`: one label printed several times with different numbers."""
-    groups = defaultdict(list)
-    for row in tables:
-        groups[row.label].append(row)
-    for group in groups.values():
+    for group in grouped(tables, "label"):
         places: dict[str, dict[Fraction, list[str]]] = defaultdict(lambda: defaultdict(list))
         for row, task, value in cells_of(group):
             places[task][value].append(row.place)

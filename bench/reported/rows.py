@@ -1,7 +1,6 @@
 """Printed rows, and findings about them."""
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,6 +15,7 @@ from bench.datasets.metrics import METRICS
 from bench.reported import FOLDER, ROW_COLUMNS, read_yaml
 from bench.reported.address import row_name
 from bench.utils.errors import listed
+from bench.utils.groups import grouped
 
 _KINDS = read_yaml(FOLDER / "findings.yaml")
 FINDING_KINDS = {kind: entry["title"] for kind, entry in _KINDS.items()}
@@ -155,10 +155,9 @@ def is_nested(a: PrintedRow, b: PrintedRow) -> bool:
 
 def described(rows: PrintedRows) -> str:
     """Rows by label, each with its places: `BERT (cls), bert-base-uncased [sscl Table 2]`."""
-    places = defaultdict(list)
-    for row in rows:
-        places[row.who].append(row.place)
-    return " and ".join(f"{who} [{listed(tables)}]" for who, tables in places.items())
+    return " and ".join(
+        f"{same[0].who} [{listed(row.place for row in same)}]" for same in grouped(rows, "who")
+    )
 
 
 def share_average(rows: PrintedRows) -> bool:

@@ -68,14 +68,6 @@ class DescribedRun(_Written):
     identity: dict[str, Any] = {}
 
 
-class Code(_Written):
-    """The version of the suite, its commit, and whether the code differed from that."""
-
-    version: str = ""
-    commit: str | None = None
-    dirty: bool | None = None
-
-
 class Device(_Written):
     """The device that computed a result."""
 
@@ -119,7 +111,7 @@ class Provenance(_Written):
 
     run: DescribedRun = DescribedRun()
     outcome: Outcome = Outcome(status="finished")
-    code: Code = Code()
+    code: dict[str, Any] = {}  # version of the suite, its commit, and whether the code differed
     versions: dict[str, str] = {}
     device: Device = Device()
     arithmetic: Arithmetic = Arithmetic()

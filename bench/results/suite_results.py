@@ -18,6 +18,7 @@ from bench.results.records import (
 from bench.results.system import FAILED, RunResults, System
 from bench.runs.plan import Plan, PlannedRun, deviations, plan_command, read_plan
 from bench.utils.errors import UserError
+from bench.utils.groups import grouped
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,17 +44,19 @@ class SuiteResults:
                             "move the older away, and run the suite again"
                         )
 
+    @property
+    def backbones(self) -> list[str]:
+        """The backbones of its runs, in their order."""
+        return list(dict.fromkeys(result.run.backbone for result in self.runs))
+
     @cached_property
     def systems(self) -> list[System]:
         """The systems, in the order of their first planned runs."""
-        runs: dict[tuple[str, ...], list[RunResults]] = {}
-        for result in self.runs:
-            runs.setdefault(result.run.row, []).append(result)
-        dropped = self.plan.dropped
-        return [
-            System(of_row, [run for run in dropped if run.row == row])
-            for row, of_row in runs.items()
-        ]
+        systems = []
+        for runs in grouped(self.runs, "run.row"):
+            row = runs[0].run.row
+            systems.append(System(runs, [run for run in self.plan.dropped if run.row == row]))
+        return systems
 
     def system(self, text: str, *backbones: str) -> System:
         """The system that stands for a method in a setting in all tables, on the first of some

@@ -8,8 +8,8 @@ from scipy import stats
 
 from bench.datasets.metrics import FURTHER_SEEDS, Cell, probe_seed
 from bench.datasets.tasks import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS
-from bench.judged.rows import grouped
 from bench.runs.naming import find_run
+from bench.utils.groups import grouped
 from tests.support.compared_runs import BASE, claim, scored, suite
 from tests.support.refusals import refused
 from tests.support.rows import against, row_of, rows_of
@@ -256,9 +256,7 @@ def test_every_leaderboard_is_compared():
         sts = {Cell(task, "test", "spearman"): 70.0 for task in STS_TASKS}
         runs.append(replace(run, scores=run.scores | sts))
     pairs = compared(*runs, claims=[claim("sscl")])
-    tasks = [
-        [pair.task for pair in group] for group in grouped(pairs, lambda pair: pair.leaderboard)
-    ]
+    tasks = [[pair.task for pair in group] for group in grouped(pairs, "leaderboard")]
     assert tasks == [[*STS_TASKS, "Avg"], [*TRANSFER_TASKS, "Avg"]]
     assert row_of(pairs, leaderboard="transfer").differences == (0.5,)
     assert [pair.verdict for pair in rows_of(pairs, task="Avg")] == ["open"] * 2

@@ -114,7 +114,7 @@ def test_markdown_reads_back(label, line, tmp_path):
 def test_the_page_has_no_other_tags(label, line, tmp_path):
     tags = []
     for text in ("Label", label):
-        render_page(suite_of(text), tmp_path / "figures", tmp_path)
+        render_page(suite_of(text), tmp_path / "figures", tmp_path, "../scores")
         page = (tmp_path / "index.html").read_text(encoding="utf-8")
         tags.append(re.findall(r"<[^\s>\d]+", page))
     assert tags[0] == tags[1]

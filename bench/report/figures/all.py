@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from bench.judged.rows import Judged, grouped
+from bench.judged.rows import Judged
 from bench.report.comparison_table import decisive, pairs_frame
 from bench.report.figures.compared import (
     comparison,
@@ -16,6 +16,7 @@ from bench.report.figures.style import drawing, save
 from bench.report.formats import leaderboard_stem
 from bench.report.leaderboard import frame, shown_leaderboards
 from bench.report.tables import number_frame
+from bench.utils.groups import grouped
 
 
 def render_figures(judged: Judged, out: Path) -> None:
@@ -28,7 +29,7 @@ def render_figures(judged: Judged, out: Path) -> None:
                 heading, leaderboard, judged.leaderboard_systems(leaderboard.name)
             )
             save(picture, out, leaderboard_stem(leaderboard.name), frame(judged, leaderboard.name))
-        for pairs in grouped(judged.pairs, lambda pair: pair.leaderboard):
+        for pairs in grouped(judged.pairs, "leaderboard"):
             picture = versus_figure(heading, decisive(heading, pairs))
             name = leaderboard_stem(pairs[0].leaderboard, "compare")
             save(picture, out, name, pairs_frame(pairs))

@@ -17,7 +17,6 @@ from bench.judged.rows import (
     ScoreColumns,
     SideRow,
     SystemRow,
-    grouped,
     known,
 )
 from bench.report.figures import style
@@ -29,7 +28,7 @@ from bench.report.formats import (
     score_text,
     verdict_text,
 )
-from bench.utils.files import stem
+from bench.utils.groups import grouped
 
 # --- Layout ---
 
@@ -92,7 +91,7 @@ def figure_of_rows(
         ends: of the axis. Of the marks of a row beyond an end, the furthest is an arrow with its
             value.
     """
-    parts = grouped(strips, lambda strip: strip.panel)
+    parts = grouped(strips, "panel")
     names = {strip.name: style.wrapped(strip.name, _NAME_WIDTH) for strip in strips}
     # The edges of the rows of each part. The unit is a row whose name has one line.
     edges = []
@@ -212,7 +211,7 @@ def comparison(heading: Heading, numbers: Sequence[NumberRow]) -> Figure:
     notes = [heading.remark_on(number.ours.measured_on for number in numbers)]
     notes += [text for text, explained in NOTES.items() if kinds & explained]
     strips = []
-    for rows in grouped(numbers, lambda number: number.backbone):
+    for rows in grouped(numbers, "backbone"):
         measured_on = [number.ours.measured_on for number in rows]
         place = style.with_stand_ins(rows[0].backbone, measured_on)
         strips += [_strip(number, place) for number in rows]
@@ -250,16 +249,13 @@ def figure_stems(numbers: Iterable[NumberRow]) -> dict[str, list[NumberRow]]:
     file names. A table gets one if it prints seven tasks with their average, and any average can be
     compared."""
     figures = {}
-    for table in grouped(numbers, lambda number: (number.source, number.table)):
-        tasks, averages = set(), []
-        for number in table:
-            if number.split == "test":
-                tasks.add(number.task)
-                if number.task == "Avg" and _scored(number):
-                    averages.append(number)
+    for table in grouped(numbers, "source", "table"):
+        tested = [number for number in table if number.split == "test"]
+        tasks = {number.task for number in tested}
+        averages = [number for number in tested if number.task == "Avg" and _scored(number)]
         # Fewer tasks are in an abstract, a text or a sweep.
         if len(tasks) > 7 and any(number.is_comparable for number in averages):
-            figures[f"{table[0].source}_{stem(table[0].table)}"] = averages
+            figures[table[0].stem] = averages
     return figures
 
 
@@ -270,7 +266,7 @@ _DIFFERENCE = style.OFFICIAL | {"alpha": 0.6, "ms": 3, "label": "difference at o
 PRINTED = style.PRINTED_LOOK | {"color": style.ORANGE, "label": "printed difference"}
 MARGIN = style.PRINTED_LOOK | {"color": style.GREY, "mew": 0.7, "label": "margin of a claim"}
 DIFFERENCES = MEAN | {
-    "ms": 5, "mew": 1.2, "lw": 1.2, "ls": "-", "label": "mean difference with its interval"
+    "ms": 5, "lw": 1.2, "ls": "-", "label": "mean difference with its interval"
 }  # fmt: skip
 CORRECTED = (
     "Intervals (98 %, over test items 95 %) are of single differences; verdicts hold after Holm's "

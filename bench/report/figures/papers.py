@@ -11,6 +11,7 @@ from bench.judged.verdicts import LOG, OURS, PRINT
 from bench.report.figures.style import (
     GREY,
     INK,
+    PRINTED_LOOK,
     SERIES,
     WIDTH,
     Look,
@@ -22,9 +23,7 @@ Looks = dict[str, Look]  # of series, by their label
 
 SEED: Look = {"ms": 5, "lw": 0.4, "alpha": 0.7, "mfc": "none", "label": "a seed", "zorder": 2}
 MEAN: Look = {"markevery": [-1], "zorder": 3}
-PRINTED: Look = {
-    "color": INK, "marker": "_", "ms": 11, "mew": 1.8, "ls": "", "label": "printed", "zorder": 1,
-}  # fmt: skip
+PRINTED: Look = PRINTED_LOOK | {"marker": "_", "ms": 11, "zorder": 1}
 PRINTED_STEP: Look = {
     "color": INK, "lw": 0.9, "ls": ":", "label": "printed best step", "zorder": 1,
 }  # fmt: skip

@@ -39,7 +39,7 @@ PRINTED_LOOK: Look = {
     "color": INK, "marker": "|", "ms": 9, "mew": 1.8, "ls": "", "label": "printed",
 }  # fmt: skip
 OFFICIAL: Look = {"color": BLUE, "marker": "o", "ls": "", "alpha": 0.8}
-PAPER_LOOK: Look = {"color": ORANGE, "marker": "s", "ls": "", "alpha": 0.8}
+PAPER_LOOK: Look = OFFICIAL | {"color": ORANGE, "marker": "s"}
 UNTRAINED_LOOK: Look = {
     "color": INK, "marker": "D", "ls": "",
     "label": "without a seed",  # untrained, published, or fitted once
