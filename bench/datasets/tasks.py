@@ -255,8 +255,8 @@ def averages(scores: Mapping[Cell, float]) -> dict[Cell, float]:
     """The `AVERAGES` of which all scores, points by cell, are there."""
     means = {}
     for cell, parts in AVERAGES.items():
-        values = [scores[part] for part in parts if part in scores]
-        if len(values) == len(parts):
+        if scores.keys() >= {*parts}:
+            values = [scores[part] for part in parts]
             # Dev averages select checkpoints and are not rounded
             # (docs/reference/protocol.md#selection).
             means[cell] = fmean(values) if cell.split == "dev" else average(values)

@@ -301,15 +301,16 @@ def fetched_archive(name: str, alternative: str, key: str = DATASET) -> Iterator
             yield folder / name
 
 
-def _copying(key: str) -> str:
-    return f"copy the model to {Path(os.environ.get('BENCH_MODELS') or 'BENCH_MODELS', key)}"
+def copying(noun: str, name: str) -> str:
+    """How a model, or a table of word vectors, gets into BENCH_MODELS."""
+    return f"copy the {noun} to {Path(os.environ.get('BENCH_MODELS') or 'BENCH_MODELS', name)}"
 
 
 def fetch_description(key: str) -> Path:
     """Return the hub's folder of a model with its configuration and tokenizer, verified, as
     `fetch_backbone`. The name of the folder is the commit. A first download is reported."""
     is_new = not pinned(key)[1]
-    with fetched(key, DESCRIPTION, _copying(key)) as folder:
+    with fetched(key, DESCRIPTION, copying("model", key)) as folder:
         if not (folder / "config.json").is_file():
             raise UserError(f"{key} has no config.json; name a transformer of the hub")
     if is_new:
@@ -321,7 +322,7 @@ def fetch_backbone(key: str) -> Path:
     """Return the folder of a hub model, OWNER/NAME or OWNER/NAME@REVISION, verified: in
     BENCH_MODELS or, after a download of what it lacks, in the cache of the hub. The default of the
     revision, a commit, branch or "refs/pr/1", is the pinned commit."""
-    with fetched(key, BACKBONE_FILES, _copying(key)) as folder:
+    with fetched(key, BACKBONE_FILES, copying("model", key)) as folder:
         # An adapter alone is refused where it is read.
         if any(chain(folder.rglob("*.safetensors"), folder.glob(ADAPTER))):
             return folder

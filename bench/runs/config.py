@@ -247,10 +247,7 @@ def _check_sets(suite: Suite, runs: Sequence[Run]) -> None:
     """Check that the data has the sets on which runs are scored and selected. Data that are not
     downloaded yet are not checked."""
     tasks = expand_tasks([task for run in runs for task in run.tasks])
-    selected: dict[str, None] = {}
-    for run in runs:
-        if run.trained:
-            selected |= dict.fromkeys(run.recipe.selection)
+    selected = dict.fromkeys(name for run in runs for name in run.selection)
     in_own_folder = suite.data not in ("senteval", "world")
     # Only the manifest of a folder describes sets that the project does not know.
     own_sets = [name for name in (*tasks, *selected) if name.startswith((OWN_STS, OWN_PROBING))]

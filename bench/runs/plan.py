@@ -351,10 +351,12 @@ def _grown(plan: AnyPlan, earlier: AnyPlan, scored: AbstractSet[str]) -> AnyPlan
     planned_tasks = {(run.row, run.draw, task) for run in runs for task in expand_tasks(run.tasks)}
     dropped_runs = []
     for run in before:
-        tasks = [task for task, number in run.additions.items() if number is not None]
-        if run.row in open_rows and any(
-            (run.row, run.draw, task) not in planned_tasks for task in tasks
-        ):
+        counted_tasks = {
+            (run.row, run.draw, task)
+            for task, number in run.additions.items()
+            if number is not None
+        }
+        if run.row in open_rows and not counted_tasks <= planned_tasks:
             dropped_runs.append(run)
     update = {"runs": runs, "dropped": dropped_runs, "claims": _claims(plan.claims, earlier.claims)}
     return plan.model_copy(update=update)

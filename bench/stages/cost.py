@@ -150,10 +150,11 @@ def work_of(runs: Iterable[Run]) -> Work:
     trainings without a transformer, take no time to speak of."""
     work = []
     for run in runs:
-        if run.trained and run.pretrained.kind == "transformer" and not run.skip:
+        if run.skip:
+            continue
+        if run.trained and run.pretrained.kind == "transformer":
             work.append((run, "train"))
-        if not run.skip:
-            work.append((run, "score"))
+        work.append((run, "score"))
     return work
 
 

@@ -60,7 +60,7 @@ Content = TypeVar("Content")
 def validated(model: type[AnyModel], values: Mapping[str, Any]) -> AnyModel:
     """Return a model of some values."""
     try:
-        return model.model_validate(dict(values))
+        return model.model_validate(values)
     except ValidationError as error:
         raise UserError(explain(error)) from None
 
