@@ -27,8 +27,12 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         ctx.obj = list(args)  # as typed, for what prints the command again
-        options = [option for option in self.get_params(ctx) if isinstance(option, TyperOption)]
-        lists = {name: option for option in options if option.multiple for name in option.opts}
+        lists = {
+            name: option
+            for option in self.get_params(ctx)
+            if isinstance(option, TyperOption) and option.multiple
+            for name in option.opts
+        }
         # Each word of a list becomes an option of Typer's form.
         words: list[str] = []
         current = ""  # the list option that takes the next word

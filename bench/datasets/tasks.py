@@ -134,8 +134,7 @@ SPELLINGS = {
 
 def is_task(name: str) -> bool:
     """Return whether this is the name of a task, which may be user-defined."""
-    user_defined = re.fullmatch(rf"({OWN_STS}|{OWN_PROBING})\w[\w.-]*", name)
-    return name in TASKS or user_defined is not None
+    return name in TASKS or bool(re.fullmatch(rf"({OWN_STS}|{OWN_PROBING})\w[\w.-]*", name))
 
 
 def task_of(name: str) -> Task:

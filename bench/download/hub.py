@@ -155,8 +155,8 @@ def one_sentence(subject: str, alternative: str) -> Iterator[None]:
     except Exception as error:
         cause, status, problem = _cause(error), _status(error), UserError
         names = {base.__name__ for base in type(cause).__mro__}
-        marks = (mark for mark in _LASTING if mark in f"{names} {cause}")
-        reason = _LASTING.get(next(marks, ""), "").format(cache=constants.HF_HUB_CACHE)
+        reasons = (text for mark, text in _LASTING.items() if mark in f"{names} {cause}")
+        reason = next(reasons, "").format(cache=constants.HF_HUB_CACHE)
         # An error that is neither known nor transient, and has no status, is a fault of the code:
         # it is raised as it is.
         if _is_transient(error):

@@ -31,7 +31,8 @@ from bench.utils.validation import validated
 
 # Links to Snakefile, rules/ and profiles/, so that an installed package has the workflow.
 _LINKS = Path(__file__).parents[1] / "workflow"
-SNAKEFILE, SLURM = ((_LINKS / name).resolve() for name in ("Snakefile", "profiles/slurm"))
+SNAKEFILE = (_LINKS / "Snakefile").resolve()
+SLURM = (_LINKS / "profiles/slurm").resolve()
 # The suites that plan the runs of all printed values. The second needs Chinese evaluation data,
 # which cannot be downloaded.
 PAPERS = (SUITES / "paper.yaml", SUITES / "chinese.yaml")

@@ -90,7 +90,7 @@ class PlannedRun(Document):
         """What the runs of one system share. Versions are no part of it: in tables an old and a new
         version of a method are one experiment."""
         changes = sorted(self.recipe_changes.items())
-        return self.text, self.backbone, str(self.corpus), repr(changes)
+        return self.text, self.backbone, self.corpus, repr(changes)
 
     @property
     def additions(self) -> dict[str, int | None]:
@@ -305,7 +305,7 @@ AnyPlan = TypeVar("AnyPlan", bound=Plan)
 
 def _copy(path: Path) -> Path:
     """The copy of a plan, which is evidence that no other file of a suite has."""
-    return path.with_name(f"{path.stem}.copy{path.suffix}")
+    return path.with_stem(f"{path.stem}.copy")
 
 
 def add_by_hand(plan: Plan, path: Path) -> bool:

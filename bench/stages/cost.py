@@ -39,11 +39,11 @@ PLACES = {
 CORPUS_TOKENS = 24  # mean of wiki1m_fallback after truncation to 32 tokens
 # Known sizes, so that a plan is predicted before its corpora are downloaded.
 CORPUS_SENTENCES = {
-    **dict.fromkeys(("wiki1m", "wiki1m_for_simcse", "wiki1m_fallback"), 1_000_000),
-    **dict.fromkeys(("nli", "nli_for_simcse"), 600_000),  # an assumption
+    "wiki1m": 1_000_000, "wiki1m_for_simcse": 1_000_000, "wiki1m_fallback": 1_000_000,
+    "nli": 600_000, "nli_for_simcse": 600_000,  # an assumption
     # docs/reference/methods.md#consert and docs/reference/methods.md#word-noise
-    **{"sts": 89_192, "cnsd": 10_462},
-}
+    "sts": 89_192, "cnsd": 10_462,
+}  # fmt: skip
 # Hours from which on a user has to agree: of work that was not measured (any suite on the toy data
 # takes less), and of all work on a processor.
 ROUGH_LIMIT, PROCESSOR_LIMIT = 0.5, 1.0
@@ -91,9 +91,8 @@ class Measured:
 
 def weights(run: Run) -> int:
     """Weights in the matrices of a transformer's layers: 4 of attention and 8 of the feed-forward
-    part, each of width x width; 0 if the run has no transformer."""
-    is_transformer = run.pretrained.kind == "transformer"
-    return 12 * run.shape.depth * run.pretrained.shape.width**2 if is_transformer else 0
+    part, each of width x width; 0 if the run has no transformer, and so no layers."""
+    return 12 * run.shape.depth * run.pretrained.shape.width**2
 
 
 @cache
