@@ -261,7 +261,7 @@ def _check_sets(suite: Suite, runs: Sequence[Run]) -> None:
     if folder:
         for task in tasks:
             listed_task(task, folder)
-        check_dev(list(selected), folder, in_own_folder)
+        check_dev(selected, folder, in_own_folder)
         for name in own_sets:  # a mistake in a user's file shows before a training
             read_scored(name, folder)
 
@@ -278,14 +278,12 @@ def reseeded(suite: Suite, seeds: Iterable[int]) -> Suite:
 def dump(suite: Suite) -> str:
     """A suite as YAML, which `load` reads back."""
     # Lists and maps without further ones in them are written on one line, as in config/.
-    return str(
-        yaml.safe_dump(
-            suite.model_dump(exclude_defaults=True),
-            default_flow_style=None,
-            sort_keys=False,
-            allow_unicode=True,
-            width=100,
-        )
+    return yaml.safe_dump(
+        suite.model_dump(exclude_defaults=True),
+        default_flow_style=None,
+        sort_keys=False,
+        allow_unicode=True,
+        width=100,
     )
 
 

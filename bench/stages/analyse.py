@@ -145,7 +145,7 @@ def layers(material: Material) -> dict[str, Any]:
         raise NotApplicable("the tokenizer does not add two special tokens to a sentence")
     sentences = material.test.first + material.test.second
     tokens = transformer.tokenize(sentences)
-    depth = int(transformer.model.config.num_hidden_layers)
+    depth = transformer.model.config.num_hidden_layers
     # SetSim between layers 0 to L, and TokSim of these layers, in two readings each.
     width = 4 * depth + 2
     similarities = transformer.encode_tokens(tokens, pool=geometry.layer_similarities, width=width)
@@ -186,7 +186,7 @@ def tokens(material: Material) -> dict[str, Any]:
     return {
         "sentence": sentence,
         "tokens": pieces,
-        "layer": int(transformer.model.config.num_hidden_layers),
+        "layer": transformer.model.config.num_hidden_layers,
         # Rounded like `sts.cosine`.
         "cosines": np.round((unit @ unit.T).numpy(), 12).tolist(),
     }
