@@ -3,7 +3,6 @@ word vectors in GloVe's text format, and encoders."""
 
 import json
 import re
-import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -15,7 +14,7 @@ from bench.download.hub import ADAPTER, fetch_backbone, fetch_description, local
 from bench.download.sums import file_sum
 from bench.registry.methods import method_classes
 from bench.utils.errors import UserError, did_you_mean
-from bench.utils.files import read_json, read_settings, refuse_pointer, sha256_listed
+from bench.utils.files import read_json, read_settings, read_toml, refuse_pointer, sha256_listed
 from bench.utils.validation import Document, FileName, read_document
 from methods.base import Shape
 
@@ -91,9 +90,8 @@ NO_BACKBONE = Backbone("none", "none", "", Shape(0, 0), "none", "none")
 
 def _built_in() -> dict[str, Backbone]:
     """The backbones of backbones.toml by name."""
-    text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
     backbones = {}
-    for name, entry in tomllib.loads(text).items():
+    for name, entry in read_toml(Path(__file__).with_suffix(".toml")).items():
         shape, table = Shape(**entry.pop("shape")), entry.pop("table", "")
         origin = {"source": "hub", "fingerprint": entry.get("location")}
         if "location" not in entry:

@@ -1,15 +1,15 @@
 """Sets of templates of a prompted encoder, by name (templates.toml)."""
 
-import tomllib
 from pathlib import Path
 
 from bench.utils.errors import UserError, did_you_mean
+from bench.utils.files import read_toml
 
 SENTENCE = "<sentence>"  # where the sentence stands in a template
 
-_TEXT = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
 TEMPLATE_SETS: dict[str, list[str]] = {
-    name: entry["templates"] for name, entry in tomllib.loads(_TEXT).items()
+    name: entry["templates"]
+    for name, entry in read_toml(Path(__file__).with_suffix(".toml")).items()
 }
 
 

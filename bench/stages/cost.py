@@ -5,7 +5,6 @@ card. They are seconds of a whole device: the seconds of runs that shared one ar
 number. For work that was never measured there is an order of magnitude.
 """
 
-import tomllib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
@@ -26,9 +25,10 @@ from bench.runs.plan import Plan
 from bench.runs.run import Run
 from bench.training.checkpoint import GENERATIONS
 from bench.utils.errors import UserError
+from bench.utils.files import read_toml
 
 # Seconds of steps that were measured on a card, by card, backbone, batch size and precision.
-STEPS = tomllib.loads(Path(__file__).with_name("steps.toml").read_text(encoding="utf-8"))
+STEPS = read_toml(Path(__file__).with_name("steps.toml"))
 # Seconds for a sentence and a weight, as they were measured: for a training by `STEPS` and
 # results/wiki-mini (1e-12 to 7e-12, and 3e-9 to 14e-9 at batch size 64), for a scoring, with its
 # classifiers, by docs/explanation/performance.md#on-a-gpu and results/wiki-mini.
