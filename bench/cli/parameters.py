@@ -70,10 +70,11 @@ class Program(TyperGroup):
         """Write the names of commands and the first sentence of each one's help."""
         for title, names in COMMANDS.items():
             with formatter.section(title):
-                for name in names:
-                    summary = self.commands[name].get_short_help_str(formatter.width)
-                    # As wide as the longest name, so that the columns of all groups are aligned.
-                    formatter.write_dl([(f"{name:12}", summary)])
+                # As wide as the longest name, so that the columns of all groups are aligned.
+                formatter.write_dl(
+                    (f"{name:12}", self.commands[name].get_short_help_str(formatter.width))
+                    for name in names
+                )
 
 
 app = typer.Typer(

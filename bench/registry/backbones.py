@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import world
+from bench.download import fetch_words
 from bench.download.hub import ADAPTER, fetch_backbone, fetch_description, local_folder, local_model
 from bench.download.sums import file_sum
 from bench.registry.methods import method_classes
@@ -73,8 +74,6 @@ class Backbone:
     def table(self) -> Path:
         """Return the file of word vectors, downloaded unless `BENCH_MODELS` has it."""
         if self.source == "hub":
-            from bench.download import fetch_words
-
             archive, member = self.packed
             return local_models().get(self.name) or fetch_words(archive, self.location, member)
         return Path(self.location)
