@@ -65,7 +65,7 @@ class Measured:
         if device == "cpu":
             # Results name the model of their processor, and so does the comparison.
             name = provenance("cpu", 1)["device"]["name"]
-        for path in sorted(results.glob("*/scores/*.json")):
+        for path in results.glob("*/scores/*.json"):
             with suppress(UserError):
                 origin = read_scores(path).provenance
                 run, outcome = origin.run, origin.outcome
