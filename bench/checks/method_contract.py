@@ -253,7 +253,7 @@ def test_loss(trained: Trial) -> None:
     training = trained.training()
     first_loss(training).backward()
     words = trained.cls.backbone_free or trained.cls.backbone_kind == "words"
-    weights = training.weights if words else list(training.context.backbone.parameters())
+    weights = training.weights if words else training.context.backbone.parameters()
     require(
         any(weight.grad is not None and weight.grad.abs().sum() > 0 for weight in weights),
         "no weight of the backbone has a gradient; "
@@ -446,4 +446,4 @@ def check_contract(path: Path) -> int:
         "-c", os.devnull, "--rootdir", str(Path(__file__).parent), "--noconftest",
         "--disable-plugin-autoload", "-p", "bench.checks.pytest_option", "-p", "no:cacheprovider",
     ]  # fmt: skip
-    return int(pytest.main(words))
+    return pytest.main(words)

@@ -15,7 +15,7 @@ import torch
 
 from bench.datasets.labelled import task_sums
 from bench.datasets.manifest import manifest
-from bench.datasets.metrics import REST, UNSEEN
+from bench.datasets.metrics import REST, UNSEEN, Cell
 from bench.evaluation.scoring import Classifiers, ReadTask, read_tasks, score_encoder
 from bench.models.defaults import computing
 from bench.models.encoder import Encoder
@@ -137,9 +137,8 @@ def verify(
 
 def _points(records: Iterable[Record]) -> list[tuple[str, float]]:
     """The score of each record by its name, as "STS-B test spearman"."""
-    cell = ("task", "split", "metric", "aggregation")
     return [
-        (" ".join(record[part] for part in cell).removesuffix(" all"), record["value"])
+        (" ".join(record[part] for part in Cell._fields).removesuffix(" all"), record["value"])
         for record in records
     ]
 

@@ -38,13 +38,13 @@ def score_tables(encoders: Sequence[Any], form: str = "text", **origin: Any) -> 
     if form == "csv":
         import pandas as pd
 
+        from bench.datasets.metrics import Cell
         from bench.report.formats import csv
 
-        lines = []
-        for encoder in encoders:
-            lines += [{"model": encoder.label, **record} for record in encoder.records]
-        columns = ["model", "task", "split", "metric", "aggregation", "value"]
-        return csv(pd.DataFrame(lines)[columns]).strip()
+        lines = [
+            {"model": encoder.label, **record} for encoder in encoders for record in encoder.records
+        ]
+        return csv(pd.DataFrame(lines, columns=["model", *Cell._fields, "value"])).strip()
     from bench.judge.stage import judge_encoders
     from bench.report.leaderboard import show_leaderboards
 

@@ -27,8 +27,12 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         ctx.obj = list(args)  # as typed, for what prints the command again
-        options = [option for option in self.get_params(ctx) if isinstance(option, TyperOption)]
-        lists = {name: option for option in options if option.multiple for name in option.opts}
+        lists = {
+            name: option
+            for option in self.get_params(ctx)
+            if isinstance(option, TyperOption) and option.multiple
+            for name in option.opts
+        }
         # Each word of a list becomes an option of Typer's form.
         words: list[str] = []
         current = ""  # the list option that takes the next word
@@ -66,10 +70,11 @@ class Program(TyperGroup):
         """Write the names of commands and the first sentence of each one's help."""
         for title, names in COMMANDS.items():
             with formatter.section(title):
-                for name in names:
-                    summary = self.commands[name].get_short_help_str(formatter.width)
-                    # As wide as the longest name, so that the columns of all groups are aligned.
-                    formatter.write_dl([(f"{name:12}", summary)])
+                # As wide as the longest name, so that the columns of all groups are aligned.
+                formatter.write_dl(
+                    (f"{name:12}", self.commands[name].get_short_help_str(formatter.width))
+                    for name in names
+                )
 
 
 app = typer.Typer(

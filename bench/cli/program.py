@@ -3,10 +3,9 @@
 import sys
 from contextlib import redirect_stdout
 from functools import cache
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 from typer.main import get_command
 
 from bench.cli.parameters import app
@@ -26,11 +25,9 @@ def _program(
 
 
 @cache
-def commands() -> TyperGroup:
+def commands() -> Any:
     """The parser with all commands."""
-    group = get_command(app)
-    assert isinstance(group, TyperGroup)
-    return group
+    return get_command(app)
 
 
 def run(words: list[str]) -> int:

@@ -182,7 +182,7 @@ def coverage(
         judged = read_suite(suite)
     else:
         suites = map(configurations.load, configurations.PAPERS)
-        judged = judge_plans([*map(configurations.plan, suites)])
+        judged = judge_plans([configurations.plan(content) for content in suites])
     print(report(judged, out))
 
 

@@ -83,8 +83,8 @@ def plan(
 def run(
     file: Configuration,
     options: Annotated[
-        list[str] | None, arg("Options and targets of Snakemake.", "SNAKEMAKE_OPTION")
-    ] = None,
+        list[str], arg("Options and targets of Snakemake.", "SNAKEMAKE_OPTION")
+    ] = [],
     yes: Yes = False,
 ) -> int:
     """Run a suite in the working folder.
@@ -100,7 +100,7 @@ def run(
     with errors_of(f"configuration {file}"), redirect_stderr(StringIO()):
         suite_plan = configurations.plan(content)
         suite_plan.after(RESULTS / suite_plan.suite / "plan.json")
-    return start(file, suite_plan, options or [], yes)
+    return start(file, suite_plan, options, yes)
 
 
 @command("status", epilog="Example: sentbench status paper")

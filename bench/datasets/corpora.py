@@ -54,19 +54,15 @@ def read_sentences(path: Path, limit: int | None = None, distinct: int | None = 
 
 
 def _rows(path: Path) -> Iterator[str]:
-    if _is_table(path):
-        return filter(None, dict.fromkeys(chain.from_iterable(_lines(path))))
-    return (line or " " for line in _lines(path))
-
-
-def _lines(path: Path) -> Iterator[Any]:
-    """The lines of a text, or the rows of a table; `UserError` for the name of another format."""
+    """The sentences of a text or a table; `UserError` for the name of another format."""
     if re.search(OTHER_FORMATS, path.name):
         raise UserError(
             f"{path} has a name of another format; write one sentence a line to a .txt file, or "
             "the columns sent0,sent1,hard_neg to a .csv file"
         )
-    return _table_rows(path) if _is_table(path) else read_lines(path)
+    if _is_table(path):
+        return filter(None, dict.fromkeys(chain.from_iterable(_table_rows(path))))
+    return (line or " " for line in read_lines(path))
 
 
 def _is_table(path: Path) -> bool:

@@ -126,16 +126,14 @@ def read_scored(name: str, data: Path) -> list[StsTask | LabelledTask]:
     """Read the scored data of a task: all splits of labelled sentences, or the test and dev splits
     of pairs."""
     if task_of(name).protocol == PAIRS:
-        splits = listed_task(name, data).splits
-        tasks: list[StsTask | LabelledTask]
-        tasks = [sts.read(name, data, split) for split in ("test", "dev") if split in splits]
+        tasks = sts.read_splits(name, data, ("test", "dev"))
         for task in tasks:
             repeated = len(task.items()) - len({*task.items()})
             # Published sets repeat pairs as well, and stay as they are
             # (docs/reference/protocol.md#differences-from-mteb).
             if repeated and name.startswith(OWN_STS):
                 warn(f"warning: {repeated} pairs of {name} repeat another of their split")
-        return tasks
+        return [*tasks]
     return [read(name, data)]
 
 

@@ -71,8 +71,7 @@ class StsTask:
         pair by pair, with duplicates."""
         tasks = [self]
         if self.data:
-            splits = listed_task(self.name, self.data).splits
-            tasks = [read(self.name, self.data, split) for split in SPLITS if split in splits]
+            tasks = read_splits(self.name, self.data)
         for task in tasks:
             yield from chain.from_iterable(task.items())
 
@@ -91,6 +90,12 @@ def read(name: str, data: Path, split: str = "test") -> StsTask:
         parts = {name: read_parts(task, data, [split])[split]}
     subsets = [_subset(part, lines, *task.range) for part, lines in parts.items()]
     return StsTask(name, split, tuple(subsets), data)
+
+
+def read_splits(name: str, data: Path, splits: Iterable[str] = SPLITS) -> list[StsTask]:
+    """Read those of some splits that a set has."""
+    its_splits = listed_task(name, data).splits
+    return [read(name, data, split) for split in splits if split in its_splits]
 
 
 def _subset(name: str, lines: Sequence[Line], least: float, most: float) -> Subset:
@@ -133,11 +138,10 @@ def cosine(firsts: np.ndarray, seconds: np.ndarray) -> np.ndarray:
 
 def similarities(task: StsTask, vectors: EncodeSentences) -> list[np.ndarray]:
     """The cosine of each pair, one array per subset, from the `vectors` of both columns."""
-    cosines = []
-    for subset in task.subsets:
-        columns = look_up(_title(task, subset), (subset.first, subset.second), vectors)
-        cosines.append(cosine(*columns))
-    return cosines
+    return [
+        cosine(*look_up(_title(task, subset), (subset.first, subset.second), vectors))
+        for subset in task.subsets
+    ]
 
 
 def score_pairs(task: StsTask, predicted: Sequence[np.ndarray]) -> list[dict[str, Any]]:

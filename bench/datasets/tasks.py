@@ -5,7 +5,6 @@ A new task is one entry of tasks.toml. The papers' averages are over the groups 
 """
 
 import re
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -14,6 +13,7 @@ from statistics import fmean
 
 from bench.datasets.metrics import AGGREGATIONS, METRICS, Cell, metrics_of
 from bench.utils.errors import UserError, suggestion
+from bench.utils.files import read_toml
 from bench.utils.validation import FileName
 
 # Protocols: cosines of pairs, or a classifier. The weight decay of a classifier is selected by
@@ -88,9 +88,8 @@ _UNKNOWN = "und-Zyyy"  # language
 
 
 def _read_table() -> dict[str, Task]:
-    text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
     tasks = {}
-    for family in tomllib.loads(text)["families"]:
+    for family in read_toml(Path(__file__).with_suffix(".toml"))["families"]:
         for name, values in family.pop("tasks").items():
             # The values of a task come last, since they replace the values of its family.
             fields = {"majority": "0", **family, **values}
@@ -134,8 +133,7 @@ SPELLINGS = {
 
 def is_task(name: str) -> bool:
     """Return whether this is the name of a task, which may be user-defined."""
-    user_defined = re.fullmatch(rf"({OWN_STS}|{OWN_PROBING})\w[\w.-]*", name)
-    return name in TASKS or user_defined is not None
+    return name in TASKS or bool(re.fullmatch(rf"({OWN_STS}|{OWN_PROBING})\w[\w.-]*", name))
 
 
 def task_of(name: str) -> Task:
@@ -255,8 +253,8 @@ def averages(scores: Mapping[Cell, float]) -> dict[Cell, float]:
     """The `AVERAGES` of which all scores, points by cell, are there."""
     means = {}
     for cell, parts in AVERAGES.items():
-        values = [scores[part] for part in parts if part in scores]
-        if len(values) == len(parts):
+        if scores.keys() >= {*parts}:
+            values = [scores[part] for part in parts]
             # Dev averages select checkpoints and are not rounded
             # (docs/reference/protocol.md#selection).
             means[cell] = fmean(values) if cell.split == "dev" else average(values)

@@ -14,6 +14,7 @@ from pathlib import Path
 from bench.download.hub import (
     DATASET,
     cache_folder,
+    copying,
     fetched,
     fetched_archive,
     local_folder,
@@ -89,8 +90,7 @@ def fetch_corpus(name: str) -> Path:
 
 def fetch_words(archive: str, repository: str, member: str) -> Path:
     """Return a table of word vectors, the `member` of a zip archive of a hub repository."""
-    place = Path(os.environ.get("BENCH_MODELS") or "BENCH_MODELS", member)
-    with fetched_archive(archive, f"copy the table to {place}", repository) as packed:
+    with fetched_archive(archive, copying("table", member), repository) as packed:
         table = cache_folder() / f"{sha256_file(packed)[:12]}-{member}"
         if not is_complete(table):
             with (

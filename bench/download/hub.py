@@ -3,7 +3,7 @@ transfers and caches files, but compares sizes only."""
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import chain
@@ -109,7 +109,7 @@ def _cause(error: BaseException) -> BaseException:
 
 def _status(error: BaseException) -> int:
     """The HTTP status of an answer; 0 if there was none."""
-    return int(getattr(getattr(_cause(error), "response", None), "status_code", 0))
+    return getattr(getattr(_cause(error), "response", None), "status_code", 0)
 
 
 def _is_transient(error: BaseException) -> bool:
@@ -155,8 +155,8 @@ def one_sentence(subject: str, alternative: str) -> Iterator[None]:
     except Exception as error:
         cause, status, problem = _cause(error), _status(error), UserError
         names = {base.__name__ for base in type(cause).__mro__}
-        marks = (mark for mark in _LASTING if mark in f"{names} {cause}")
-        reason = _LASTING.get(next(marks, ""), "").format(cache=constants.HF_HUB_CACHE)
+        reasons = (text for mark, text in _LASTING.items() if mark in f"{names} {cause}")
+        reason = next(reasons, "").format(cache=constants.HF_HUB_CACHE)
         # An error that is neither known nor transient, and has no status, is a fault of the code:
         # it is raised as it is.
         if _is_transient(error):
@@ -194,7 +194,7 @@ def pinned(key: str) -> tuple[str | None, dict[str, str]]:
     # names may move, so the recorded commit goes before it.
     published = pin(key)
     recorded = read_settings(lock_file()).get(key, {"revision": None, "files": {}})
-    revision, files = published.get("revision"), dict(recorded["files"])
+    revision, files = published.get("revision"), recorded["files"]
     if not revision or revision.startswith("refs/"):
         revision = recorded["revision"] or revision
     for name, entry in published.get("files", {}).items():
@@ -208,10 +208,9 @@ def record(key: str, commit: str, sums: Mapping[str, str]) -> None:
     with locked():
         recorded = read_settings(lock_file())
         entry = recorded.get(key, {})
-        files = dict(sums)
         if entry.get("revision") == commit:
-            files = entry["files"] | files
-        recorded[key] = {"revision": commit, "files": dict(sorted(files.items()))}
+            sums = entry["files"] | sums
+        recorded[key] = {"revision": commit, "files": dict(sorted(sums.items()))}
         write_json(lock_file(), dict(sorted(recorded.items())))
 
 
@@ -229,7 +228,7 @@ def local_model(key: str) -> Path | None:
     return next(filter(Path.is_dir, folders), None)
 
 
-def _snapshot(key: str, patterns: Sequence[str], alternative: str) -> Path:
+def _snapshot(key: str, patterns: list[str], alternative: str) -> Path:
     """Return the hub's folder of a revision with all files of these patterns."""
     from huggingface_hub import constants, snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
@@ -244,7 +243,7 @@ def _snapshot(key: str, patterns: Sequence[str], alternative: str) -> Path:
             name,
             repo_type="model" if name == repository else "dataset",
             revision=pinned(key)[0] or revision or None,
-            allow_patterns=list(patterns),
+            allow_patterns=patterns,
         )
         # A complete snapshot of a commit needs no connection.
         try:
@@ -259,7 +258,7 @@ def _unpinned(key: str) -> str:
 
 
 @contextmanager
-def fetched(key: str, patterns: Sequence[str], alternative: str) -> Iterator[Path]:
+def fetched(key: str, patterns: list[str], alternative: str) -> Iterator[Path]:
     """Yield a folder with all files of these patterns, verified. The files of a first download are
     pinned after the block, which may refuse them."""
     (revision, digests), local = pinned(key), local_model(key)
@@ -301,15 +300,16 @@ def fetched_archive(name: str, alternative: str, key: str = DATASET) -> Iterator
             yield folder / name
 
 
-def _copying(key: str) -> str:
-    return f"copy the model to {Path(os.environ.get('BENCH_MODELS') or 'BENCH_MODELS', key)}"
+def copying(noun: str, name: str) -> str:
+    """How a model, or a table of word vectors, gets into BENCH_MODELS."""
+    return f"copy the {noun} to {Path(os.environ.get('BENCH_MODELS') or 'BENCH_MODELS', name)}"
 
 
 def fetch_description(key: str) -> Path:
     """Return the hub's folder of a model with its configuration and tokenizer, verified, as
     `fetch_backbone`. The name of the folder is the commit. A first download is reported."""
     is_new = not pinned(key)[1]
-    with fetched(key, DESCRIPTION, _copying(key)) as folder:
+    with fetched(key, DESCRIPTION, copying("model", key)) as folder:
         if not (folder / "config.json").is_file():
             raise UserError(f"{key} has no config.json; name a transformer of the hub")
     if is_new:
@@ -321,7 +321,7 @@ def fetch_backbone(key: str) -> Path:
     """Return the folder of a hub model, OWNER/NAME or OWNER/NAME@REVISION, verified: in
     BENCH_MODELS or, after a download of what it lacks, in the cache of the hub. The default of the
     revision, a commit, branch or "refs/pr/1", is the pinned commit."""
-    with fetched(key, BACKBONE_FILES, _copying(key)) as folder:
+    with fetched(key, BACKBONE_FILES, copying("model", key)) as folder:
         # An adapter alone is refused where it is read.
         if any(chain(folder.rglob("*.safetensors"), folder.glob(ADAPTER))):
             return folder

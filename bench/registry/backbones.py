@@ -3,7 +3,6 @@ word vectors in GloVe's text format, and encoders."""
 
 import json
 import re
-import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -11,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from bench import world
+from bench.download import fetch_words
 from bench.download.hub import ADAPTER, fetch_backbone, fetch_description, local_folder, local_model
 from bench.download.sums import file_sum
 from bench.registry.methods import method_classes
 from bench.utils.errors import UserError, did_you_mean
-from bench.utils.files import read_json, read_settings, refuse_pointer, sha256_listed
+from bench.utils.files import read_json, read_settings, read_toml, refuse_pointer, sha256_listed
 from bench.utils.validation import Document, FileName, read_document
 from methods.base import Shape
 
@@ -74,8 +74,6 @@ class Backbone:
     def table(self) -> Path:
         """Return the file of word vectors, downloaded unless `BENCH_MODELS` has it."""
         if self.source == "hub":
-            from bench.download import fetch_words
-
             archive, member = self.packed
             return local_models().get(self.name) or fetch_words(archive, self.location, member)
         return Path(self.location)
@@ -91,9 +89,8 @@ NO_BACKBONE = Backbone("none", "none", "", Shape(0, 0), "none", "none")
 
 def _built_in() -> dict[str, Backbone]:
     """The backbones of backbones.toml by name."""
-    text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
     backbones = {}
-    for name, entry in tomllib.loads(text).items():
+    for name, entry in read_toml(Path(__file__).with_suffix(".toml")).items():
         shape, table = Shape(**entry.pop("shape")), entry.pop("table", "")
         origin = {"source": "hub", "fingerprint": entry.get("location")}
         if "location" not in entry:
@@ -113,8 +110,8 @@ def local_models() -> dict[str, Path]:
     root = local_folder("BENCH_MODELS")
     if root is None:
         return {}
-    tables = {path.stem: path for path in sorted(root.glob("*.txt"))}
-    return tables | {path.parent.name: path.parent for path in sorted(root.glob("*/config.json"))}
+    tables = {path.stem: path for path in root.glob("*.txt")}
+    return tables | {path.parent.name: path.parent for path in root.glob("*/config.json")}
 
 
 def backbone(name: str) -> Backbone:

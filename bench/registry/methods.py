@@ -167,8 +167,8 @@ class Interface(BaseModel):
 
 def _check_interface(cls: type[Method]) -> None:
     """Raise `UserError` for what prevents the suite from using a method class."""
-    names = [name for name in Interface.model_fields if hasattr(cls, name)]
-    validated(Interface, {name: getattr(cls, name) for name in names})
+    attributes = {name: getattr(cls, name) for name in Interface.model_fields if hasattr(cls, name)}
+    validated(Interface, attributes)
     hyper: Any = cls.Hyper
     if not (inspect.isclass(hyper) and issubclass(hyper, HyperParameters)):
         raise UserError("Hyper is no class that extends methods.base.HyperParameters; make it one")

@@ -51,9 +51,9 @@ def choose(text: str, backbone_name: str, keys: Mapping[str, Any]) -> Choice:
     classes = [method_class(name) for name, _ in parts]
     setting = _choose_setting(text, suffix, classes)
     base = _choose_backbone(classes[0], backbone_name)
-    rows = [_setting_row(cls, setting, base.name) for cls in classes]
     sources = []
-    for cls, row, (_, values) in zip(classes, rows, parts, strict=True):
+    for cls, (_, values) in zip(classes, parts, strict=True):
+        row = _setting_row(cls, setting, base.name)
         sources.append(Source(cls, row, _divide(cls, values, cls is classes[0])))
     return Choice(text, setting, base, sources)
 

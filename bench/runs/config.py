@@ -31,7 +31,8 @@ from bench.utils.validation import validated
 
 # Links to Snakefile, rules/ and profiles/, so that an installed package has the workflow.
 _LINKS = Path(__file__).parents[1] / "workflow"
-SNAKEFILE, SLURM = ((_LINKS / name).resolve() for name in ("Snakefile", "profiles/slurm"))
+SNAKEFILE = (_LINKS / "Snakefile").resolve()
+SLURM = (_LINKS / "profiles/slurm").resolve()
 # The suites that plan the runs of all printed values. The second needs Chinese evaluation data,
 # which cannot be downloaded.
 PAPERS = (SUITES / "paper.yaml", SUITES / "chinese.yaml")
@@ -247,10 +248,7 @@ def _check_sets(suite: Suite, runs: Sequence[Run]) -> None:
     """Check that the data has the sets on which runs are scored and selected. Data that are not
     downloaded yet are not checked."""
     tasks = expand_tasks([task for run in runs for task in run.tasks])
-    selected: dict[str, None] = {}
-    for run in runs:
-        if run.trained:
-            selected |= dict.fromkeys(run.recipe.selection)
+    selected = dict.fromkeys(name for run in runs for name in run.selection)
     in_own_folder = suite.data not in ("senteval", "world")
     # Only the manifest of a folder describes sets that the project does not know.
     own_sets = [name for name in (*tasks, *selected) if name.startswith((OWN_STS, OWN_PROBING))]
@@ -263,7 +261,7 @@ def _check_sets(suite: Suite, runs: Sequence[Run]) -> None:
     if folder:
         for task in tasks:
             listed_task(task, folder)
-        check_dev(list(selected), folder, in_own_folder)
+        check_dev(selected, folder, in_own_folder)
         for name in own_sets:  # a mistake in a user's file shows before a training
             read_scored(name, folder)
 
@@ -280,14 +278,12 @@ def reseeded(suite: Suite, seeds: Iterable[int]) -> Suite:
 def dump(suite: Suite) -> str:
     """A suite as YAML, which `load` reads back."""
     # Lists and maps without further ones in them are written on one line, as in config/.
-    return str(
-        yaml.safe_dump(
-            suite.model_dump(exclude_defaults=True),
-            default_flow_style=None,
-            sort_keys=False,
-            allow_unicode=True,
-            width=100,
-        )
+    return yaml.safe_dump(
+        suite.model_dump(exclude_defaults=True),
+        default_flow_style=None,
+        sort_keys=False,
+        allow_unicode=True,
+        width=100,
     )
 
 

@@ -42,8 +42,7 @@ def _spelled_otherwise(text: str, runs: Sequence[PlannedRun]) -> list[PlannedRun
         raise UserError(f"'{text}' is not planned{did_you_mean(text, names)}") from None
     method = text.strip().removesuffix(f"@{setting}")
     # All seeds of a row have one text, so one of them is resolved.
-    of_setting = [run for run in runs if setting in (None, run.setting)]
-    examples = {(run.text, run.backbone): run for run in of_setting}
+    examples = {(run.text, run.backbone): run for run in runs if setting in (None, run.setting)}
     same = {key for key, run in examples.items() if _would_be(method, run)}
     if same:
         return [run for run in runs if (run.text, run.backbone) in same]

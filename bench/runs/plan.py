@@ -90,7 +90,12 @@ class PlannedRun(Document):
         """What the runs of one system share. Versions are no part of it: in tables an old and a new
         version of a method are one experiment."""
         changes = sorted(self.recipe_changes.items())
-        return self.text, self.backbone, str(self.corpus), repr(changes)
+        return self.text, self.backbone, self.corpus, repr(changes)
+
+    @property
+    def place(self) -> tuple[object, ...]:
+        """Its row and what sets it apart there: no two runs of a plan share both."""
+        return self.row, self.draw
 
     @property
     def additions(self) -> dict[str, int | None]:
@@ -215,16 +220,16 @@ class Plan(Document, Generic[AnyRun]):
 
     @model_validator(mode="after")
     def _distinct_runs(self) -> Self:
-        """Refuse a seed that is planned twice: some tables would count it once, others twice."""
+        """Refuse a seed that is planned twice: some tables would count it once, others twice.
+        Identities are not compared, since tables take two versions of a method as one."""
         ids: dict[tuple[object, ...], str] = {}
         for run in self.runs:
-            # Identities are not compared: two versions of a method are one experiment in tables.
-            key = run.row, run.draw
-            if key in ids:
+            if run.place in ids:
                 raise ValueError(
-                    f"'{ids[key]}' and '{run.id}' are one experiment with one seed, {run.draw}"
+                    f"'{ids[run.place]}' and '{run.id}' are one experiment with one seed, "
+                    f"{run.draw}"
                 )
-            ids[key] = run.id
+            ids[run.place] = run.id
         return self
 
     def after(self, path: Path, lost: bool = False) -> Self:
@@ -305,7 +310,7 @@ AnyPlan = TypeVar("AnyPlan", bound=Plan)
 
 def _copy(path: Path) -> Path:
     """The copy of a plan, which is evidence that no other file of a suite has."""
-    return path.with_name(f"{path.stem}.copy{path.suffix}")
+    return path.with_stem(f"{path.stem}.copy")
 
 
 def add_by_hand(plan: Plan, path: Path) -> bool:
@@ -316,7 +321,7 @@ def add_by_hand(plan: Plan, path: Path) -> bool:
         # A configuration has tasks.
         if earlier.tasks or (earlier.data, earlier.mode) != (plan.data, plan.mode):
             return False
-        runs = {(run.row, run.draw): run for run in (*earlier.runs, *plan.runs)}
+        runs = {run.place: run for run in (*earlier.runs, *plan.runs)}
         plan = plan.model_copy(update={"runs": [*runs.values()]})
     plan.write(path)
     return True
@@ -334,27 +339,27 @@ def _grown(plan: AnyPlan, earlier: AnyPlan, scored: AbstractSet[str]) -> AnyPlan
     additions: dict[tuple[object, ...], dict[str, int | None]] = defaultdict(dict)
     compared: dict[tuple[str, ...], set[str]] = defaultdict(set)  # tasks by row
     for run in before:
-        additions[run.row, run.draw] |= run.additions
+        additions[run.place] |= run.additions
         compared[run.row].update(run.additions)
     numbers = [number or 0 for by_task in additions.values() for number in by_task.values()]
     next_number = count(max(numbers) + 1)
     runs = []
     for run in plan.runs:
         if run.row in open_rows:
-            number, by_task = next(next_number), additions[run.row, run.draw]
+            number, by_task = next(next_number), additions[run.place]
             # No score of a new task could be seen: it is planned, not added.
             tasks = [task for task in expand_tasks(run.tasks) if task in compared[run.row]]
             added = {task: by_task.get(task, number) for task in tasks if by_task.get(task) != 0}
             run = run.model_copy(update={"added": added})
         runs.append(run)
     # A planned seed that is left out because of its score would bias the looks, so it stays.
-    planned_tasks = {(run.row, run.draw, task) for run in runs for task in expand_tasks(run.tasks)}
+    planned_tasks = {(run.place, task) for run in runs for task in expand_tasks(run.tasks)}
     dropped_runs = []
     for run in before:
-        tasks = [task for task, number in run.additions.items() if number is not None]
-        if run.row in open_rows and any(
-            (run.row, run.draw, task) not in planned_tasks for task in tasks
-        ):
+        counted_tasks = {
+            (run.place, task) for task, number in run.additions.items() if number is not None
+        }
+        if run.row in open_rows and not counted_tasks <= planned_tasks:
             dropped_runs.append(run)
     update = {"runs": runs, "dropped": dropped_runs, "claims": _claims(plan.claims, earlier.claims)}
     return plan.model_copy(update=update)

@@ -1,6 +1,5 @@
 """From the text of a run (`bench.runs.text`) to a `Run`."""
 
-import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -32,8 +31,8 @@ def resolve(
     corpus: str,
     data: str,
     seed: int | None,
-    recipe: Mapping[str, Any] = types.MappingProxyType({}),
-    keys: Mapping[str, Any] = types.MappingProxyType({}),
+    recipe: Mapping[str, Any] = {},
+    keys: Mapping[str, Any] = {},
 ) -> Run:
     """Turn the text of a run into a `Run`.
 
@@ -336,7 +335,7 @@ def _name(
         method="+".join(spell(part.cls.name, part.keys) for part in parts),
         setting=choice.setting,
         label=" + ".join(map(_label, parts)),
-        parts=tuple(identities),
+        parts=identities,
         backbone=choice.backbone.name,
         reference=choice.backbone.reference,
         trained=host.cls.trained,

@@ -251,8 +251,11 @@ class Run(PlannedRun):
     def hub_models(self) -> dict[str, str]:
         """The repositories of the other encoders that the run loads from the hub, by name."""
         # A name of the hub identifies itself; a folder has a sum.
-        names = [name for name, identity in self.models.items() if name == identity]
-        return {name: BUILT_IN[name].location if name in BUILT_IN else name for name in names}
+        return {
+            name: BUILT_IN[name].location if name in BUILT_IN else name
+            for name, identity in self.models.items()
+            if name == identity
+        }
 
     @property
     def evaluation_pooler(self) -> str:

@@ -30,8 +30,8 @@ Text = Annotated[str, Field(min_length=1), AfterValidator(os.path.expanduser)]
 
 
 def _distinct(items: list[Item]) -> list[Item]:
-    for index, item in enumerate(items):
-        if item in items[:index]:
+    for item in items:
+        if items.count(item) > 1:
             raise ValueError(f"{item!r} is listed twice; keep one")
     return items
 
@@ -83,12 +83,11 @@ def _or_text(field: str) -> BeforeValidator:
 
 
 _OR_NOTHING = BeforeValidator(lambda value: {} if value is None else value)
-_OR_ITEM = BeforeValidator(_as_list)
 
 # Strict: 1.0 and true are no seeds, since they would give a run another identity than 1.
 Seed = Annotated[int, Field(strict=True, ge=0, lt=2**63)]
 Distinct = Annotated[list[Item], Field(min_length=1), AfterValidator(_distinct)]
-Names = Annotated[Distinct[Text], _OR_ITEM]
+Names = Annotated[Distinct[Text], BeforeValidator(_as_list)]
 
 
 class BackboneOptions(StrictModel):
@@ -204,8 +203,7 @@ class Suite(StrictModel):
 
     def tasks_of(self, backbone_name: str) -> list[str]:
         """The tasks of a backbone, such as one of another language, else the suite's tasks."""
-        options = self.backbones.get(backbone_name)
-        return options.tasks if options and options.tasks else self.tasks
+        return self.backbones.get(backbone_name, BackboneOptions()).tasks or self.tasks
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:

@@ -145,7 +145,7 @@ def layers(material: Material) -> dict[str, Any]:
         raise NotApplicable("the tokenizer does not add two special tokens to a sentence")
     sentences = material.test.first + material.test.second
     tokens = transformer.tokenize(sentences)
-    depth = int(transformer.model.config.num_hidden_layers)
+    depth = transformer.model.config.num_hidden_layers
     # SetSim between layers 0 to L, and TokSim of these layers, in two readings each.
     width = 4 * depth + 2
     similarities = transformer.encode_tokens(tokens, pool=geometry.layer_similarities, width=width)
@@ -155,11 +155,13 @@ def layers(material: Material) -> dict[str, Any]:
     setsim_first, setsim_mean, toksim, toksim_special = np.split(
         similarities.astype(np.float64), [depth, 2 * depth, 3 * depth + 1], axis=1
     )
-    # Layer 0 has the embeddings. SetSim is between transformer layers, so its first value is left
-    # out.
-    by_cls, by_mean = setsim_first.mean(0).tolist(), setsim_mean.mean(0).tolist()
     return {
-        "setsim": {"cls": by_cls[1:], "mean": by_mean[1:]},
+        # Layer 0 has the embeddings. SetSim is between transformer layers, so its first value is
+        # left out.
+        "setsim": {
+            "cls": setsim_first.mean(0).tolist()[1:],
+            "mean": setsim_mean.mean(0).tolist()[1:],
+        },
         "toksim": {
             "without_special": toksim[has_pair].mean(0).tolist(),
             "with_special": toksim_special.mean(0).tolist(),
@@ -186,7 +188,7 @@ def tokens(material: Material) -> dict[str, Any]:
     return {
         "sentence": sentence,
         "tokens": pieces,
-        "layer": int(transformer.model.config.num_hidden_layers),
+        "layer": transformer.model.config.num_hidden_layers,
         # Rounded like `sts.cosine`.
         "cosines": np.round((unit @ unit.T).numpy(), 12).tolist(),
     }
@@ -204,8 +206,10 @@ def in_batch(material: Material) -> dict[str, Any]:
     pool = list(islice(distinct, POOL))
     sizes = [size for size in _SIZES if size <= len(pool)]
     if not sizes:
-        few = f"{len(pool)} distinct sentences, fewer than a batch of {_SIZES[0]}"
-        raise NotApplicable(f"corpus '{corpus}' has {few}")
+        raise NotApplicable(
+            f"corpus '{corpus}' has {len(pool)} distinct sentences, fewer than a batch of "
+            f"{_SIZES[0]}"
+        )
     encoded = material.vectors(pool, f"corpus '{corpus}'")
     # Lengths in float64, cosines of batches in float32 (docs/reference/analyses.md).
     vectors = geometry.unit(material.tensor(encoded)).float()
@@ -221,8 +225,10 @@ def in_batch(material: Material) -> dict[str, Any]:
             near_noise.append(geometry.largest_similarities(batch, geometry.unit(noise), RANKS))
         largest["mean"].append(np.mean(near, axis=0).tolist())
         largest["noise"].append(np.mean(near_noise, axis=0).tolist())
-    draws = {"sizes": sizes, "ranks": RANKS, "repeats": REPEATS}
-    return draws | largest | {"corpus": corpus, "pool": len(pool)}
+    return {
+        "sizes": sizes, "ranks": RANKS, "repeats": REPEATS, **largest,
+        "corpus": corpus, "pool": len(pool),
+    }  # fmt: skip
 
 
 def cosines(material: Material) -> dict[str, Any]:

@@ -17,13 +17,12 @@ from bench.utils.documents import document
 def report(plan: Plan) -> str:
     """A table, by task, of two shares of the test items: those that stand in the dev sets of the
     plan's trainings, and those with a sentence in each corpus."""
-    names = dict.fromkeys(task for run in plan.runs for task in run.tasks)
     selection = dict.fromkeys(name for run in plan.runs for name in run.selection)
     rows: dict[str, dict[str, str]] = {}
     # A corpus that is made of the data is written to this folder.
     with TemporaryDirectory(prefix="sentbench-") as folder:
         files = Files(Path(folder), plan.data)
-        tasks = read_tasks(list(names), files.data)
+        tasks = read_tasks([task for run in plan.runs for task in run.tasks], files.data)
         for name in dict.fromkeys(name for run in plan.runs for name in run.corpora):
             corpus = read_sentences(files.corpus(name))
             items = contamination(tasks, [corpus], selection, files.data)

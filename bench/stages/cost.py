@@ -5,7 +5,6 @@ card. They are seconds of a whole device: the seconds of runs that shared one ar
 number. For work that was never measured there is an order of magnitude.
 """
 
-import tomllib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
@@ -26,9 +25,10 @@ from bench.runs.plan import Plan
 from bench.runs.run import Run
 from bench.training.checkpoint import GENERATIONS
 from bench.utils.errors import UserError
+from bench.utils.files import read_toml
 
 # Seconds of steps that were measured on a card, by card, backbone, batch size and precision.
-STEPS = tomllib.loads(Path(__file__).with_name("steps.toml").read_text(encoding="utf-8"))
+STEPS = read_toml(Path(__file__).with_name("steps.toml"))
 # Seconds for a sentence and a weight, as they were measured: for a training by `STEPS` and
 # results/wiki-mini (1e-12 to 7e-12, and 3e-9 to 14e-9 at batch size 64), for a scoring, with its
 # classifiers, by docs/explanation/performance.md#on-a-gpu and results/wiki-mini.
@@ -39,11 +39,11 @@ PLACES = {
 CORPUS_TOKENS = 24  # mean of wiki1m_fallback after truncation to 32 tokens
 # Known sizes, so that a plan is predicted before its corpora are downloaded.
 CORPUS_SENTENCES = {
-    **dict.fromkeys(("wiki1m", "wiki1m_for_simcse", "wiki1m_fallback"), 1_000_000),
-    **dict.fromkeys(("nli", "nli_for_simcse"), 600_000),  # an assumption
+    "wiki1m": 1_000_000, "wiki1m_for_simcse": 1_000_000, "wiki1m_fallback": 1_000_000,
+    "nli": 600_000, "nli_for_simcse": 600_000,  # an assumption
     # docs/reference/methods.md#consert and docs/reference/methods.md#word-noise
-    **{"sts": 89_192, "cnsd": 10_462},
-}
+    "sts": 89_192, "cnsd": 10_462,
+}  # fmt: skip
 # Hours from which on a user has to agree: of work that was not measured (any suite on the toy data
 # takes less), and of all work on a processor.
 ROUGH_LIMIT, PROCESSOR_LIMIT = 0.5, 1.0
@@ -65,7 +65,7 @@ class Measured:
         if device == "cpu":
             # Results name the model of their processor, and so does the comparison.
             name = provenance("cpu", 1)["device"]["name"]
-        for path in sorted(results.glob("*/scores/*.json")):
+        for path in results.glob("*/scores/*.json"):
             with suppress(UserError):
                 origin = read_scores(path).provenance
                 run, outcome = origin.run, origin.outcome
@@ -91,9 +91,8 @@ class Measured:
 
 def weights(run: Run) -> int:
     """Weights in the matrices of a transformer's layers: 4 of attention and 8 of the feed-forward
-    part, each of width x width; 0 if the run has no transformer."""
-    is_transformer = run.pretrained.kind == "transformer"
-    return 12 * run.shape.depth * run.pretrained.shape.width**2 if is_transformer else 0
+    part, each of width x width; 0 if the run has no transformer, and so no layers."""
+    return 12 * run.shape.depth * run.pretrained.shape.width**2
 
 
 @cache
@@ -150,10 +149,11 @@ def work_of(runs: Iterable[Run]) -> Work:
     trainings without a transformer, take no time to speak of."""
     work = []
     for run in runs:
-        if run.trained and run.pretrained.kind == "transformer" and not run.skip:
+        if run.skip:
+            continue
+        if run.trained and run.pretrained.kind == "transformer":
             work.append((run, "train"))
-        if not run.skip:
-            work.append((run, "score"))
+        work.append((run, "score"))
     return work
 
 

@@ -186,7 +186,7 @@ def _evaluate(
         # Whether the file has all fields of `origin`. It may have further ones, such as the
         # seconds.
         if written == written | origin | ignored:
-            return list(content["records"])
+            return content["records"]
     pooler = getattr(encoder, "pooler", encoder.kind)
     options = [pooler, *replace(model.options, pooler=None).words]
     common = {

@@ -137,7 +137,7 @@ def compare(
             if is_lacking and write:
                 os.utime(file, (1, 1))
             if file.stat().st_mtime < max(before, default=0):
-                has_sets = bool(inputs.folder and origin.tasks)
+                has_sets = inputs.folder and origin.tasks
                 # Sums of sets say whether they changed. Results without sums are trusted if the
                 # folder is as described.
                 is_same = has_sets or data == {"kind": "data", **origin.data.as_written()}

@@ -156,9 +156,7 @@ def analyse_run(
     if ended.outcome.status == "finished":
         material = Material(run, run_encoder(run, inputs, device), corpus, inputs, device)
         results = analyse(material, names)
-        origin["tasks"] = {}
-        if set(names) - {ON_CORPUS}:
-            origin["tasks"] = task_sums(material.tasks)
+        origin["tasks"] = task_sums(material.tasks if {*names} - {ON_CORPUS} else ())
         origin |= _commits(run)
     origin["seconds"] = round(time.monotonic() - started, 2)
     write_json(out, {"provenance": origin, "analyses": results})

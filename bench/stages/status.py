@@ -38,7 +38,7 @@ class SuiteStatus:
 
     suite: str
     # Number of finished runs by how they ended: "finished", "diverged", "skipped".
-    done: dict[str, int] = field(default_factory=dict)
+    done: Counter[str] = field(default_factory=Counter)
     open: list[OpenRun] = field(default_factory=list)  # the other runs, in the order of the plan
     # Errors of other steps of the workflow (inputs, tables) by their logs.
     steps: dict[str, str] = field(default_factory=dict)
@@ -71,7 +71,7 @@ def status(suite: Path) -> SuiteStatus:
             failure = Failure("score", str(damage), final=True)
             state.open.append(OpenRun(run.id, "failed", "score", failure=failure))
             continue
-        state.done[results.status] = state.done.get(results.status, 0) + 1
+        state.done[results.status] += 1
         devices[results.provenance.device.name] += 1
     for log in sorted((suite / "logs").glob("*.log")):
         error = _error(log)
@@ -113,21 +113,18 @@ def _open_run(suite: Path, run_id: str, stage: str) -> OpenRun:
     """The state of a run whose next stage is `stage`."""
     current, failure = stage_at_work(suite, run_id), last_failure(suite, run_id)
     file = suite / "logs" / (current or stage) / f"{run_id}.log"
-    open_run = OpenRun(run_id, "left", stage)
-    if file.is_file():
-        open_run.log = str(file)
-    if stage == "train":
-        open_run.step = _last_step(suite, run_id)
-    if current:
-        open_run.state, open_run.stage = "running", current
-        return open_run
     if failure is None or failure.stage != stage:
         # A job may fail before it reaches a run.
         error = _error(file)
         failure = Failure(stage, error) if error else None
-    if failure:
-        open_run.state, open_run.failure = "failed", failure
-    return open_run
+    return OpenRun(
+        run_id,
+        "running" if current else "failed" if failure else "left",
+        current or stage,
+        step=_last_step(suite, run_id) if stage == "train" else None,
+        failure=None if current else failure,
+        log=str(file) if file.is_file() else "",
+    )
 
 
 def _lines(path: Path) -> list[str]:

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import tomllib
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -216,6 +217,11 @@ def read_json(path: Path, remedy: str = "fix it, or move it away and create it a
         raise UserError(f"{path} is not a readable JSON file ({error}); {remedy}") from None
 
 
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file of the project."""
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
 def read_settings(path: Path) -> dict[str, Any]:
     """Read a JSON file of settings, an object; without the file none are set."""
     values = read_json(path) if path.is_file() else {}
@@ -244,10 +250,11 @@ def sha256_file(path: Path) -> str:
 def sha256_folder(folder: Path, left_out: str = "") -> str:
     """Return a SHA-256 over the names and checksums of the files in a folder but one, hidden ones
     left out."""
-    sums = {}
-    for path in sorted(_files(folder)):
-        if path.as_posix() != left_out and not path.name.startswith("."):
-            sums[path.as_posix()] = sha256_file(folder / path)
+    sums = {
+        path.as_posix(): sha256_file(folder / path)
+        for path in sorted(_files(folder))
+        if path.as_posix() != left_out and not path.name.startswith(".")
+    }
     return sha256_listed(sums)
 
 

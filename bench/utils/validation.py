@@ -34,8 +34,11 @@ class StrictModel(BaseModel):
             unknown = [str(name) for name in values if name not in fields]
             if unknown:
                 also = [f", '{name}' is unknown" for name in unknown[1:]]
-                required = [name for name, field in fields.items() if field.is_required()]
-                also += [f", '{name}' is missing" for name in required if name not in values]
+                also += [
+                    f", '{name}' is missing"
+                    for name, field in fields.items()
+                    if field.is_required() and name not in values
+                ]
                 raise PydanticCustomError(
                     "unknown_field",
                     f"unknown key '{unknown[0]}'{did_you_mean(unknown[0], fields)}{''.join(also)}",
@@ -60,7 +63,7 @@ Content = TypeVar("Content")
 def validated(model: type[AnyModel], values: Mapping[str, Any]) -> AnyModel:
     """Return a model of some values."""
     try:
-        return model.model_validate(dict(values))
+        return model.model_validate(values)
     except ValidationError as error:
         raise UserError(explain(error)) from None
 

@@ -16,7 +16,7 @@ from bench.models.library import LibraryEncoder
 from bench.models.load import Normalised, load_encoder
 from bench.models.model import Model
 from bench.models.options import Options
-from bench.registry.templates import template_sets
+from bench.registry.templates import TEMPLATE_SETS
 from bench.results.records import read_scores
 from bench.utils.errors import UserError
 from methods.word_overlap import BagOfWords
@@ -305,7 +305,7 @@ def test_options_and_names_of_files():
         Model("a/b", Options(prompt="query: ", dims=4))
     ]
     members = Model.read("a/b[template=prompteol]", common)
-    assert [member.options.template for member in members] == template_sets()["prompteol"]
+    assert [member.options.template for member in members] == TEMPLATE_SETS["prompteol"]
     refused(lambda: Model.read("a[poler=avg]"), "unknown option 'poler'; did you mean 'pooler'?")
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from bench.models.load import load_encoder, save_encoder
 from bench.registry.backbones import backbone, backbone_fingerprint, encoder_sum
-from bench.registry.templates import template_sets
+from bench.registry.templates import TEMPLATE_SETS
 from bench.results.suite_results import read_results
 from bench.runs import config as suites
 from bench.stages import jobs
@@ -75,9 +75,9 @@ def test_several_templates_are_one_row_of_the_runs_that_each_has_alone(content, 
 def test_a_set_of_templates_has_a_name(content, encoder, model):
     entry = {"model": str(model), "pooler": "last"}
     runs = planned(content({**entry, "template": "prompteol"}))[1:]
-    assert [run.template for run in runs] == template_sets()["prompteol"]
+    assert [run.template for run in runs] == TEMPLATE_SETS["prompteol"]
     refused(lambda: encoder(**entry, template="prompteoll"), "did you mean 'prompteol'")
-    for templates in template_sets().values():
+    for templates in TEMPLATE_SETS.values():
         assert len(templates) == len({*templates}) > 1
         assert all("<sentence>" in template for template in templates)
 
