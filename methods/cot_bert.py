@@ -73,11 +73,12 @@ class CoTBERT(PromptBERT):
         "space": True,
     }
     official = {"*": {**_recipe, "split": 2}, "roberta-base": _roberta, "roberta-large": _roberta}
-    # What the paper does not say.
+    # The paper says nothing of these.
+    _silent = {**_roberta, "space": False}
     paper = {
         "*": {**_recipe, "split": 1, "period": False, "aligned": True},
-        "roberta-base": {**_roberta, "space": False},
-        "roberta-large": {**_roberta, "space": False},
+        "roberta-base": _silent,
+        "roberta-large": _silent,
     }
 
     @classmethod

@@ -107,7 +107,7 @@ class ISCSE(Queued):
         return min(math.cos(math.pi * step.index / step.total) * (start - end), 0.0) + end
 
     def terms(self, anchors: Tensor, positives: Tensor, temperature: float, step: Step) -> Terms:
-        if self.hyper.alpha == 0 and not self.hyper.alpha_start:
+        if self.hyper.alpha == 0:
             return []
         unit = F.normalize(positives, dim=-1)
         if self.hyper.current_first:

@@ -114,7 +114,7 @@ class PromptEncoder:
     def load(cls, folder: Any, stored: Any, *, base: Any, **_: Any) -> Self:
         return cls(base, **stored)
 
-    def encode(self, sentences: Sequence[str], **_: Any) -> np.ndarray:
+    def encode(self, sentences: Sequence[str]) -> np.ndarray:
         sentences = text_list(sentences)
         if self.period:
             sentences = [

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from methods.base.contract import Context, Refusal, Step
+from methods.base.contract import Context, Refusal, Step, Tokens
 from methods.base.streams import seed_torch, stream_seed
 
 __all__ = [
-    "Frozen", "check_vocabulary", "fingerprint", "frozen_model", "masked_mean",
+    "Frozen", "at_one_length", "check_vocabulary", "fingerprint", "frozen_model", "masked_mean",
     "separate_dropout", "text_list", "to_device", "training_mode",
 ]  # fmt: skip
 
@@ -36,6 +36,12 @@ def to_device(tensor: Tensor, device: str | torch.device) -> Tensor:
         return tensor
     # Only pinned memory is copied while the device computes.
     return tensor.pin_memory().to(device, non_blocking=True)
+
+
+def at_one_length(tokens: Tokens, pad: int) -> list[list[int]]:
+    """Return sequences with padding that no mask tells apart, all as long as the longest."""
+    longest = max(map(len, tokens))
+    return [[*row, *[pad] * (longest - len(row))] for row in tokens]
 
 
 def masked_mean(states: Tensor, mask: Tensor) -> Tensor:
