@@ -75,12 +75,11 @@ def length_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
         yield batch
 
 
-def tokenizer_identity(tokenizer: Any) -> str:
-    """The state that determines the output of a fast tokenizer, as JSON. Truncation and padding are
-    left out: each call sets them."""
+def tokenizer_state(tokenizer: Any) -> dict[str, Any]:
+    """What determines the output of a fast tokenizer. Truncation and padding are left out: each
+    call sets them."""
     state = json.loads(tokenizer.backend_tokenizer.to_str())
-    per_call = ("truncation", "padding")
-    return json.dumps({key: value for key, value in state.items() if key not in per_call})
+    return {key: value for key, value in state.items() if key not in ("truncation", "padding")}
 
 
 class TokenFile(Sequence[list[int]]):
@@ -110,7 +109,7 @@ class TokenFile(Sequence[list[int]]):
 def tokenized(sentences: Sequence[str], tokenizer: Any, longest: int, folder: Path) -> TokenFile:
     """Tokenize sentences, cut on the right to `longest` tokens, special ones included, or read them
     from a file in `folder`, named by a hash of sentences, tokenizer and `longest`."""
-    described = "\n".join([tokenizer_identity(tokenizer), str(longest), *sentences, ""])
+    described = "\n".join([json.dumps(tokenizer_state(tokenizer)), str(longest), *sentences, ""])
     name = sha256_text(described)[:16]
     for path in intact_files(folder, f"{name}-*.npy"):
         return TokenFile(path)
@@ -146,10 +145,10 @@ class TransformerEncoder:
 
     @property
     def identity(self) -> str:
-        tokenizer, config = tokenizer_identity(self.tokenizer), self.model.config.to_dict()
+        config = self.model.config.to_dict()
         for irrelevant in ("_name_or_path", "transformers_version", "dtype", "architectures"):
             config.pop(irrelevant, None)  # does not affect the vectors
-        description = [self.pooler, self._limit, json.loads(tokenizer), config]
+        description = [self.pooler, self._limit, tokenizer_state(self.tokenizer), config]
         described = json.dumps(description, sort_keys=True, default=str)
         return fingerprint(self.kind, described, self.model.state_dict())
 
@@ -224,7 +223,7 @@ class TransformerEncoder:
 
     def _rows(self, pooler: Pooler, tokens: Sequence[Sequence[int]]) -> Batch:
         device = next(self.model.parameters()).device
-        return pooler.rows(tokens, self.tokenizer.pad_token_id, device)
+        return Batch.of(tokens, self.tokenizer.pad_token_id, device, pooler.positions)
 
     def save(self, folder: Path) -> dict[str, Any]:
         self.model.save_pretrained(folder, safe_serialization=True)
