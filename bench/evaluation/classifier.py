@@ -12,7 +12,7 @@ with units that are exactly 0. A processor is kept busy by several loops, each o
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -248,19 +248,17 @@ def fit(
     for group in _groups(folds, padded or on_gpu):
         for start in range(0, len(group), block):
             cohorts.append(_Cohort(inputs, labels, group[start : start + block], settings))
-    trained: dict[int, dict[int, Fitted]] = defaultdict(dict)
+    results: list[list[Any]] = [[None] * len(fold.heads) for fold in folds]
 
     def train(cohort: _Cohort, is_stopped: Callable[[], bool]) -> None:
         for part, fitted in cohort.train(is_stopped):
-            trained[part.place].update(zip(part.heads, fitted, strict=True))
+            for index, head in zip(part.heads, fitted, strict=True):
+                results[part.place][index] = head
 
     # A loop has one thread, even alone: its operations are too small to be divided. The longest
     # begin first, so that none runs alone last.
     cohorts.sort(key=lambda cohort: -cohort.size)
     side_by_side(train, cohorts, 1 if on_gpu else len(cohorts), share=None if on_gpu else 1)
-    results = []
-    for place, fold in enumerate(folds):
-        results.append([trained[place][index] for index in range(len(fold.heads))])
     return results
 
 
