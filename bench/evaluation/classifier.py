@@ -23,7 +23,7 @@ from torch.optim.rmsprop import rmsprop
 from bench.datasets.metrics import CLASSIFIER_SEED
 from bench.models.side_by_side import side_by_side
 from bench.utils.errors import UserError, did_you_mean
-from methods.base import seed_torch
+from methods.base import seeded
 
 # The bias of padding. Its sigmoid and its share of a softmax are exactly 0, and so are its
 # gradients. Weight decay moves it by about the learning rate a step, which is at most 1,600 in 200
@@ -52,8 +52,7 @@ def _shapes(width: int, classes: int, hidden: int) -> list[tuple[int, int]]:
 def _initial(shapes: Sequence[tuple[int, int]], seed: int) -> tuple[list[Tensor], torch.Generator]:
     """SentEval's initial weights of layers, (units, inputs + 1), and its random generator after
     them."""
-    with torch.random.fork_rng(devices=[]):
-        seed_torch(seed)
+    with seeded(seed):
         layers = [nn.Linear(*shape) for shape in shapes]
         generator = torch.Generator().set_state(torch.get_rng_state())
     weights = []

@@ -248,9 +248,10 @@ class Scorer:
         for task in self.tasks:
             task_records, columns = self.score(task)
             records += task_records
-            if columns:
-                items[task.name] = columns
-            if columns and self.contamination:
+            if not columns:
+                continue
+            items[task.name] = columns
+            if self.contamination:
                 in_corpus, in_dev = self.contamination[task.name]
                 records += _without(task, columns, in_corpus, UNSEEN)
                 records += _without(task, columns, in_corpus | in_dev, REST)

@@ -41,7 +41,7 @@ from methods.base import (
     Tokens,
     Views,
     check_vocabulary,
-    seed_torch,
+    seeded,
     stream,
     stream_seed,
     training_mode,
@@ -219,8 +219,7 @@ class RunContext(Context):
     def copy_backbone(self, fresh: str | None = None) -> Any:
         if fresh is None:
             return copy.deepcopy(self.backbone)
-        with torch.random.fork_rng(devices=[]):
-            seed_torch(stream_seed(self.seed, fresh))
+        with seeded(stream_seed(self.seed, fresh)):
             config = copy.deepcopy(self.backbone.config)
             model_class = type(self.backbone)
             return model_class(config, **without_pooler(model_class)).to(self.device)

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from methods.base.contract import Context, Refusal, Step, Tokens
-from methods.base.streams import seed_torch, stream_seed
+from methods.base.streams import seeded, stream_seed
 
 __all__ = [
     "Frozen", "at_one_length", "check_vocabulary", "fingerprint", "frozen_model", "masked_mean",
@@ -99,11 +99,7 @@ def training_mode(model: nn.Module, training: bool) -> Iterator[None]:
         model.train(before)
 
 
-@contextmanager
-def separate_dropout(step: Step, name: str, device: str | torch.device) -> Iterator[None]:
-    """Draw the dropout of a second model from the step's stream `name`."""
+def separate_dropout(step: Step, name: str, device: str) -> AbstractContextManager[None]:
+    """Draw the dropout of a second model from the step's stream `name` within a block."""
     # It must not shift the backbone's dropout, which draws from the same global generator.
-    device = torch.device(device)
-    with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
-        seed_torch(stream_seed(step.seed, name, step.index), device)
-        yield
+    return seeded(stream_seed(step.seed, name, step.index), device)
