@@ -119,7 +119,7 @@ class DeCLUTR(Method):
         if self.language_head is None:
             vectors = context.embed([tokens]).vectors[0]
         else:
-            tokens, *predicted = self.mask(tokens, context.tokenizer, step)
+            tokens, *predicted = masked_pieces(tokens, context.tokenizer, self.hyper.masked, step)
             views = context.embed([tokens], all_tokens=True)
             vectors = views.vectors[0]
             rows, positions, targets = (to_device(ids, vectors.device) for ids in predicted)
@@ -138,13 +138,6 @@ class DeCLUTR(Method):
                 positives += [_text(pieces[span], tokenizer) for span in spans]
         return anchors, positives
 
-    def mask(
-        self, tokens: Tokens, tokenizer: Any, step: Step
-    ) -> tuple[Tokens, Tensor, Tensor, Tensor]:
-        """Return the masked tokens; row, position and original of each predicted token."""
-        masked, pieces, predicted = masked_pieces(tokens, tokenizer, self.hyper.masked, step)
-        return masked, *places(tokens, predicted), pieces[predicted]
-
     def loss(
         self, anchors: Tensor, positives: Tensor, guesses: tuple[Tensor, Tensor] | None
     ) -> Tensor:
@@ -160,12 +153,12 @@ class DeCLUTR(Method):
 
 def masked_pieces(
     tokens: Tokens, tokenizer: Any, share: float, step: Step
-) -> tuple[list[list[int]], Tensor, Tensor]:
-    """Mask tokens that are not special, each with chance `share`; return the masked sequences, the
-    original tokens of all (m), and which of them are predicted (m)."""
+) -> tuple[list[list[int]], Tensor, Tensor, Tensor]:
+    """Predict tokens that are not special, each with chance `share`; return the masked sequences,
+    and row, position and original of each predicted token (m)."""
     # On the host, beside draws of a stream; the caller moves what it needs.
     pieces = torch.tensor([token for row in tokens for token in row])
-    count = len(pieces)
+    count, lengths = len(pieces), [len(row) for row in tokens]
     ordinary = ~torch.isin(pieces, torch.tensor(tokenizer.all_special_ids))
     predicted = ordinary & (torch.rand(count, generator=step.generator("predicted")) < share)
     # One draw decides between the mask (80 %), a random piece (10 %) and the piece itself (10 %).
@@ -173,15 +166,9 @@ def masked_pieces(
     random = torch.randint(len(tokenizer), (count,), generator=step.generator("replaced"))
     masked = torch.where(predicted & (draws < MASKED), tokenizer.mask_token_id, pieces)
     masked = torch.where(predicted & (draws >= 1 - REPLACED), random, masked)
-    rows = masked.split([len(row) for row in tokens])
-    return [row.tolist() for row in rows], pieces, predicted
-
-
-def places(tokens: Tokens, predicted: Tensor) -> tuple[Tensor, Tensor]:
-    """Return row and position of each predicted token, from which of all tokens are (m)."""
-    by_sequence = predicted.split([len(row) for row in tokens])
-    rows, positions = pad_sequence(by_sequence, batch_first=True).nonzero(as_tuple=True)
-    return rows, positions
+    sequences = [row.tolist() for row in masked.split(lengths)]
+    places = pad_sequence(predicted.split(lengths), batch_first=True).nonzero()
+    return sequences, *places.unbind(1), pieces[predicted]
 
 
 def sample_spans(

@@ -263,8 +263,8 @@ class Queued(Contrastive):
         self.filled = 0
 
     def append(self, vectors: Tensor) -> None:
-        """Append vectors (n, d); the oldest rows leave."""
-        self.rows = torch.cat([self.rows.to(vectors), vectors])[-len(self.rows) :]
+        """Append vectors (n, d), without the graphs of their batches; the oldest rows leave."""
+        self.rows = torch.cat([self.rows.to(vectors), vectors.detach()])[-len(self.rows) :]
         self.filled = min(self.filled + len(vectors), len(self.rows))
 
     # `filled` is a part of the state that checkpoints keep.
