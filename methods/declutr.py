@@ -3,7 +3,7 @@ loss; an item is a document of at least `document` word pieces
 (docs/reference/methods.md#declutr)."""
 
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import torch
 from torch import Tensor
@@ -29,6 +29,7 @@ from methods.base import (
 # Beta(4, 2) and Beta(2, 4) of section 3.2 are the distributions of the fourth and second of five
 # sorted uniform draws.
 DRAWS, ANCHOR, POSITIVE = 5, 3, 1
+MaskedShare = Annotated[float, Field(gt=0, lt=1)]
 # Shares of the predicted tokens; the others stay unchanged (Devlin et al. 2019).
 MASKED, REPLACED = 0.8, 0.1
 
@@ -56,7 +57,7 @@ class DeCLUTR(Method):
         """most word pieces of a span"""
         document: int = 2048
         """least of a document, >= 2 x anchors x longest"""
-        masked: float = Field(0.15, gt=0, lt=1)
+        masked: MaskedShare = 0.15
         """share of anchors' tokens to predict"""
         # 0 uses neither masks nor head.
         language: NonNegativeFloat = 1.0
@@ -167,8 +168,9 @@ def masked_pieces(
     masked = torch.where(predicted & (draws < MASKED), tokenizer.mask_token_id, pieces)
     masked = torch.where(predicted & (draws >= 1 - REPLACED), random, masked)
     sequences = [row.tolist() for row in masked.split(lengths)]
-    places = pad_sequence(predicted.split(lengths), batch_first=True).nonzero()
-    return sequences, *places.unbind(1), pieces[predicted]
+    by_sequence = pad_sequence(predicted.split(lengths), batch_first=True)
+    rows, positions = by_sequence.nonzero(as_tuple=True)
+    return sequences, rows, positions, pieces[predicted]
 
 
 def sample_spans(

@@ -26,7 +26,7 @@ from methods.base import (
     stream,
     to_device,
 )
-from methods.declutr import masked_pieces
+from methods.declutr import MaskedShare, masked_pieces
 
 IGNORED = -100  # label of padding, which torch's cross-entropy leaves out
 
@@ -41,7 +41,7 @@ class DiffCSE(Contrastive):
     class Hyper(Contrastive.Hyper):
         generator: str = Field("distilbert-base-uncased", json_schema_extra=LANGUAGE_MODEL)
         """masked language model that fills in tokens"""
-        masked: float = Field(0.30, gt=0, lt=1)
+        masked: MaskedShare = 0.30
         """share of the tokens to fill in"""
         weight: NonNegativeFloat = 0.005
         """lambda of detection; 0: no second model"""

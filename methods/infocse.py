@@ -12,7 +12,6 @@ from methods.base import (
     Context,
     Contrastive,
     Count,
-    Field,
     NonNegativeFloat,
     Refusal,
     Shape,
@@ -22,7 +21,7 @@ from methods.base import (
     frozen_model,
     to_device,
 )
-from methods.declutr import masked_pieces
+from methods.declutr import MaskedShare, masked_pieces
 from methods.diffcse import DiffCSE
 
 READER_LAYERS = 2  # n_head_layers of both scripts
@@ -36,7 +35,7 @@ class InfoCSE(DiffCSE):
     reference = "Wu et al. 2022, arXiv 2210.06432; code caskcsg/sentemb@5eeec55"
 
     class Hyper(Contrastive.Hyper):
-        masked: float = Field(0.40, gt=0, lt=1)
+        masked: MaskedShare = 0.40
         """share of the tokens to predict"""
         weight: NonNegativeFloat = 1e-5
         """lambda of the prediction; 0: none"""

@@ -29,7 +29,7 @@ class LocalFeatures(nn.Module):
 
     def __init__(self, width: int, channels: int, relu: bool) -> None:
         super().__init__()
-        self.relu, self.width = relu, len(WINDOWS) * channels
+        self.relu, self.inputs, self.width = relu, width, len(WINDOWS) * channels
         self.convolutions = nn.ModuleList(
             nn.Conv1d(width, channels, window, padding=(window - 1) // 2) for window in WINDOWS
         )
@@ -37,8 +37,7 @@ class LocalFeatures(nn.Module):
     def draw(self, seed: int) -> None:
         """Initialise the weights in torch's default range, from named random streams."""
         for convolution, window in zip(self.convolutions, WINDOWS, strict=True):
-            generator = stream(seed, "is-bert", window)
-            limit = (convolution.in_channels * window) ** -0.5
+            generator, limit = stream(seed, "is-bert", window), (self.inputs * window) ** -0.5
             for weights in convolution.parameters():
                 nn.init.uniform_(weights, -limit, limit, generator=generator)
 

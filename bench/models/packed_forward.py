@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -121,17 +121,17 @@ class Batch:
         flat = states.reshape(-1, states.shape[-1])
         if self.packed is None:
             return flat
-        return cast(Tensor, _Take.apply(flat, self.packed, self.unpacked))
+        return _Take.apply(flat, self.packed, self.unpacked)
 
     def pad(self, rows: Tensor) -> Tensor:
         """(rows, d) -> (n, length, d), with zeros as padding."""
         if self.packed is not None:
-            rows = cast(Tensor, _Take.apply(rows, self.unpacked, self.packed))
+            rows = _Take.apply(rows, self.unpacked, self.packed)
         return rows.view(*self.ids.shape, rows.shape[-1])
 
     def first(self, rows: Tensor) -> Tensor:
         """(rows, d) -> (n, d): the first token of each sequence."""
-        return cast(Tensor, _Take.apply(rows, Rows(self.ends[:-1]), self.at_first))
+        return _Take.apply(rows, Rows(self.ends[:-1]), self.at_first)
 
 
 class States(Sequence[Tensor]):
