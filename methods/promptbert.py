@@ -227,7 +227,7 @@ class PromptBERT(Contrastive):
             prompts += [self.prompts[-1 if name == self.name else 1]] * len(rows)
         wrapped = [prompt.around(rows) for prompt, rows in zip(prompts, lists, strict=True)]
         # Interleaved, as in `Context.embed`: the sequences of a sentence are consecutive.
-        states, mask = context.states([rows[i] for i in range(len(tokens)) for rows in wrapped])
+        states, mask = context.states(list(chain.from_iterable(zip(*wrapped, strict=True))))
         pairs = zip(prompts, wrapped, strict=True)
         alone = [self._alone(context, prompt, rows) for prompt, rows in pairs]
 

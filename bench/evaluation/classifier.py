@@ -55,9 +55,7 @@ def _initial(shapes: Sequence[tuple[int, int]], seed: int) -> tuple[list[Tensor]
     with seeded(seed):
         layers = [nn.Linear(*shape) for shape in shapes]
         generator = torch.Generator().set_state(torch.get_rng_state())
-    weights = []
-    for layer in layers:
-        weights.append(torch.cat([layer.weight, layer.bias.unsqueeze(1)], dim=1).detach())
+    weights = [torch.column_stack([layer.weight, layer.bias]).detach() for layer in layers]
     return weights, generator
 
 

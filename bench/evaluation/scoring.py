@@ -376,11 +376,9 @@ def _trained_together(
     equally many training samples. A processor would only need more memory."""
     if device == "cpu" or task.protocol != PROBING:
         return [task]
-    size, together = len(task.splits["train"].labels), []
-    for item in waiting:
-        if item.protocol == PROBING and len(item.splits["train"].labels) == size:
-            together.append(item)
-    return together
+    size = len(task.splits["train"].labels)
+    probing = [item for item in waiting if item.protocol == PROBING]
+    return [item for item in probing if len(item.splits["train"].labels) == size]
 
 
 def _result(task: LabelledTask, results: Sequence[protocols.ProtocolResult]) -> Classified:

@@ -291,7 +291,7 @@ class RunContext(Context):
         extras = extras or {}
         rows = [*views, *chain.from_iterable(extras.values())]
         # Interleaved: s1, s1, s2, s2, ... (docs/reference/training.md#batches)
-        tokens = [row[i] for i in range(len(rows[0])) for row in rows]
+        tokens = list(chain.from_iterable(zip(*rows, strict=True)))
         pooler, chosen = BY_NAME[self.run.evaluation_pooler], model or self.backbone
         first_only = pooler.first and not all_tokens
         with contextlib.nullcontext() if dropout else training_mode(chosen, False):

@@ -94,10 +94,8 @@ def beside(
     similarity: Callable[[Tensor], Tensor] | None = None,
 ) -> Tensor:
     """Return logits (n, n) of in-batch candidates, and beside them the logits of all negatives."""
-    columns = [logits]
-    for group in negatives:
-        columns.append(group.logits(anchors, temperature, similarity))
-    return torch.cat(columns, dim=1)
+    others = [group.logits(anchors, temperature, similarity) for group in negatives]
+    return torch.cat([logits, *others], dim=1)
 
 
 def pair_loss(logits: Tensor) -> Tensor:
