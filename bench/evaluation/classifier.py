@@ -41,7 +41,7 @@ class ClassifierHead(NamedTuple):
 
 def with_ones(features: Tensor) -> Tensor:
     """Append a column of ones, so that the bias is part of the weights (SentEval decays both)."""
-    return torch.cat([features, features.new_ones(len(features), 1)], dim=1)
+    return nn.functional.pad(features, (0, 1), value=1.0)
 
 
 def _shapes(width: int, classes: int, hidden: int) -> list[tuple[int, int]]:
