@@ -97,15 +97,6 @@ class ConSERT(Method):
         return context.encoder("avg_top2")
 
 
-def shuffled(lengths: Sequence[int], padded: int, generator: torch.Generator) -> Tensor:
-    """Return a permutation of each sentence's token positions, (n, padded)."""
-    # On the host, beside draws of a stream; `augmented` moves the orders at once.
-    orders = torch.arange(padded).repeat(len(lengths), 1)
-    for row, length in enumerate(lengths):
-        orders[row, :length] = torch.randperm(length, generator=generator)
-    return orders
-
-
 def cutoff_mask(
     name: str, lengths: Sequence[int], padded: int, width: int, rate: float, generator: Any
 ) -> Tensor | None:
@@ -138,11 +129,12 @@ def augmented(
 
     def shuffle(module: Any, inputs: Any, positions: Tensor) -> Tensor:
         padded = positions.shape[1]
-        # On the host, and moved at once for all sentences.
+        # On the host, beside draws of a stream, and moved at once for all sentences.
         orders = torch.arange(padded).repeat(count, len(views), 1)
         for view, (name, generator) in enumerate(views):
             if name == "shuffle":
-                orders[:, view] = shuffled(lengths, padded, generator)
+                for order, length in zip(orders[:, view], lengths, strict=True):
+                    order[:length] = torch.randperm(length, generator=generator)
         # BERT has one row for all sentences.
         positions = positions.expand(count * len(views), -1, -1)
         rows = torch.arange(len(positions), device=positions.device).unsqueeze(1)

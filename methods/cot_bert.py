@@ -9,7 +9,6 @@ from torch import Tensor
 from methods.base import (
     Context,
     Count,
-    Field,
     Negatives,
     Step,
     Tokens,
@@ -17,7 +16,7 @@ from methods.base import (
     cosine,
     model_validator,
 )
-from methods.promptbert import MASK, SENTENCE, UNLABELLED, Prompt, PromptBERT, first_position
+from methods.promptbert import MASK, SENTENCE, Prompt, PromptBERT, Unlabelled, first_position
 
 _MEANS = f"means {MASK} , so it can be summarized as {MASK} ."
 _OPPOSITE = f"does not mean {MASK} , so it cannot be summarized as {MASK} ."
@@ -32,17 +31,11 @@ class CoTBERT(PromptBERT):
 
     class Hyper(PromptBERT.Hyper):
         # Templates of BERT (RoBERTa: below), from the released script.
-        template: str = Field(
-            f'The sentence of "{SENTENCE}" {_MEANS}', json_schema_extra=UNLABELLED
-        )
+        template: Unlabelled[str] = f'The sentence of "{SENTENCE}" {_MEANS}'
         """of the anchor and of scoring"""
-        template_2: str = Field(
-            f'The sentence : "{SENTENCE}" {_MEANS}', json_schema_extra=UNLABELLED
-        )
+        template_2: Unlabelled[str] = f'The sentence : "{SENTENCE}" {_MEANS}'
         """of the positive"""
-        template_3: str | None = Field(
-            f'The sentence : "{SENTENCE}" {_OPPOSITE}', json_schema_extra=UNLABELLED
-        )
+        template_3: Unlabelled[str | None] = f'The sentence : "{SENTENCE}" {_OPPOSITE}'
         """of the negative; none: no negative"""
         # Cosines of positive i and negative j are candidates of anchor i.
         cross: bool = True
@@ -80,11 +73,12 @@ class CoTBERT(PromptBERT):
         "space": True,
     }
     official = {"*": {**_recipe, "split": 2}, "roberta-base": _roberta, "roberta-large": _roberta}
-    # What the paper does not say.
+    # The paper says nothing of these.
+    _silent = {**_roberta, "space": False}
     paper = {
         "*": {**_recipe, "split": 1, "period": False, "aligned": True},
-        "roberta-base": {**_roberta, "space": False},
-        "roberta-large": {**_roberta, "space": False},
+        "roberta-base": _silent,
+        "roberta-large": _silent,
     }
 
     @classmethod

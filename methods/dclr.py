@@ -23,6 +23,7 @@ from methods.base import (
     Step,
     Tokens,
     Views,
+    at_one_length,
     beside,
     cosine,
     frozen_model,
@@ -131,11 +132,10 @@ class DCLR(Contrastive):
         return tokens, tokens
 
     def _as_read(self, context: Context, tokens: Tokens) -> Tokens:
-        """Return the sequences; if `padded`, of one length, so that no mask tells padding apart."""
+        """Return the sequences; if `padded`, `at_one_length`."""
         if not self.hyper.padded:
             return tokens
-        pad, longest = context.tokenizer.pad_token_id, max(map(len, tokens))
-        return [[*row, *[pad] * (longest - len(row))] for row in tokens]
+        return at_one_length(tokens, context.tokenizer.pad_token_id)
 
     @torch.no_grad()  # the complementary model is frozen
     def before_loss(self, context: Context, tokens: Tokens, step: Step) -> None:

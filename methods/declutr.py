@@ -3,7 +3,7 @@ loss; an item is a document of at least `document` word pieces
 (docs/reference/methods.md#declutr)."""
 
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import torch
 from torch import Tensor
@@ -29,6 +29,7 @@ from methods.base import (
 # Beta(4, 2) and Beta(2, 4) of section 3.2 are the distributions of the fourth and second of five
 # sorted uniform draws.
 DRAWS, ANCHOR, POSITIVE = 5, 3, 1
+MaskedShare = Annotated[float, Field(gt=0, lt=1)]
 # Shares of the predicted tokens; the others stay unchanged (Devlin et al. 2019).
 MASKED, REPLACED = 0.8, 0.1
 
@@ -56,7 +57,7 @@ class DeCLUTR(Method):
         """most word pieces of a span"""
         document: int = 2048
         """least of a document, >= 2 x anchors x longest"""
-        masked: float = Field(0.15, gt=0, lt=1)
+        masked: MaskedShare = 0.15
         """share of anchors' tokens to predict"""
         # 0 uses neither masks nor head.
         language: NonNegativeFloat = 1.0
@@ -119,7 +120,7 @@ class DeCLUTR(Method):
         if self.language_head is None:
             vectors = context.embed([tokens]).vectors[0]
         else:
-            tokens, *predicted = self.mask(tokens, context.tokenizer, step)
+            tokens, *predicted = masked_pieces(tokens, context.tokenizer, self.hyper.masked, step)
             views = context.embed([tokens], all_tokens=True)
             vectors = views.vectors[0]
             rows, positions, targets = (to_device(ids, vectors.device) for ids in predicted)
@@ -138,13 +139,6 @@ class DeCLUTR(Method):
                 positives += [_text(pieces[span], tokenizer) for span in spans]
         return anchors, positives
 
-    def mask(
-        self, tokens: Tokens, tokenizer: Any, step: Step
-    ) -> tuple[Tokens, Tensor, Tensor, Tensor]:
-        """Return the masked tokens; row, position and original of each predicted token."""
-        masked, pieces, predicted = masked_pieces(tokens, tokenizer, self.hyper.masked, step)
-        return masked, *places(tokens, predicted), pieces[predicted]
-
     def loss(
         self, anchors: Tensor, positives: Tensor, guesses: tuple[Tensor, Tensor] | None
     ) -> Tensor:
@@ -160,12 +154,12 @@ class DeCLUTR(Method):
 
 def masked_pieces(
     tokens: Tokens, tokenizer: Any, share: float, step: Step
-) -> tuple[list[list[int]], Tensor, Tensor]:
-    """Mask tokens that are not special, each with chance `share`; return the masked sequences, the
-    original tokens of all (m), and which of them are predicted (m)."""
+) -> tuple[list[list[int]], Tensor, Tensor, Tensor]:
+    """Predict tokens that are not special, each with chance `share`; return the masked sequences,
+    and row, position and original of each predicted token (m)."""
     # On the host, beside draws of a stream; the caller moves what it needs.
     pieces = torch.tensor([token for row in tokens for token in row])
-    count = len(pieces)
+    count, lengths = len(pieces), [len(row) for row in tokens]
     ordinary = ~torch.isin(pieces, torch.tensor(tokenizer.all_special_ids))
     predicted = ordinary & (torch.rand(count, generator=step.generator("predicted")) < share)
     # One draw decides between the mask (80 %), a random piece (10 %) and the piece itself (10 %).
@@ -173,15 +167,10 @@ def masked_pieces(
     random = torch.randint(len(tokenizer), (count,), generator=step.generator("replaced"))
     masked = torch.where(predicted & (draws < MASKED), tokenizer.mask_token_id, pieces)
     masked = torch.where(predicted & (draws >= 1 - REPLACED), random, masked)
-    rows = masked.split([len(row) for row in tokens])
-    return [row.tolist() for row in rows], pieces, predicted
-
-
-def places(tokens: Tokens, predicted: Tensor) -> tuple[Tensor, Tensor]:
-    """Return row and position of each predicted token, from which of all tokens are (m)."""
-    by_sequence = predicted.split([len(row) for row in tokens])
-    rows, positions = pad_sequence(by_sequence, batch_first=True).nonzero(as_tuple=True)
-    return rows, positions
+    sequences = [row.tolist() for row in masked.split(lengths)]
+    by_sequence = pad_sequence(predicted.split(lengths), batch_first=True)
+    rows, positions = by_sequence.nonzero(as_tuple=True)
+    return sequences, rows, positions, pieces[predicted]
 
 
 def sample_spans(

@@ -26,7 +26,7 @@ from methods.base import (
     stream,
     to_device,
 )
-from methods.declutr import masked_pieces
+from methods.declutr import MaskedShare, masked_pieces
 
 IGNORED = -100  # label of padding, which torch's cross-entropy leaves out
 
@@ -41,7 +41,7 @@ class DiffCSE(Contrastive):
     class Hyper(Contrastive.Hyper):
         generator: str = Field("distilbert-base-uncased", json_schema_extra=LANGUAGE_MODEL)
         """masked language model that fills in tokens"""
-        masked: float = Field(0.30, gt=0, lt=1)
+        masked: MaskedShare = 0.30
         """share of the tokens to fill in"""
         weight: NonNegativeFloat = 0.005
         """lambda of detection; 0: no second model"""
@@ -97,18 +97,10 @@ class DiffCSE(Contrastive):
     def reader_loss(
         self, context: Context, tokens: Tokens, encoded: Views, views: Views, step: Step
     ) -> Tensor:
-        """Return the loss of what reads the vectors of m sequences, before or after projection."""
-        return self.detection(context, tokens, torch.cat([*views.vectors]), step)
-
-    def projected(self, context: Context, vectors: Sequence[Tensor]) -> Sequence[Tensor]:
-        """Project lists of vectors (n, d) together: they share the batch statistics."""
-        if self.projector is None or not vectors:
-            return vectors
-        return context.apply(self.projector, torch.cat([*vectors])).chunk(len(vectors))
-
-    def detection(self, context: Context, tokens: Tokens, vectors: Tensor, step: Step) -> Tensor:
-        """Return the loss of telling which tokens of m sequences with vectors (m, d) are new."""
-        masked, _, _ = masked_pieces(tokens, context.tokenizer, self.hyper.masked, step)
+        """Return the loss of what reads the vectors of m sequences, before or after projection:
+        here, of telling which of their tokens are new."""
+        vectors = torch.cat([*views.vectors])
+        masked, *_ = masked_pieces(tokens, context.tokenizer, self.hyper.masked, step)
         with separate_dropout(step, "diffcse-generator", context.device):
             guesses = context.guesses(self.generator.model, masked).tolist()
         # All tokens are the generator's, but for the first, whose embedding is the vector.
@@ -128,6 +120,12 @@ class DiffCSE(Contrastive):
             states, _ = context.states(filled, self.discriminator, positions=positions)
         logits = context.apply(self.detector, states[-1].to(vectors.dtype))
         return F.cross_entropy(logits.flatten(0, 1), to_device(labels.flatten(), logits.device))
+
+    def projected(self, context: Context, vectors: Sequence[Tensor]) -> Sequence[Tensor]:
+        """Project lists of vectors (n, d) together: they share the batch statistics."""
+        if self.projector is None or not vectors:
+            return vectors
+        return context.apply(self.projector, torch.cat([*vectors])).chunk(len(vectors))
 
 
 def projector(width: int, generator: torch.Generator) -> nn.Module:

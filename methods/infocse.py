@@ -12,7 +12,6 @@ from methods.base import (
     Context,
     Contrastive,
     Count,
-    Field,
     NonNegativeFloat,
     Refusal,
     Shape,
@@ -22,7 +21,7 @@ from methods.base import (
     frozen_model,
     to_device,
 )
-from methods.declutr import masked_pieces, places
+from methods.declutr import MaskedShare, masked_pieces
 from methods.diffcse import DiffCSE
 
 READER_LAYERS = 2  # n_head_layers of both scripts
@@ -36,7 +35,7 @@ class InfoCSE(DiffCSE):
     reference = "Wu et al. 2022, arXiv 2210.06432; code caskcsg/sentemb@5eeec55"
 
     class Hyper(Contrastive.Hyper):
-        masked: float = Field(0.40, gt=0, lt=1)
+        masked: MaskedShare = 0.40
         """share of the tokens to predict"""
         weight: NonNegativeFloat = 1e-5
         """lambda of the prediction; 0: none"""
@@ -76,19 +75,17 @@ class InfoCSE(DiffCSE):
     def reader_loss(
         self, context: Context, tokens: Tokens, encoded: Views, views: Views, step: Step
     ) -> Tensor:
-        masked, pieces, predicted = masked_pieces(
-            tokens, context.tokenizer, self.hyper.masked, step
-        )
+        masked, *predicted = masked_pieces(tokens, context.tokenizer, self.hyper.masked, step)
         with torch.no_grad():
             states, _ = context.states(masked, self.frozen.model)
         first, others = torch.cat([*encoded.vectors]).unsqueeze(1), states[self.hyper.skip][:, 1:]
-        if not predicted.any():
+        rows, positions, targets = (to_device(ids, first.device) for ids in predicted)
+        if not len(targets):
             return first.new_zeros(())
         self.reader.embeddings.states = torch.cat([first, others.to(first)], dim=1)
         states, _ = context.states(masked, self.reader)
-        rows, positions = (to_device(ids, first.device) for ids in places(tokens, predicted))
         guesses = context.apply(self.language_head, states[-1][rows, positions].to(first.dtype))
-        return F.cross_entropy(guesses, to_device(pieces[predicted], first.device))
+        return F.cross_entropy(guesses, targets)
 
 
 class StateInput(nn.Module):

@@ -77,7 +77,7 @@ class LocalMean:
     def identity(self) -> str:
         return fingerprint(self.kind, f"{self.base.identity} {self.local.relu}", self.arrays)
 
-    def encode(self, sentences: Sequence[str], **_: Any) -> Any:
+    def encode(self, sentences: Sequence[str]) -> Any:
         def pool(states: Sequence[Tensor], mask: Tensor) -> Tensor:
             return masked_mean(self.local(states[-1], mask), mask)
 

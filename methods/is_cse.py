@@ -107,24 +107,20 @@ class ISCSE(Queued):
         return min(math.cos(math.pi * step.index / step.total) * (start - end), 0.0) + end
 
     def terms(self, anchors: Tensor, positives: Tensor, temperature: float, step: Step) -> Terms:
-        if self.hyper.alpha == 0 and not self.hyper.alpha_start:
+        if self.hyper.alpha == 0:
             return []
         unit = F.normalize(positives, dim=-1)
         if self.hyper.current_first:
-            self._remember(unit)
+            self.append(unit)  # Eq. 3
         smoothed = []
         if self.hyper.group != "kmeans":
             smoothed.append(self._smooth(unit))
         if self.hyper.group != "knn":
             smoothed.append(self._smooth_by_centres(unit, step))
         if not self.hyper.current_first:
-            self._remember(unit)
+            self.append(unit)
         alpha = self.alpha(step)
         return [(alpha, info_nce(anchors, h, temperature)) for h in smoothed if h is not None]
-
-    def _remember(self, unit: Tensor) -> None:
-        """Add vectors to the buffer, first in, first out (Eq. 3)."""
-        self.append(unit.detach())  # without gradient: the graphs of earlier batches are gone
 
     def _remembered(self, needed: int) -> Tensor | None:
         """Return the buffer's rows; None until it is full, or has those `needed`."""

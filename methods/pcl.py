@@ -18,6 +18,7 @@ from methods.base import (
     Shape,
     Step,
     Tokens,
+    at_one_length,
     cosine,
     info_nce,
     stream_seed,
@@ -85,10 +86,9 @@ class PCL(Contrastive):
 
     def peer_vectors(self, context: Context, lists: Sequence[Tokens]) -> Sequence[Tensor]:
         """Return the second network's vectors (n, d) of each list of n sequences."""
-        rows = [row for tokens in lists for row in tokens]
+        rows: Tokens = [row for tokens in lists for row in tokens]
         if self.hyper.padded:
-            pad, longest = context.tokenizer.pad_token_id, max(map(len, rows))
-            rows = [[*row, *[pad] * (longest - len(row))] for row in rows]
+            rows = at_one_length(rows, context.tokenizer.pad_token_id)
         states, _ = context.states(rows, self.peer)
         pooled = states[-1][:, 0]
         if self.hyper.peer_pooler:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import torch
@@ -28,7 +28,10 @@ from methods.base import (
 
 SENTENCE, MASK = "<sentence>", "<mask>"
 ENDINGS = ".?\"'"  # the released test script adds a period to sentences with another ending
-UNLABELLED: dict[str, Any] = {"label": False}
+
+Value = TypeVar("Value")
+# Such as templates, which are too long for a label.
+Unlabelled = Annotated[Value, Field(json_schema_extra={"label": False})]
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,7 @@ class PromptEncoder:
     def load(cls, folder: Any, stored: Any, *, base: Any, **_: Any) -> Self:
         return cls(base, **stored)
 
-    def encode(self, sentences: Sequence[str], **_: Any) -> np.ndarray:
+    def encode(self, sentences: Sequence[str]) -> np.ndarray:
         sentences = text_list(sentences)
         if self.period:
             sentences = [
@@ -152,15 +155,10 @@ class PromptBERT(Contrastive):
     reference = "Jiang et al. 2022, arXiv 2201.04337; code kongds/Prompt-BERT@690ba6e"
 
     class Hyper(Contrastive.Hyper):
-        # Templates of BERT (RoBERTa: below), from the released script. They are too long for a
-        # label.
-        template: str = Field(
-            f'This sentence of "{SENTENCE}" means {MASK}.', json_schema_extra=UNLABELLED
-        )
+        # Templates of BERT (RoBERTa: below), from the released script.
+        template: Unlabelled[str] = f'This sentence of "{SENTENCE}" means {MASK}.'
         """of the first view and of scoring: `<sentence>`, then `<mask>`"""
-        template_2: str = Field(
-            f'This sentence : "{SENTENCE}" means {MASK}.', json_schema_extra=UNLABELLED
-        )
+        template_2: Unlabelled[str] = f'This sentence : "{SENTENCE}" means {MASK}.'
         """of the second view"""
         denoise: bool = True
         """subtract the template's own state in training"""
@@ -169,10 +167,10 @@ class PromptBERT(Contrastive):
         # To sentences that end with none of ENDINGS.
         period: bool = True
         """whether a period is added in scoring"""
-        space: bool = Field(False, json_schema_extra=UNLABELLED)
+        space: Unlabelled[bool] = False
         """a space before a scored sentence"""
         # On RoBERTa, too, whose sentences begin at 2.
-        from_zero: bool = Field(False, json_schema_extra=UNLABELLED)
+        from_zero: Unlabelled[bool] = False
         """template alone begins at position 0"""
 
         @property
@@ -229,7 +227,7 @@ class PromptBERT(Contrastive):
             prompts += [self.prompts[-1 if name == self.name else 1]] * len(rows)
         wrapped = [prompt.around(rows) for prompt, rows in zip(prompts, lists, strict=True)]
         # Interleaved, as in `Context.embed`: the sequences of a sentence are consecutive.
-        states, mask = context.states([rows[i] for i in range(len(tokens)) for rows in wrapped])
+        states, mask = context.states(list(chain.from_iterable(zip(*wrapped, strict=True))))
         pairs = zip(prompts, wrapped, strict=True)
         alone = [self._alone(context, prompt, rows) for prompt, rows in pairs]
 

@@ -1,7 +1,6 @@
 """SimCSE++: negatives are cosines of sentences encoded without dropout, and a second loss tells the
 dimensions of both views apart (docs/reference/methods.md#simcse)."""
 
-import torch
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -19,6 +18,7 @@ from methods.base import (
     Tokens,
     Views,
     cosine,
+    on_diagonal,
     pair_loss,
 )
 
@@ -60,9 +60,9 @@ class SimCSEPlusPlus(Contrastive):
         if not self.hyper.off_dropout:
             return []
         (vectors,) = views.quiet[self.name]
+        cosines = cosine(vectors, vectors)
         # A sentence is no negative of itself.
-        weights = 1 - torch.eye(len(vectors), dtype=vectors.dtype, device=vectors.device)
-        return [Negatives(cosines=cosine(vectors, vectors), weights=weights)]
+        return [Negatives(cosines=cosines, weights=(~on_diagonal(cosines)).to(cosines))]
 
     def terms(self, anchors: Tensor, positives: Tensor, temperature: float, step: Step) -> Terms:
         if self.hyper.weight == 0 or len(anchors) == 1:

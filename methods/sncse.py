@@ -6,8 +6,8 @@ from string import punctuation
 from torch import Tensor
 from torch.nn import functional as F
 
-from methods.base import Context, Field, NonNegativeFloat, Refusal, Step, Tokens, Views
-from methods.promptbert import UNLABELLED, PromptBERT
+from methods.base import Context, NonNegativeFloat, Refusal, Step, Tokens, Views
+from methods.promptbert import PromptBERT, Unlabelled
 
 LONGEST = 32  # pieces of a filled template: train_SNCSE.sh:12
 
@@ -21,13 +21,9 @@ class SNCSE(PromptBERT):
 
     class Hyper(PromptBERT.Hyper):
         # SNCSE/train_SNCSE.py:490-501
-        template: str = Field(
-            'This sentence : " <sentence> " means <mask> .', json_schema_extra=UNLABELLED
-        )
+        template: Unlabelled[str] = 'This sentence : " <sentence> " means <mask> .'
         """of the first view and of scoring: `<sentence>`, then `<mask>`"""
-        template_2: str = Field(
-            'This sentence of " <sentence> " means <mask> .', json_schema_extra=UNLABELLED
-        )
+        template_2: Unlabelled[str] = 'This sentence of " <sentence> " means <mask> .'
         """of the second view and of the negation"""
         denoise: bool = False
         """subtract the template's own state in training"""
@@ -38,7 +34,7 @@ class SNCSE(PromptBERT):
         """largest margin"""
         weight: NonNegativeFloat = 1e-3
         """lambda of the margin loss; 0: no negations"""
-        negations: str = Field("soft-negatives", json_schema_extra=UNLABELLED)
+        negations: Unlabelled[str] = "soft-negatives"
         """corpus with the negation of each sentence"""
 
     # train_SNCSE.sh, without --fp16; the paper was not at hand.

@@ -49,14 +49,13 @@ class SupSimCSE(Contrastive):
         return len(self.triples)
 
     def step_loss(self, context: Context, step: Step) -> Tensor:
-        corpus, triples = context.tokens(), step.take(self.triples)
-        premises = [corpus[triple[0]] for triple in triples]
-        entailments = [corpus[triple[1]] for triple in triples]
+        corpus, columns = context.tokens(), list(zip(*step.take(self.triples), strict=True))
+        premises, entailments, contradictions = ([corpus[row] for row in rows] for rows in columns)
         # Parts that join look up the premises.
-        step = replace(step, rows=[triple[0] for triple in triples])
+        step = replace(step, rows=columns[0])
         extras = self.read_batch(context, premises, step)
         if self.hyper.contradictions:
-            extras[self.name] = [[corpus[triple[2]] for triple in triples]]
+            extras[self.name] = [contradictions]
         return self.loss(context.embed([premises, entailments], extras), step)
 
     def negatives(self, anchors: Tensor, views: Views, step: Step) -> list[Negatives]:

@@ -26,7 +26,7 @@ class BagOfWords:
     def identity(self) -> str:
         return f"{self.kind}-mean-{self.width}"
 
-    def encode(self, sentences: Sequence[str], **_: Any) -> np.ndarray:
+    def encode(self, sentences: Sequence[str]) -> np.ndarray:
         signs: dict[str, np.ndarray] = {}
         sentences = text_list(sentences)
         vectors = np.zeros((len(sentences), self.width), dtype=np.float32)

@@ -12,7 +12,7 @@ with units that are exactly 0. A processor is kept busy by several loops, each o
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from torch.optim.rmsprop import rmsprop
 from bench.datasets.metrics import CLASSIFIER_SEED
 from bench.models.side_by_side import side_by_side
 from bench.utils.errors import UserError, did_you_mean
-from methods.base import seed_torch
+from methods.base import seeded
 
 # The bias of padding. Its sigmoid and its share of a softmax are exactly 0, and so are its
 # gradients. Weight decay moves it by about the learning rate a step, which is at most 1,600 in 200
@@ -41,7 +41,7 @@ class ClassifierHead(NamedTuple):
 
 def with_ones(features: Tensor) -> Tensor:
     """Append a column of ones, so that the bias is part of the weights (SentEval decays both)."""
-    return torch.cat([features, features.new_ones(len(features), 1)], dim=1)
+    return nn.functional.pad(features, (0, 1), value=1.0)
 
 
 def _shapes(width: int, classes: int, hidden: int) -> list[tuple[int, int]]:
@@ -52,13 +52,10 @@ def _shapes(width: int, classes: int, hidden: int) -> list[tuple[int, int]]:
 def _initial(shapes: Sequence[tuple[int, int]], seed: int) -> tuple[list[Tensor], torch.Generator]:
     """SentEval's initial weights of layers, (units, inputs + 1), and its random generator after
     them."""
-    with torch.random.fork_rng(devices=[]):
-        seed_torch(seed)
+    with seeded(seed):
         layers = [nn.Linear(*shape) for shape in shapes]
         generator = torch.Generator().set_state(torch.get_rng_state())
-    weights = []
-    for layer in layers:
-        weights.append(torch.cat([layer.weight, layer.bias.unsqueeze(1)], dim=1).detach())
+    weights = [torch.column_stack([layer.weight, layer.bias]).detach() for layer in layers]
     return weights, generator
 
 
@@ -248,19 +245,17 @@ def fit(
     for group in _groups(folds, padded or on_gpu):
         for start in range(0, len(group), block):
             cohorts.append(_Cohort(inputs, labels, group[start : start + block], settings))
-    trained: dict[int, dict[int, Fitted]] = defaultdict(dict)
+    results: list[list[Any]] = [[None] * len(fold.heads) for fold in folds]
 
     def train(cohort: _Cohort, is_stopped: Callable[[], bool]) -> None:
         for part, fitted in cohort.train(is_stopped):
-            trained[part.place].update(zip(part.heads, fitted, strict=True))
+            for index, head in zip(part.heads, fitted, strict=True):
+                results[part.place][index] = head
 
     # A loop has one thread, even alone: its operations are too small to be divided. The longest
     # begin first, so that none runs alone last.
     cohorts.sort(key=lambda cohort: -cohort.size)
     side_by_side(train, cohorts, 1 if on_gpu else len(cohorts), share=None if on_gpu else 1)
-    results = []
-    for place, fold in enumerate(folds):
-        results.append([trained[place][index] for index in range(len(fold.heads))])
     return results
 
 

@@ -104,10 +104,7 @@ def best_on_dev(
         for grid in grids:
             folds.append(Fold(np.arange(start, middle), np.arange(middle, end), grid, classes))
     fits = iter(fit(torch.cat(features), torch.cat(labels), folds, settings))
-    results = []
-    for parts, _ in tasks:
-        results.append([_selected(next(fits), parts["test"]) for _ in grids])
-    return results
+    return [[_selected(next(fits), parts["test"]) for _ in grids] for parts, _ in tasks]
 
 
 def _selected(heads: Sequence[Fitted], test: SplitPart) -> ProtocolResult:

@@ -248,9 +248,10 @@ class Scorer:
         for task in self.tasks:
             task_records, columns = self.score(task)
             records += task_records
-            if columns:
-                items[task.name] = columns
-            if columns and self.contamination:
+            if not columns:
+                continue
+            items[task.name] = columns
+            if self.contamination:
                 in_corpus, in_dev = self.contamination[task.name]
                 records += _without(task, columns, in_corpus, UNSEEN)
                 records += _without(task, columns, in_corpus | in_dev, REST)
@@ -375,11 +376,9 @@ def _trained_together(
     equally many training samples. A processor would only need more memory."""
     if device == "cpu" or task.protocol != PROBING:
         return [task]
-    size, together = len(task.splits["train"].labels), []
-    for item in waiting:
-        if item.protocol == PROBING and len(item.splits["train"].labels) == size:
-            together.append(item)
-    return together
+    size = len(task.splits["train"].labels)
+    probing = [item for item in waiting if item.protocol == PROBING]
+    return [item for item in probing if len(item.splits["train"].labels) == size]
 
 
 def _result(task: LabelledTask, results: Sequence[protocols.ProtocolResult]) -> Classified:

@@ -28,13 +28,7 @@ from bench.models.transformer import load_backbone, longest_input, readable_by_b
 from bench.utils.errors import UserError
 from bench.utils.files import intact_files, sha256_text, write_summed
 from bench.utils.progress import Progress
-from methods.base import (
-    fingerprint,
-    seed_torch,
-    text_list,
-    to_device,
-    training_mode,
-)
+from methods.base import fingerprint, seeded, text_list, to_device, training_mode
 
 # Maximum tokens of a batch, padding included. It bounds the memory for sentences of any length.
 # Smaller batches are faster on a CPU, because the activations of a layer stay in its cache.
@@ -75,12 +69,11 @@ def length_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
         yield batch
 
 
-def tokenizer_identity(tokenizer: Any) -> str:
-    """The state that determines the output of a fast tokenizer, as JSON. Truncation and padding are
-    left out: each call sets them."""
+def tokenizer_state(tokenizer: Any) -> dict[str, Any]:
+    """What determines the output of a fast tokenizer. Truncation and padding are left out: each
+    call sets them."""
     state = json.loads(tokenizer.backend_tokenizer.to_str())
-    per_call = ("truncation", "padding")
-    return json.dumps({key: value for key, value in state.items() if key not in per_call})
+    return {key: value for key, value in state.items() if key not in ("truncation", "padding")}
 
 
 class TokenFile(Sequence[list[int]]):
@@ -100,17 +93,11 @@ class TokenFile(Sequence[list[int]]):
         row = range(len(self))[row]
         return self._ids[self._ends[row] : self._ends[row + 1]].tolist()
 
-    @staticmethod
-    def write(folder: Path, name: str, rows: Sequence[Sequence[int] | np.ndarray]) -> Path:
-        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
-        content = np.concatenate([[len(rows)], lengths.cumsum(), *rows]).astype(np.int32)
-        return write_summed(folder, name, ".npy", partial(np.save, arr=content))
-
 
 def tokenized(sentences: Sequence[str], tokenizer: Any, longest: int, folder: Path) -> TokenFile:
     """Tokenize sentences, cut on the right to `longest` tokens, special ones included, or read them
     from a file in `folder`, named by a hash of sentences, tokenizer and `longest`."""
-    described = "\n".join([tokenizer_identity(tokenizer), str(longest), *sentences, ""])
+    described = "\n".join([json.dumps(tokenizer_state(tokenizer)), str(longest), *sentences, ""])
     name = sha256_text(described)[:16]
     for path in intact_files(folder, f"{name}-*.npy"):
         return TokenFile(path)
@@ -120,7 +107,9 @@ def tokenized(sentences: Sequence[str], tokenizer: Any, longest: int, folder: Pa
         chunk = list(sentences[start : start + SENTENCES_AT_ONCE])
         rows += [np.asarray(row, np.int32) for row in token_ids(tokenizer, chunk, longest)]
         progress.advance(len(chunk))
-    return TokenFile(TokenFile.write(folder, name, rows))
+    ends = np.cumsum([len(row) for row in rows])
+    content = np.concatenate([[len(rows)], ends, *rows]).astype(np.int32)
+    return TokenFile(write_summed(folder, name, ".npy", partial(np.save, arr=content)))
 
 
 class TransformerEncoder:
@@ -146,10 +135,10 @@ class TransformerEncoder:
 
     @property
     def identity(self) -> str:
-        tokenizer, config = tokenizer_identity(self.tokenizer), self.model.config.to_dict()
+        config = self.model.config.to_dict()
         for irrelevant in ("_name_or_path", "transformers_version", "dtype", "architectures"):
             config.pop(irrelevant, None)  # does not affect the vectors
-        description = [self.pooler, self._limit, json.loads(tokenizer), config]
+        description = [self.pooler, self._limit, tokenizer_state(self.tokenizer), config]
         described = json.dumps(description, sort_keys=True, default=str)
         return fingerprint(self.kind, described, self.model.state_dict())
 
@@ -215,16 +204,13 @@ class TransformerEncoder:
     def encode_with_dropout(self, sentences: Sequence[str], seed: int) -> np.ndarray:
         """Encode one batch with the dropout of training, float32 (n, d), drawn from `seed`. The
         state of torch's global generators is restored."""
-        device = next(self.model.parameters()).device
         rows = self._rows(self._pooler, self.tokenize(sentences))
-        restored = torch.random.fork_rng([device] if device.type == "cuda" else [])
-        with restored, training_mode(self.model, True):
-            seed_torch(seed, device)
+        with seeded(seed, rows.ids.device), training_mode(self.model, True):
             return self._pooler.pool(self.model, rows).cpu().numpy()
 
     def _rows(self, pooler: Pooler, tokens: Sequence[Sequence[int]]) -> Batch:
         device = next(self.model.parameters()).device
-        return pooler.rows(tokens, self.tokenizer.pad_token_id, device)
+        return Batch.of(tokens, self.tokenizer.pad_token_id, device, pooler.positions)
 
     def save(self, folder: Path) -> dict[str, Any]:
         self.model.save_pretrained(folder, safe_serialization=True)

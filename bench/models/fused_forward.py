@@ -14,7 +14,7 @@ rounding; with dropout, their distributions do.
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -55,7 +55,7 @@ class FusedLayers:
     def on(self, batch: Batch) -> Callable[[Any, Tensor, bool], Tensor]:
         """A function that computes a layer of a batch without `positions`, as `bert_layer`."""
         layers, size = self.model.encoder.layer, len(_GROUPS)
-        copies = cast(Any, _Copies.apply(self.dtype, _GROUPS * len(layers), *self.weights))
+        copies = _Copies.apply(self.dtype, _GROUPS * len(layers), *self.weights)
         of_layer = {layer: copies[size * i : size * (i + 1)] for i, layer in enumerate(layers)}
         return partial(self._layer, batch=batch, copies=of_layer)
 
@@ -92,7 +92,7 @@ class FusedLayers:
         between = norms[0](mixed + computed)
         widened = F.gelu(F.linear(between.to(self.dtype), up, up_bias))
         narrowed = F.dropout(F.linear(widened, down, down_bias), layer.output.dropout.p, training)
-        return cast(Tensor, norms[1](narrowed + between))
+        return norms[1](narrowed + between)
 
 
 class _Copies(torch.autograd.Function):
@@ -150,4 +150,4 @@ def attend_fused(
     lengths = ends, key_ends, longest, longest_keys
     learns = torch.is_grad_enabled()
     kernel = torch.ops.aten._efficient_attention_forward.default
-    return cast(Tensor, kernel(*packed, None, *lengths, rate, 0, learns)[0].squeeze(0))
+    return kernel(*packed, None, *lengths, rate, 0, learns)[0].squeeze(0)

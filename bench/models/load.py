@@ -120,7 +120,7 @@ def shaped(encoder: Encoder, options: Options) -> Encoder:
     """An encoder with the `dims` and `normalize` of the options: the first dimensions of the
     vectors, at length 1. `UserError` if the vectors have fewer dimensions."""
     if options.dims is not None:
-        encoder = FirstDimensions(encoder, {}, dims=options.dims)
+        encoder = FirstDimensions(encoder, dims=options.dims)
         encoder.encode(["a"])  # refuses too few dimensions before anything is scored
     return Normalised(encoder) if options.normalize else encoder
 
@@ -144,8 +144,7 @@ def _load_saved(folder: Path, device: str) -> Encoder:
         for value in vars(importlib.import_module(name)).values():
             if isinstance(value, type) and getattr(value, "kind", None) == kind:
                 encoder_class: Any = value
-                encoder: Encoder = encoder_class.load(folder, stored, device=device, **parts)
-                return encoder
+                return encoder_class.load(folder, stored, device=device, **parts)
     raise UserError(
         f"{folder / SAVED} names an encoder of kind '{kind}', which no installed method "
         "defines; load it with the version that saved it"

@@ -12,7 +12,7 @@ from typing import Any
 from bench.models.encoder import Encoder
 from bench.models.functions import Function, FunctionEncoder, function_of
 from bench.models.load import load_encoder, readable, shaped
-from bench.models.options import NAMES, Options, read_options
+from bench.models.options import USUAL, Options, read_options
 from bench.registry.templates import templates_of
 from bench.utils.brackets import split
 from bench.utils.errors import UserError
@@ -56,7 +56,7 @@ class Model:
         """The model that a file of results describes (see `describe`). Code that a file names is
         never run."""
         # A file of an older version lacks later options.
-        options = {name: described[name] for name in NAMES if name in described}
+        options = {name: described[name] for name in USUAL if name in described}
         model = cls(described["model"], Options(**options))
         if described["function"] or model.is_function:
             raise UserError(

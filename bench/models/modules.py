@@ -35,11 +35,11 @@ Module = tuple[str, dict[str, Any], dict[str, Tensor]]
 def write_modules(encoder: Any, folder: Path) -> None:
     """Add to the folder of an encoder the files that the library reads. Its base is in `base/`.
     Nothing is written if the library's modules cannot give the vectors."""
-    entries, inner = list[dict[str, Any]](), folder / "base" / MODULES
+    entries: list[dict[str, Any]] = []
+    inner = folder / "base" / MODULES
     # An affine map, as of a projection, is one more module behind those of its base.
     if encoder.kind == "affine" and inner.is_file():
-        for entry in read_json(inner):
-            entries.append(entry | {"path": f"base/{entry['path']}"})
+        entries = [entry | {"path": f"base/{entry['path']}"} for entry in read_json(inner)]
         modules = [_dense(**encoder.arrays, **encoder.options)]
     elif encoder.kind == "transformer" and _is_expressible(encoder):
         modules = _transformer(encoder, folder / "sentence_bert_config.json")

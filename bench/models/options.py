@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from bench.registry.templates import SENTENCE
@@ -65,8 +65,7 @@ class Options:
         return [f"{name}={value}" for name, value in values.items()] + is_normalized * ["normalize"]
 
 
-NAMES = [field.name for field in fields(Options)]
-USUAL = asdict(Options())
+USUAL = asdict(Options())  # by name; no others can be set
 
 
 # How a text in brackets becomes a value. Spaces at the ends of a prompt or template belong to it.
@@ -82,9 +81,9 @@ def read_options(text: str, source: str) -> dict[str, Any]:
     """The options in the brackets of `source`, such as `pooler=avg,prompt=query,normalize`."""
     options: dict[str, Any] = {}
     for name, value in read_keys(text, source, bare=["normalize"]).items():
-        if name not in NAMES:
+        if name not in USUAL:
             raise UserError(
-                f"'{source}' has an unknown option '{name}'{did_you_mean(name, NAMES)}; "
+                f"'{source}' has an unknown option '{name}'{did_you_mean(name, USUAL)}; "
                 "write pooler=avg, prompt=query or normalize, and a template with a comma "
                 "before word= outside brackets"
             )

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -121,24 +121,24 @@ class Batch:
         flat = states.reshape(-1, states.shape[-1])
         if self.packed is None:
             return flat
-        return cast(Tensor, _Take.apply(flat, self.packed, self.unpacked))
+        return _Take.apply(flat, self.packed, self.unpacked)
 
     def pad(self, rows: Tensor) -> Tensor:
         """(rows, d) -> (n, length, d), with zeros as padding."""
         if self.packed is not None:
-            rows = cast(Tensor, _Take.apply(rows, self.unpacked, self.packed))
+            rows = _Take.apply(rows, self.unpacked, self.packed)
         return rows.view(*self.ids.shape, rows.shape[-1])
 
     def first(self, rows: Tensor) -> Tensor:
         """(rows, d) -> (n, d): the first token of each sequence."""
-        return cast(Tensor, _Take.apply(rows, Rows(self.ends[:-1]), self.at_first))
+        return _Take.apply(rows, Rows(self.ends[:-1]), self.at_first)
 
 
 class States(Sequence[Tensor]):
     """Hidden states of all layers, embeddings first, each (n, length, d).
 
     Values at padding are undefined, unless the batch computes them. If only the first tokens of the
-    last layer were computed, `first(-1)` returns them, and indexing that layer is an error.
+    last layer were computed, `first` returns them, and indexing that layer is an error.
     """
 
     def __init__(self, layers: Sequence[Tensor], batch: Batch, first_only: bool = False) -> None:
@@ -151,22 +151,19 @@ class States(Sequence[Tensor]):
         if isinstance(index, slice):
             has_last = len(self) - 1 in range(len(self))[index]
             return States(self._layers[index], self._batch, self._first_only and has_last)
-        if self._is_first_only(index):
+        if self._first_only and index in (-1, len(self) - 1):
             # Not IndexError, which would silently end an iteration before the last layer.
             raise LookupError("only the first tokens of the last layer were computed")
         return self._batch.pad(self._layers[index])
 
-    def first(self, index: int) -> Tensor:
-        """States of the first tokens in one layer, (n, d)."""
-        rows = self._layers[index]
-        return rows if self._is_first_only(index) else self._batch.first(rows)
+    def first(self) -> Tensor:
+        """States of the first tokens in the last layer, (n, d)."""
+        rows = self._layers[-1]
+        return rows if self._first_only else self._batch.first(rows)
 
     def float(self) -> States:
         """The same in float32."""
         return States([layer.float() for layer in self._layers], self._batch, self._first_only)
-
-    def _is_first_only(self, index: int) -> bool:
-        return self._first_only and index in (-1, len(self) - 1)
 
 
 def bert_layer(

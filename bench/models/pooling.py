@@ -12,7 +12,7 @@ from torch import Tensor
 
 from bench.models.options import POSITIONS
 from bench.models.packed_forward import Batch, States, forward, is_packed
-from methods.base import Tokens, masked_mean
+from methods.base import masked_mean
 
 LAST = (-1,)
 
@@ -28,9 +28,6 @@ class Pooler:
     first: bool = False  # whether it reads only the first token of the last layer
     positions: int | None = None  # to which every sentence is padded or cut; padding is read, too
 
-    def rows(self, tokens: Tokens, pad_id: int, device: torch.device) -> Batch:
-        return Batch.of(tokens, pad_id, device, self.positions)
-
     def pool(self, model: Any, rows: Batch) -> Tensor:
         """The vectors of token sequences, float32 (n, d)."""
         states = forward(model, rows, first_only=self.first, last_only=self.layers == LAST)
@@ -42,7 +39,7 @@ class StoredPooler(Pooler):
 
     def pool(self, model: Any, rows: Batch) -> Tensor:
         if is_packed(model):
-            states = forward(model, rows, first_only=True).first(-1)
+            states = forward(model, rows, first_only=True).first()
             pooled: Tensor = model.pooler(states.unsqueeze(1))
         else:
             pooled = model(input_ids=rows.ids, attention_mask=rows.mask).pooler_output
@@ -50,7 +47,7 @@ class StoredPooler(Pooler):
 
 
 def _first(states: States, mask: Tensor) -> Tensor:
-    return states.first(-1)
+    return states.first()
 
 
 def _mean(states: States, mask: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ import contextlib
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from itertools import chain, islice
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,7 @@ from methods.base import (
     Tokens,
     Views,
     check_vocabulary,
-    seed_torch,
+    seeded,
     stream,
     stream_seed,
     training_mode,
@@ -100,8 +100,11 @@ class Head(nn.Sequential):
         super().__init__(dense, nn.Tanh())
 
 
-def first_layers(model: Any, count: int) -> Any:
-    """The first `count` layers of a transformer, sharing its weights where they are now."""
+def first_layers(model: Any, count: int | None) -> Any:
+    """The first `count` layers of a transformer, sharing its weights where they are now; None: the
+    transformer itself."""
+    if count is None:
+        return model
     weights = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
     cut = copy.deepcopy(model, weights)  # new modules, the same tensors
     stacks = [module for module in cut.modules() if isinstance(module, nn.ModuleList)]
@@ -162,8 +165,7 @@ class RunContext(Context):
         pooler = self.run.evaluation_pooler
         encoder = load_transformer(backbone.folder(), pooler, self.device, recipe.dropout)
         # Cut only now: the checks need the model as its folder describes it.
-        model = first_layers(encoder.model, recipe.layers) if recipe.layers else encoder.model
-        return model, encoder.tokenizer
+        return first_layers(encoder.model, recipe.layers), encoder.tokenizer
 
     @property
     def backbone(self) -> Any:
@@ -192,8 +194,7 @@ class RunContext(Context):
 
     @cached_property
     def scored_backbone(self) -> Any:
-        count = self.run.recipe.scored_layers
-        return first_layers(self.backbone, count) if count else self.backbone
+        return first_layers(self.backbone, self.run.recipe.scored_layers)
 
     def modules(self) -> list[nn.Module]:
         """The modules that are trained beside the method itself."""
@@ -218,8 +219,7 @@ class RunContext(Context):
     def copy_backbone(self, fresh: str | None = None) -> Any:
         if fresh is None:
             return copy.deepcopy(self.backbone)
-        with torch.random.fork_rng(devices=[]):
-            seed_torch(stream_seed(self.seed, fresh))
+        with seeded(stream_seed(self.seed, fresh)):
             config = copy.deepcopy(self.backbone.config)
             model_class = type(self.backbone)
             return model_class(config, **without_pooler(model_class)).to(self.device)
@@ -288,10 +288,10 @@ class RunContext(Context):
         """Encode lists of n token sequences in one forward pass, with the recipe's pooler and head,
         in float32. `all_tokens` computes all tokens of the last layer, even if the pooler reads
         only the first; without `dropout` nothing is drawn."""
-        extra_lists = {name: list(lists) for name, lists in (extras or {}).items()}
-        rows = [*views, *chain.from_iterable(extra_lists.values())]
+        extras = extras or {}
+        rows = [*views, *chain.from_iterable(extras.values())]
         # Interleaved: s1, s1, s2, s2, ... (docs/reference/training.md#batches)
-        tokens = [row[i] for i in range(len(rows[0])) for row in rows]
+        tokens = list(chain.from_iterable(zip(*rows, strict=True)))
         pooler, chosen = BY_NAME[self.run.evaluation_pooler], model or self.backbone
         first_only = pooler.first and not all_tokens
         with contextlib.nullcontext() if dropout else training_mode(chosen, False):
@@ -307,12 +307,17 @@ class RunContext(Context):
 
         vectors, count = at_layer(len(states) - 1), len(views)
         remaining = iter(vectors[count:])
-        by_name = {name: list(islice(remaining, len(lists))) for name, lists in extra_lists.items()}
+        by_name = {name: [next(remaining) for _ in lists] for name, lists in extras.items()}
         return Views(vectors[:count], lambda layer: at_layer(layer)[:count], by_name, states)
 
     @property
+    def device_type(self) -> str:
+        """`cpu` or `cuda`, without a number."""
+        return self.device.partition(":")[0]
+
+    @property
     def on_gpu(self) -> bool:
-        return self.device != "cpu"
+        return self.device_type == "cuda"
 
     @property
     def dtype(self) -> torch.dtype:
@@ -324,7 +329,7 @@ class RunContext(Context):
     def autocast(self) -> Any:
         """A block whose products have the recipe's precision."""
         return torch.autocast(
-            self.device.partition(":")[0],
+            self.device_type,
             dtype=self.dtype,
             enabled=self.dtype != torch.float32,
             # Cast weights would outlive a step where a block of autocast stands open around it.

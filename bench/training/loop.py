@@ -53,7 +53,7 @@ class Diverged(Exception):
 
     def __init__(self, reason: str, step: int, batch: Sequence[int]) -> None:
         super().__init__(reason)
-        self.step, self.batch = step, list(batch)
+        self.step, self.batch = step, batch
 
 
 @torch_defaults()
@@ -209,7 +209,7 @@ class Training:
         optimiser = make_optimiser(self.weights, recipe)
         # Small gradients would be zero in float16.
         scaled = context.dtype == torch.float16
-        scaler = torch.amp.GradScaler(context.device.partition(":")[0], enabled=scaled)
+        scaler = torch.amp.GradScaler(context.device_type, enabled=scaled)
         self.state = TrainingState(self.modules, optimiser, scaler, origin)
         self._unread: list[_Unread] = []
         self.items = self.method.items(context)
@@ -282,9 +282,9 @@ class Training:
     def _must_read(self) -> bool:
         """Whether the losses are read now: when there are many, at the end, and before a selection,
         so that weights that have diverged are never selected."""
-        step, device = self.state.step, self.context.device.partition(":")[0]
+        step, most = self.state.step, SYNC_EVERY[self.context.device_type]
         is_selected = step % self.run.recipe.select_every == 0
-        return is_selected or step == self.total or len(self._unread) >= SYNC_EVERY[device]
+        return is_selected or step == self.total or len(self._unread) >= most
 
     def _read(self) -> Iterator[dict[str, Any]]:
         """Yield the log row of each step whose loss was not read, after its selection."""

@@ -94,10 +94,8 @@ def beside(
     similarity: Callable[[Tensor], Tensor] | None = None,
 ) -> Tensor:
     """Return logits (n, n) of in-batch candidates, and beside them the logits of all negatives."""
-    columns = [logits]
-    for group in negatives:
-        columns.append(group.logits(anchors, temperature, similarity))
-    return torch.cat(columns, dim=1)
+    others = [group.logits(anchors, temperature, similarity) for group in negatives]
+    return torch.cat([logits, *others], dim=1)
 
 
 def pair_loss(logits: Tensor) -> Tensor:
@@ -263,8 +261,8 @@ class Queued(Contrastive):
         self.filled = 0
 
     def append(self, vectors: Tensor) -> None:
-        """Append vectors (n, d); the oldest rows leave."""
-        self.rows = torch.cat([self.rows.to(vectors), vectors])[-len(self.rows) :]
+        """Append vectors (n, d), without the graphs of their batches; the oldest rows leave."""
+        self.rows = torch.cat([self.rows.to(vectors), vectors.detach()])[-len(self.rows) :]
         self.filled = min(self.filled + len(vectors), len(self.rows))
 
     # `filled` is a part of the state that checkpoints keep.

@@ -1,10 +1,12 @@
 """Random streams by name: a further draw changes no other (docs/project/architecture.md)."""
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
-__all__ = ["seed_torch", "stream", "stream_seed"]
+__all__ = ["seed_torch", "seeded", "stream", "stream_seed"]
 
 
 def stream_seed(seed: int, *names: object) -> int:
@@ -27,3 +29,12 @@ def seed_torch(seed: int, device: str | torch.device = "cpu") -> None:
     if torch.device(device).type == "cuda":
         with torch.cuda.device(torch.device(device)):
             torch.cuda.manual_seed(seed)
+
+
+@contextmanager
+def seeded(seed: int, device: str | torch.device = "cpu") -> Iterator[None]:
+    """Within the block, seed the generators of `seed_torch`; afterwards they are as before."""
+    device = torch.device(device)
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        seed_torch(seed, device)
+        yield

@@ -2,18 +2,18 @@
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from methods.base.contract import Context, Refusal, Step
-from methods.base.streams import seed_torch, stream_seed
+from methods.base.contract import Context, Refusal, Step, Tokens
+from methods.base.streams import seeded, stream_seed
 
 __all__ = [
-    "Frozen", "check_vocabulary", "fingerprint", "frozen_model", "masked_mean",
+    "Frozen", "at_one_length", "check_vocabulary", "fingerprint", "frozen_model", "masked_mean",
     "separate_dropout", "text_list", "to_device", "training_mode",
 ]  # fmt: skip
 
@@ -36,6 +36,12 @@ def to_device(tensor: Tensor, device: str | torch.device) -> Tensor:
         return tensor
     # Only pinned memory is copied while the device computes.
     return tensor.pin_memory().to(device, non_blocking=True)
+
+
+def at_one_length(tokens: Tokens, pad: int) -> list[list[int]]:
+    """Return sequences with padding that no mask tells apart, all as long as the longest."""
+    longest = max(map(len, tokens))
+    return [[*row, *[pad] * (longest - len(row))] for row in tokens]
 
 
 def masked_mean(states: Tensor, mask: Tensor) -> Tensor:
@@ -93,11 +99,7 @@ def training_mode(model: nn.Module, training: bool) -> Iterator[None]:
         model.train(before)
 
 
-@contextmanager
-def separate_dropout(step: Step, name: str, device: str | torch.device) -> Iterator[None]:
-    """Draw the dropout of a second model from the step's stream `name`."""
+def separate_dropout(step: Step, name: str, device: str) -> AbstractContextManager[None]:
+    """Draw the dropout of a second model from the step's stream `name` within a block."""
     # It must not shift the backbone's dropout, which draws from the same global generator.
-    device = torch.device(device)
-    with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
-        seed_torch(stream_seed(step.seed, name, step.index), device)
-        yield
+    return seeded(stream_seed(step.seed, name, step.index), device)

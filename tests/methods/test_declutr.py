@@ -7,7 +7,7 @@ import torch
 from bench.models.transformer import load_backbone
 from bench.utils.errors import UserError
 from methods.base import Refusal, Shape, Step
-from methods.declutr import DeCLUTR
+from methods.declutr import DeCLUTR, masked_pieces
 from tests.oracles import spans as oracle
 from tests.support import method_runs
 from tests.support.method_cases import difference, gradients
@@ -130,7 +130,7 @@ def test_what_is_masked(tiny_bert):
     draw = torch.Generator().manual_seed(4)
     words = torch.randint(5, len(tokenizer), (30_000,), generator=draw).split(150)
     tokens = [[tokenizer.cls_token_id, *row.tolist(), tokenizer.sep_token_id] for row in words]
-    masked, rows, places, targets = method().mask(tokens, tokenizer, Step(0, 1, 1, 7))
+    masked, rows, places, targets = masked_pieces(tokens, tokenizer, 0.15, Step(0, 1, 1, 7))
     assert len(targets) / 30_000 == pytest.approx(0.15, abs=0.006)
     assert (places % 151).all()  # neither the first token nor the last
     seen, restored = torch.tensor(masked)[rows, places], torch.tensor(masked)
@@ -139,7 +139,7 @@ def test_what_is_masked(tiny_bert):
     same, is_mask = seen == targets, seen == tokenizer.mask_token_id
     fates = [part.float().mean().item() for part in (is_mask, same, ~is_mask & ~same)]
     assert fates == pytest.approx([0.8, 0.1, 0.1], abs=0.02)
-    assert method().mask(tokens, tokenizer, Step(1, 2, 1, 7))[0] != masked
+    assert masked_pieces(tokens, tokenizer, 0.15, Step(1, 2, 1, 7))[0] != masked
 
 
 # With a backbone
@@ -162,7 +162,7 @@ def test_a_step_equals_one_sentence_at_a_time(with_head, documents, tiny_data, t
         context.tokenize(texts, trained.hyper.longest)
         for texts in trained.spans(context.tokenizer, step)
     )
-    masked, rows, places, targets = trained.mask(anchors, context.tokenizer, step)
+    masked, rows, places, targets = masked_pieces(anchors, context.tokenizer, 0.15, step)
     assert (len(masked), len(positives)) == (6, 12)
 
     def states(tokens):

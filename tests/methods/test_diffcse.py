@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from bench.utils.errors import UserError
+from methods.base import Views
 from methods.declutr import masked_pieces
 from tests.oracles import diffcse as oracle
 from tests.oracles.methods import infonce
@@ -34,7 +35,7 @@ def expected_loss(context, method):
         first, norm, _, last, _ = method.projector
         sentences = oracle.projected(sentences, first.weight, norm.weight, norm.bias, last.weight)
     loss = infonce(*sentences.chunk(2), method.hyper.temperature)
-    masked, _, _ = masked_pieces(tokens, context.tokenizer, method.hyper.masked, step(0, ROWS))
+    masked, *_ = masked_pieces(tokens, context.tokenizer, method.hyper.masked, step(0, ROWS))
     filled = oracle.filled_in(method.generator.model, masked, [row[0] for row in tokens])
     detection = oracle.detection(
         method.discriminator, *method.detector.parameters(), tokens, filled, sentences,
@@ -71,7 +72,8 @@ def test_its_generators_dropout_does_not_shift_the_backbones(headed_runs):
     context.states = watched
     for seed in (1, 2):
         torch.manual_seed(seed)
-        method.detection(context, tokens, torch.zeros(4, method.shape.width), step(0, ROWS))
+        views = Views([torch.zeros(4, method.shape.width)], at_layer=None)
+        method.reader_loss(context, tokens, None, views, step(0, ROWS))
         torch.manual_seed(seed)
         assert torch.equal(seen[-1][1], torch.rand(1))
     assert seen[0][0] == seen[-1][0]

@@ -26,11 +26,10 @@ def masks(tokens, *_):
     """Predict every third piece between the special ones, in the manner of `masked_pieces`."""
     masked, predicted = [], []
     for place, row in enumerate(tokens):
-        flags = [0 < j < len(row) - 1 and (j + place) % 3 == 0 for j in range(len(row))]
-        predicted += flags
-        new = [flag and j % 2 for j, flag in enumerate(flags)]
-        masked.append([7 if hidden else piece for piece, hidden in zip(row, new, strict=True)])
-    return masked, torch.tensor([piece for row in tokens for piece in row]), torch.tensor(predicted)
+        chosen = [j for j in range(1, len(row) - 1) if (j + place) % 3 == 0]
+        predicted += [(place, j, row[j]) for j in chosen]
+        masked.append([7 if j in chosen and j % 2 else piece for j, piece in enumerate(row)])
+    return masked, *torch.tensor(predicted).unbind(1)
 
 
 def started(headed_runs, monkeypatch):
@@ -83,8 +82,8 @@ def test_without_predicted_pieces_its_loss_is_the_contrast(headed_runs, monkeypa
     method, context = started(headed_runs, monkeypatch)
 
     def nothing(tokens, *_):
-        masked, pieces, predicted = masks(tokens)
-        return masked, pieces, predicted & False
+        masked, *predicted = masks(tokens)
+        return masked, *(numbers[:0] for numbers in predicted)
 
     monkeypatch.setattr("methods.infocse.masked_pieces", nothing)
     loss = method.step_loss(context, step(0, ROWS))

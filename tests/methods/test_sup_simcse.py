@@ -100,7 +100,7 @@ def test_a_step_reads_the_triples_of_its_rows(runs, table):
     method.loss = lambda views, step: [*views.vectors, *views.extras["sup-simcse"]]
     result = method.step_loss(context, step(0, [3, 9]))
     ((_, premises, premise_step),) = seen
-    assert (premises, premise_step.rows) == ([tokens[3], tokens[9]], [3, 9])
+    assert (premises, premise_step.rows) == ([tokens[3], tokens[9]], (3, 9))
     for place, rows in enumerate(result):
         wanted = context.embed([[tokens[3 + place], tokens[9 + place]]]).vectors[0]
         torch.testing.assert_close(rows, wanted)

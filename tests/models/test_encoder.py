@@ -13,7 +13,7 @@ from bench.models.encoder import (
     TransformerEncoder,
     innermost,
     tokenized,
-    tokenizer_identity,
+    tokenizer_state,
 )
 from bench.models.load import load_encoder, save_encoder
 from bench.models.pooling import BY_NAME
@@ -80,7 +80,7 @@ def test_the_number_of_threads_changes_no_bit(tiny_bert, monkeypatch):
     def pool(states, mask):
         seen.add(torch.get_num_threads())
         assert mask.numel() <= 32
-        return states.first(-1)
+        return states.first()
 
     result = []
     for threads in (1, 3):
@@ -159,7 +159,7 @@ def test_truncation_and_padding_of_a_tokenizer_file_do_not_leak(tiny_bert, copy)
     plain, texts = encoder(tiny_bert), [*SENTENCES, LONG]
     assert encoder(copy).tokenize(texts) == plain.tokenize(texts)
     assert np.array_equal(encoder(copy).encode(texts), plain.encode(texts))
-    assert tokenizer_identity(encoder(copy).tokenizer) == tokenizer_identity(plain.tokenizer)
+    assert tokenizer_state(encoder(copy).tokenizer) == tokenizer_state(plain.tokenizer)
 
 
 def test_a_file_holds_the_tokens_of_sentences_by_a_tokenizer(tiny_bert, tiny_roberta, tmp_path):

@@ -39,11 +39,11 @@ def numbers(model, fused, kind, first_only):
     """First tokens of the last layer, a function of it and of a lower one, and its gradients."""
     model.zero_grad()
     made, batch = states(model, fused, kind, first_only)
-    last = made.first(-1) if first_only else batch.pack(made[-1])
+    last = made.first() if first_only else batch.pack(made[-1])
     loss = last.float().square().mean() + batch.pack(made[2]).float().sin().mean()
     loss.backward()
     tensors = {name: weight.grad for name, weight in model.named_parameters()}
-    tensors |= {"loss": loss, "first": made.first(-1).float()}
+    tensors |= {"loss": loss, "first": made.first().float()}
     return {name: value.detach() for name, value in tensors.items() if value is not None}
 
 
@@ -66,7 +66,7 @@ def test_every_dropout_is_there(place, tiny_bert):
 
     def first(seed):
         seed_torch(seed, "cpu")
-        return states(model, True, torch.float32)[0].first(-1)
+        return states(model, True, torch.float32)[0].first()
 
     plain = first(1)
     for layer in model.encoder.layer:

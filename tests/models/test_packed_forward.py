@@ -116,10 +116,10 @@ def test_states_equal_the_padded_model(model, kind, relative, drops):
         theirs = padded_states(whole, batch)
         states = forward(packed, batch)
         assert_equal_where_real(states, theirs, batch.mask, relative)
-        assert_close(states.first(2), theirs[2][:, 0], relative)
+        assert_close(states[:3].first(), theirs[2][:, 0], relative)
         part = forward(packed, batch, first_only=True)
         assert_equal_where_real(part[:-1], theirs[:-1], batch.mask, relative)
-        assert_close(part.first(-1), theirs[-1][:, 0], relative)
+        assert_close(part.first(), theirs[-1][:, 0], relative)
 
     check()
 
@@ -133,7 +133,7 @@ def test_gradients_equal_the_padded_model(model, lengths, first_only, drops):
     packed = attending(model, drops)
     *theirs, last = padded_states(model, batch)
     states = forward(packed, batch, first_only=first_only)
-    ours = [*states[:-1], states.first(-1) if first_only else states[-1]]
+    ours = [*states[:-1], states.first() if first_only else states[-1]]
     theirs.append(last[:, 0] if first_only else last)
     directions = [torch.randn(state.shape, generator=generator).double() for state in theirs]
     for direction in directions[: 4 + (not first_only)]:
@@ -159,7 +159,7 @@ def test_states_of_padding_are_computed_where_they_are_asked_for(model, drops):
     theirs, ours = padded_states(model, batch), forward(attending(model, drops), batch)
     assert batch.lengths.tolist() == [12, 12, 12]
     assert_equal_where_real(ours, theirs, torch.ones_like(batch.mask), 1e-10)
-    assert_close(ours.first(2), theirs[2][:, 0], 1e-10)
+    assert_close(ours[:3].first(), theirs[2][:, 0], 1e-10)
 
 
 def test_states_that_were_not_computed_raise(bert):
@@ -168,7 +168,7 @@ def test_states_that_were_not_computed_raise(bert):
         for index in (last, -1):
             with pytest.raises(LookupError, match="only the first tokens"):
                 part[index]
-            assert torch.equal(part.first(index), states.first(-1))
+        assert torch.equal(part.first(), states.first())
         with pytest.raises(LookupError, match="only the first tokens"):
             list(part)  # no layer less, unsaid
 
@@ -191,7 +191,7 @@ def drawn(model, first_only, packed, seed):
         states = forward(model, batch, first_only=first_only)
     else:
         states = States([batch.pack(layer) for layer in padded_states(model, batch)], batch)
-    vectors = states.first(-1) if first_only else states[-1][:, : len(sentence)].mean(1)
+    vectors = states.first() if first_only else states[-1][:, : len(sentence)].mean(1)
     vectors = vectors[:COPIES]
     return vectors[:, 4], vectors.norm(dim=1), (vectors[0::2] - vectors[1::2]).norm(dim=1)
 

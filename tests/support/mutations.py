@@ -75,8 +75,8 @@ MUTATIONS: dict[str, Mutation] = {
             "is-cse-paper", "self.hyper.buffer if self.hyper.current_first else needed",
             "self.hyper.buffer"),
     }),
-    **edits("methods.is_cse:ISCSE._remember", {
-        "memory_with_gradient": ("is-cse-official", "unit.detach()", "unit"),
+    **edits("methods.base.contrastive:Queued.append", {
+        "memory_with_gradient": ("is-cse-official", "vectors.detach()", "vectors"),
     }),
     # Eq. 4 and 8
     **edits("methods.is_cse:ISCSE._smooth", {
