@@ -108,7 +108,7 @@ def test_attention_of_beta_2_is_nearly_uniform():
     %."""
     axes, height = torch.eye(32), math.sqrt(0.75)
     method = build((ISCSE, {"buffer": 17, "current_first": False}), shape=Shape(32, 4))
-    method._remember(0.5 * axes[0] + height * axes[1:17])
+    method.append(0.5 * axes[0] + height * axes[1:17])
     (smoothed,) = method._smooth(axes[:1])
     # smoothed = a e_1 + (1 - a) mean of neighbours; its parts orthogonal to e_1 are (1 - a)
     # height / 16
