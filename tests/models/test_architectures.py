@@ -132,16 +132,6 @@ def test_an_albert_has_a_pooler_of_its_own(folders, tmp_path):
         np.testing.assert_allclose(vector, expected, **CLOSE)
 
 
-def test_a_pooler_that_is_not_stored_is_not_needed(folders, tmp_path):
-    """As in checkpoints of a masked language model."""
-    folder = shutil.copytree(folders("mpnet"), tmp_path / "mpnet")
-    expected = load_encoder(folder, pooler="avg").encode(SENTENCES)
-    change_weights(
-        folder, lambda weights: {name: weights[name] for name in weights if "pooler" not in name}
-    )
-    np.testing.assert_array_equal(load_encoder(folder, pooler="avg").encode(SENTENCES), expected)
-
-
 def test_an_encoder_with_a_decoder_is_refused(folders):
     folder = folders("bart")
     refused(lambda: load_encoder(folder, pooler="avg"), str(folder), "would be its decoder's")

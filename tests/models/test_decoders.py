@@ -17,7 +17,7 @@ from bench.models.encoder import TransformerEncoder
 from bench.models.library import LibraryEncoder
 from bench.models.load import load_encoder, save_encoder
 from bench.utils.files import read_json
-from tests.support.model_folders import change, change_weights, pooling, prompts, write
+from tests.support.model_folders import change, pooling, prompts, write
 from tests.support.refusals import refused
 from tests.support.tiny_backbones import make_sentences
 from tests.support.tiny_decoders import KINDS, PROMPT
@@ -137,15 +137,3 @@ def test_a_folder_of_modules_is_read_by_them(mode, pooler, decoders, tmp_path):
     lengths = np.linalg.norm(wanted, axis=1, keepdims=True)
     normal = load_encoder(folder, prompt="query: ", normalize=True)
     check(normal.encode(SENTENCES), np.stack(wanted) / lengths)
-
-
-@pytest.mark.parametrize("pooler", ["avg_top2", "avg_first_last_64", "cls"])
-def test_a_pooler_that_the_library_lacks_is_refused(pooler, decoders):
-    words = f"pooler '{pooler}' is there for BERT and RoBERTa", "which has avg, cls_before_pooler"
-    refused(lambda: load_encoder(decoders("gpt2"), pooler=pooler), *words)
-
-
-def test_weights_that_the_library_would_draw_are_refused(decoders, tmp_path):
-    folder, name = shutil.copytree(decoders("gpt2"), tmp_path / "model"), "h.1.ln_1.weight"
-    change_weights(folder, lambda weights: {key: weights[key] for key in weights if key != name})
-    refused(lambda: load_encoder(folder, pooler="avg"), f"lack {name}, which would be random")
