@@ -17,6 +17,7 @@ from bench.models.encoder import TransformerEncoder
 from bench.models.library import LibraryEncoder
 from bench.models.load import load_encoder, save_encoder
 from bench.utils.files import read_json
+from tests.oracles.poolers import pooled_alone
 from tests.support.model_folders import change, pooling, prompts, write
 from tests.support.refusals import refused
 from tests.support.tiny_backbones import make_sentences
@@ -33,15 +34,10 @@ def plain(folder, dtype=torch.float32):
 
 
 def expected(folder, pooler, text, dtype=torch.float32):
-    """The vector of a text alone."""
+    """The vector of a text alone; of one without tokens, that of the end of text."""
     model, tokenizer = plain(folder, dtype)
-    ids = tokenizer(text)["input_ids"] or [tokenizer.eos_token_id]
-    with torch.no_grad():
-        states = model(torch.tensor([ids])).last_hidden_state[0].double()
-    if pooler == "last":
-        return states[-1].numpy()
-    weights = torch.arange(1, len(ids) + 1.0) if pooler == "weighted_mean" else torch.ones(len(ids))
-    return ((weights[:, None] * states).sum(0) / weights.sum()).numpy()
+    text = text if tokenizer(text)["input_ids"] else tokenizer.eos_token
+    return pooled_alone(model, tokenizer, text, pooler, 2)
 
 
 def check(vectors, wanted, close=1e-5):  # of the largest value: ten times the rounding of float32
