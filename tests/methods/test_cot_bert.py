@@ -5,12 +5,20 @@ import torch
 
 from bench.models.load import load_encoder
 from bench.registry.backbones import TOY_FOLDER
-from methods.base import Step
 from methods.promptbert import Prompt
 from tests.oracles import prompts as oracle
 from tests.oracles.edits import Mutation, each, edits
-from tests.support.method_cases import difference, gradients
-from tests.support.method_runs import BERT, ROBERTA, run_of, text_of, weights_of
+from tests.support.method_runs import (
+    BERT,
+    ROBERTA,
+    ROWS,
+    assert_same_step,
+    run_of,
+    step,
+    step_disagreement,
+    text_of,
+    weights_of,
+)
 
 ONE_MASK = {
     "template": "the two <sentence> is a <mask> again",
@@ -21,7 +29,6 @@ TEMPLATES = {
     "template_2": "a <sentence> sees <mask> again <mask>",
     "template_3": "the old <sentence> sees two <mask> so <mask> birds",
 }
-ROWS = [3, 6, 17, 30]
 
 
 def started(runs, name="cot-bert", **hyper):
@@ -51,16 +58,10 @@ def expected_loss(context, hyper, rows):
     return torch.stack(parts).mean()
 
 
-def taken(method, context, rows=ROWS):
-    """A step's loss, its gradients, and the weights that these are of."""
-    weights = weights_of(context)
-    return *gradients(method.step_loss(context, Step(0, 1, 4, 1, rows)), weights), weights
-
-
 def disagreement(method, context, rows=ROWS):
-    *result, weights = taken(method, context, rows)
-    expected = gradients(expected_loss(context, method.hyper, rows), weights)
-    return difference(result, expected, weights, 1e-3, lambda weight: 1.0)
+    loss = method.step_loss(context, step(0, rows))
+    expected = expected_loss(context, method.hyper, rows)
+    return step_disagreement(loss, expected, weights_of(context))
 
 
 @pytest.mark.parametrize(
@@ -112,11 +113,9 @@ def test_a_mutation_is_caught(mutation, runs, monkeypatch):
 
 
 def test_without_what_is_new_it_is_promptbert_bit_for_bit(runs):
-    plain, result, _ = taken(*started(runs, "promptbert", **ONE_MASK))
     hyper = {"template_3": "none", "denoise_by": "positions", "split": 1}
-    loss, same, _ = taken(*started(runs, **ONE_MASK, **hyper))
-    assert torch.equal(plain, loss)
-    assert all(map(torch.equal, result, same))
+    plain, result = started(runs, "promptbert", **ONE_MASK), started(runs, **ONE_MASK, **hyper)
+    assert_same_step(step(0, ROWS), plain, result)
 
 
 # Texts of the released code: code-for-RoBERTa/train.py:503-505, 660-700 and evaluation.py:222-228.

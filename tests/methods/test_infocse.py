@@ -5,9 +5,8 @@ import torch
 
 from tests.oracles.edits import Mutation, each, edits
 from tests.support.method_cases import gradients
-from tests.support.method_runs import BERT, LARGE, ROBERTA, step, weights_of
+from tests.support.method_runs import BERT, LARGE, ROBERTA, ROWS, step, weights_of
 
-ROWS = [3, 6, 17, 30]
 # caskcsg/sentemb@5eeec55, InfoCSE/infocse/models_cls_mlm.py: cl_forward in float64 on this model,
 # with these weights and masks; the norms of the gradients of the backbone, and of all new layers.
 LOSS, NORMS = 2.5720495141118853, [144.10698672202815, 47.461418628117244]

@@ -11,10 +11,9 @@ from methods.base import Shape, info_nce
 from methods.pcl import LONGEST, PCL, augmented, delete, repeat
 from tests.oracles.edits import Mutation, each, edits
 from tests.support.method_cases import gradients
-from tests.support.method_runs import BERT, ROBERTA, Runs, step, weights_of
+from tests.support.method_runs import BERT, ROBERTA, ROWS, Runs, step, weights_of
 from tests.support.tiny_backbones import bert_tokenizer
 
-ROWS = [3, 6, 17, 30]
 # qiyuw/PeerCL@5e40ea5: get_sym_kl_loss, get_cross_denoise_loss, get_simcse_loss and get_bce_loss of
 # pcl/models.py, run on `groups()` in float64, the last two of both networks; and the norm of the
 # gradient of their sum with respect to each network's vectors.

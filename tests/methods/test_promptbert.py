@@ -9,14 +9,21 @@ import torch
 from bench.models.load import load_encoder
 from bench.registry.backbones import TOY_FOLDER
 from bench.utils.errors import UserError
-from methods.base import Step
 from tests.oracles import prompts as oracle
 from tests.oracles.methods import infonce
-from tests.support.method_cases import difference, gradients
-from tests.support.method_runs import BERT, ROBERTA, run_of, stored, text_of, weights_of
+from tests.support.method_runs import (
+    BERT,
+    ROBERTA,
+    ROWS,
+    run_of,
+    step,
+    step_disagreement,
+    stored,
+    text_of,
+    weights_of,
+)
 
 FIRST, SECOND = "the two <sentence> is a <mask> again", "a <sentence> sees <mask>"
-ROWS = [3, 6, 17, 30]
 
 
 def started(runs, dtype=torch.float64, pooler="cls_mlp", **hyper):
@@ -47,10 +54,8 @@ def expected_loss(context, hyper):
 
 def disagreement(method, context, floor=1e-3):
     """The largest relative difference in loss or gradient."""
-    weights = weights_of(context)
-    expected = gradients(expected_loss(context, method.hyper), weights)
-    result = gradients(method.step_loss(context, Step(0, 1, 4, 1, ROWS)), weights)
-    return difference(result, expected, weights, floor, lambda weight: 1.0)
+    loss, expected = method.step_loss(context, step(0, ROWS)), expected_loss(context, method.hyper)
+    return step_disagreement(loss, expected, weights_of(context), floor)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +79,7 @@ def test_equals_the_oracle_in_float32(runs):
 def test_lower_layers_are_seen_by_parts_that_join(runs):
     method, context = started(runs)
     method.loss = lambda views, step: views
-    views = method.step_loss(context, Step(0, 1, 4, 1, ROWS))
+    views = method.step_loss(context, step(0, ROWS))
     text = context.sentences()[ROWS[3]]
     for layer in (1, 4):
         expected = context.head(at_mask(context, SECOND, text, True, False, 10, layer))

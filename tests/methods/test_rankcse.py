@@ -12,6 +12,7 @@ from tests.oracles.edits import Mutation, each, edits
 from tests.support.method_runs import (
     BERT,
     HARD,
+    ROWS,
     TOLERANCE,
     disagreement,
     vectors,
@@ -120,9 +121,8 @@ def test_two_teachers_are_averaged_and_one_has_the_whole_say():
 
 def test_a_small_backbone_is_its_own_teacher_with_the_mean_over_tokens(runs):
     method, context, _ = runs.start("rankcse")
-    rows = [3, 6, 17, 30]
-    method.before_loss(context, [context.tokens()[row] for row in rows], STEP)
-    vectors = context.encoder("avg").encode([context.sentences()[row] for row in rows])
+    method.before_loss(context, [context.tokens()[row] for row in ROWS], STEP)
+    vectors = context.encoder("avg").encode([context.sentences()[row] for row in ROWS])
     wanted = cosine(torch.from_numpy(vectors), torch.from_numpy(vectors))
     torch.testing.assert_close(method.teachers_cosines, wanted, rtol=1e-4, atol=1e-5)
 

@@ -8,7 +8,15 @@ from methods.base import Refusal, Shape, Step, Views
 from methods.sncse import SNCSE, ended
 from tests.oracles.edits import Mutation, each, edits
 from tests.support.method_cases import gradients
-from tests.support.method_runs import BERT, LARGE, ROBERTA, ROBERTA_LARGE, Runs, step, weights_of
+from tests.support.method_runs import (
+    BERT,
+    LARGE,
+    ROBERTA,
+    ROBERTA_LARGE,
+    Runs,
+    assert_same_step,
+    step,
+)
 
 TEMPLATES = "template=the <sentence> is <mask> .,template_2=a <sentence> was <mask> ."
 # Sense-GVT/SNCSE@faa013e, SNCSE/simcse/models.py: cl_forward on `vectors()` in float64, by alpha,
@@ -115,15 +123,10 @@ def test_a_step_compares_the_first_view_with_the_negation(runs, tmp_path):
 
 def test_without_negations_it_is_promptbert_bit_for_bit(runs, tmp_path):
     corpus = ["the cat sees a dog .", "two birds !", "a man runs ."]
-    method, context = started(runs, tmp_path, corpus, [], "weight=0")
+    result = started(runs, tmp_path, corpus, [], "weight=0")
     plain = Runs(runs.backbone, tmp_path / "corpus.txt", runs.data, tmp_path)
-    other, its_context = plain.exact(f"promptbert[denoise=false,{TEMPLATES}]")
-    losses = [
-        gradients(cls.step_loss(place, step(0, range(3))), weights_of(place))
-        for cls, place in ((method, context), (other, its_context))
-    ]
-    assert torch.equal(losses[0][0], losses[1][0])
-    assert all(map(torch.equal, losses[0][1], losses[1][1]))
+    promptbert = plain.exact(f"promptbert[denoise=false,{TEMPLATES}]")
+    assert_same_step(step(0, range(3)), result, promptbert)
 
 
 def test_too_few_negations_and_none_are_refused(runs, tmp_path):

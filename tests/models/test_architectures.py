@@ -19,10 +19,11 @@ from bench.models.library import LibraryEncoder
 from bench.models.load import load_encoder, save_encoder
 from bench.models.transformer import load_backbone
 from bench.stages.jobs import train_run
+from tests.oracles.poolers import pooled_alone
 from tests.support.model_folders import change, change_weights
 from tests.support.refusals import refused
 from tests.support.tiny_architectures import KINDS, write_architecture
-from tests.support.tiny_backbones import CLOSE, make_sentences
+from tests.support.tiny_backbones import CLOSE, LAYERS, make_sentences
 from tests.support.tiny_suite import tiny_run
 
 SCORED = [kind for kind in KINDS if kind != "bart"]
@@ -46,16 +47,6 @@ def plain_model(folder):
     return getattr(model, "encoder", model) if folder.name == "t5" else model
 
 
-def by_transformers(folder, pooler, tokenizer, text):
-    """The vector of a text alone."""
-    tokens = tokenizer(text, truncation=True, max_length=64)["input_ids"]
-    with torch.no_grad():
-        output = plain_model(folder)(torch.tensor([tokens]), output_hidden_states=True)
-    first, last = (output.hidden_states[layer][0] for layer in (1, -1))
-    means = {"avg": last.mean(0), "avg_first_last": ((first + last) / 2).mean(0)}
-    return means.get(pooler, last[0])
-
-
 @pytest.mark.parametrize(
     ("kind", "pooler"),
     [
@@ -67,7 +58,7 @@ def test_vectors_of_a_model_by_name_are_those_of_transformers(kind, pooler, fold
     encoder = load_encoder(folders(kind), pooler=pooler)
     assert isinstance(encoder, LibraryEncoder)
     for vector, text in zip(encoder.encode(SENTENCES), SENTENCES, strict=True):
-        expected = by_transformers(folders(kind), pooler, encoder.tokenizer, text)
+        expected = pooled_alone(plain_model(folders(kind)), encoder.tokenizer, text, pooler, LAYERS)
         np.testing.assert_allclose(vector, expected, rtol=1e-4, atol=1e-5)
 
 
@@ -78,7 +69,8 @@ def test_vectors_of_a_backbone_are_those_of_transformers(kind, folders, tmp_path
     save_encoder(encoder, tmp_path / "encoder")
     np.testing.assert_array_equal(load_encoder(tmp_path / "encoder").encode(SENTENCES), vectors)
     for vector, text in zip(vectors, SENTENCES, strict=True):
-        expected = by_transformers(folders(kind), "avg_first_last", encoder.tokenizer, text)
+        model = plain_model(folders(kind))
+        expected = pooled_alone(model, encoder.tokenizer, text, encoder.pooler, LAYERS)
         np.testing.assert_allclose(vector, expected, **CLOSE)
 
 
@@ -130,16 +122,6 @@ def test_an_albert_has_a_pooler_of_its_own(folders, tmp_path):
         with torch.no_grad():
             expected = plain_model(folder)(torch.tensor([tokens])).pooler_output[0]
         np.testing.assert_allclose(vector, expected, **CLOSE)
-
-
-def test_a_pooler_that_is_not_stored_is_not_needed(folders, tmp_path):
-    """As in checkpoints of a masked language model."""
-    folder = shutil.copytree(folders("mpnet"), tmp_path / "mpnet")
-    expected = load_encoder(folder, pooler="avg").encode(SENTENCES)
-    change_weights(
-        folder, lambda weights: {name: weights[name] for name in weights if "pooler" not in name}
-    )
-    np.testing.assert_array_equal(load_encoder(folder, pooler="avg").encode(SENTENCES), expected)
 
 
 def test_an_encoder_with_a_decoder_is_refused(folders):

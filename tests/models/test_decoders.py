@@ -17,7 +17,8 @@ from bench.models.encoder import TransformerEncoder
 from bench.models.library import LibraryEncoder
 from bench.models.load import load_encoder, save_encoder
 from bench.utils.files import read_json
-from tests.support.model_folders import change, change_weights, pooling, prompts, write
+from tests.oracles.poolers import pooled_alone
+from tests.support.model_folders import change, pooling, prompts, write
 from tests.support.refusals import refused
 from tests.support.tiny_backbones import make_sentences
 from tests.support.tiny_decoders import KINDS, PROMPT
@@ -33,15 +34,10 @@ def plain(folder, dtype=torch.float32):
 
 
 def expected(folder, pooler, text, dtype=torch.float32):
-    """The vector of a text alone."""
+    """The vector of a text alone; of one without tokens, that of the end of text."""
     model, tokenizer = plain(folder, dtype)
-    ids = tokenizer(text)["input_ids"] or [tokenizer.eos_token_id]
-    with torch.no_grad():
-        states = model(torch.tensor([ids])).last_hidden_state[0].double()
-    if pooler == "last":
-        return states[-1].numpy()
-    weights = torch.arange(1, len(ids) + 1.0) if pooler == "weighted_mean" else torch.ones(len(ids))
-    return ((weights[:, None] * states).sum(0) / weights.sum()).numpy()
+    text = text if tokenizer(text)["input_ids"] else tokenizer.eos_token
+    return pooled_alone(model, tokenizer, text, pooler, 2)
 
 
 def check(vectors, wanted, close=1e-5):  # of the largest value: ten times the rounding of float32
@@ -137,15 +133,3 @@ def test_a_folder_of_modules_is_read_by_them(mode, pooler, decoders, tmp_path):
     lengths = np.linalg.norm(wanted, axis=1, keepdims=True)
     normal = load_encoder(folder, prompt="query: ", normalize=True)
     check(normal.encode(SENTENCES), np.stack(wanted) / lengths)
-
-
-@pytest.mark.parametrize("pooler", ["avg_top2", "avg_first_last_64", "cls"])
-def test_a_pooler_that_the_library_lacks_is_refused(pooler, decoders):
-    words = f"pooler '{pooler}' is there for BERT and RoBERTa", "which has avg, cls_before_pooler"
-    refused(lambda: load_encoder(decoders("gpt2"), pooler=pooler), *words)
-
-
-def test_weights_that_the_library_would_draw_are_refused(decoders, tmp_path):
-    folder, name = shutil.copytree(decoders("gpt2"), tmp_path / "model"), "h.1.ln_1.weight"
-    change_weights(folder, lambda weights: {key: weights[key] for key in weights if key != name})
-    refused(lambda: load_encoder(folder, pooler="avg"), f"lack {name}, which would be random")

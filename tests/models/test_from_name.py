@@ -10,7 +10,6 @@ import pytest
 import torch
 
 import bench
-from bench.__main__ import main
 from bench.models.functions import FunctionEncoder
 from bench.models.library import LibraryEncoder
 from bench.models.load import Normalised, load_encoder
@@ -59,12 +58,10 @@ def mine(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def evaluate(tiny_data):
-    def run(out, *words):
-        words += ("--data", str(tiny_data), "--out", str(out), "--tasks", "STS12", "STS-B")
-        return main(["evaluate", *words])
-
-    return run
+def evaluate(said, tiny_data):
+    """The command, on two tasks."""
+    where = "--data", tiny_data, "--tasks", "STS12", "STS-B", "--out"
+    return lambda out, *words, status=0: said("evaluate", *words, *where, out, status=status)
 
 
 # Functions
@@ -88,10 +85,10 @@ def test_a_function_is_found_by_its_name(mine, name):
         ("raises_of_a_test:encode", "RuntimeError in raises_of_a_test.py, line 2: no luck"),
     ],
 )
-def test_errors_of_functions_are_one_sentence(mine, name, sentence, evaluate, tmp_path, capsys):
+def test_errors_of_functions_are_one_sentence(mine, name, sentence, evaluate, tmp_path):
     (tmp_path / "raises_of_a_test.py").write_text("x = 1\nraise RuntimeError('no\\nluck')\n")
-    assert evaluate(tmp_path / "scores.json", name) == 2
-    error = capsys.readouterr().err.splitlines()[-1].replace(f"{tmp_path}/", "")
+    printed = evaluate(tmp_path / "scores.json", name, status=2)
+    error = printed.err.splitlines()[-1].replace(f"{tmp_path}/", "")
     assert error.startswith("error: ")
     assert sentence in error
     assert not list(tmp_path.glob("scores.json*"))  # without identity nothing can be resumed
@@ -279,7 +276,7 @@ def test_from_python(tiny_bert, tiny_data, evaluate, tmp_path):
         record | {"backbone": "methods.word_overlap:BagOfWords"} for record in records
     ]
     out = tmp_path / "bert.json"
-    assert evaluate(out, str(tiny_bert), "--pooler", "avg_top2") == 0
+    evaluate(out, tiny_bert, "--pooler", "avg_top2")
     for model in (str(tiny_bert), tiny_bert):
         records = bench.score(model, ["STS12", "STS-B"], str(tiny_data), pooler="avg_top2")
         assert records == read_scores(out).as_written()["records"]
@@ -331,15 +328,14 @@ def several(tiny_bert, mine):
     return [f"{tiny_bert}[pooler=avg]", f"{tiny_bert}[pooler=cls_before_pooler]", f"{mine}:letters"]
 
 
-def test_a_failing_model_does_not_stop_the_others(several, evaluate, tmp_path, monkeypatch, capsys):
+def test_a_failing_model_does_not_stop_the_others(several, evaluate, tmp_path, monkeypatch):
     plain = bench.stages.encoders.score_encoder
 
     def score(encoder, *rest):
         return plain(encoder, *rest) if isinstance(encoder, FunctionEncoder) else 1 / 0
 
     monkeypatch.setattr("bench.stages.encoders.score_encoder", score)
-    assert evaluate(tmp_path / "out", several[0], several[2]) == 2
-    printed = capsys.readouterr()
+    printed = evaluate(tmp_path / "out", several[0], several[2], status=2)
     assert [line.split()[0] for line in printed.out.splitlines() if several[2] in line] == [
         several[2]
     ]
@@ -347,15 +343,15 @@ def test_a_failing_model_does_not_stop_the_others(several, evaluate, tmp_path, m
     assert [path.name for path in (tmp_path / "out").iterdir()] == [Model(several[2]).file]
 
 
-def test_every_model_is_checked_before_one_encodes(several, evaluate, tmp_path, capsys):
-    assert evaluate(tmp_path / "out", *several, "/nowhere/model") == 2
-    (line,) = capsys.readouterr().err.splitlines()
+def test_every_model_is_checked_before_one_encodes(several, evaluate, tmp_path):
+    printed = evaluate(tmp_path / "out", *several, "/nowhere/model", status=2)
+    (line,) = printed.err.splitlines()
     assert "does not exist" in line
     assert not (tmp_path / "out").exists()
 
 
 def test_existing_results_are_not_computed_again(several, evaluate, tmp_path, monkeypatch):
-    assert evaluate(tmp_path / "out", *several[:2]) == 0
+    evaluate(tmp_path / "out", *several[:2])
     first, second = sorted((tmp_path / "out").iterdir())
     before = first.read_bytes()
     changed = json.loads(second.read_text())
@@ -369,24 +365,23 @@ def test_existing_results_are_not_computed_again(several, evaluate, tmp_path, mo
 
     monkeypatch.setattr("bench.stages.encoders.score_encoder", noted)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 77)
-    assert evaluate(tmp_path / "out", *several[:2]) == 0
+    evaluate(tmp_path / "out", *several[:2])
     assert scored == ["cls_before_pooler"]
     assert first.read_bytes() == before
     assert read_scores(second).provenance.versions["torch"] == torch.__version__
 
 
-def test_models_that_share_a_file(tiny_bert, evaluate, tmp_path, capsys):
-    out, words = tmp_path / "out", [str(tiny_bert), str(tiny_bert), "--pooler", "avg"]
-    assert evaluate(out, *words) == 2
-    assert "would both be written to" in capsys.readouterr().err
-    assert not out.exists()
+def test_models_that_share_a_file(tiny_bert, evaluate, tmp_path):
+    printed = evaluate(tmp_path / "out", tiny_bert, tiny_bert, "--pooler", "avg", status=2)
+    assert "would both be written to" in printed.err
+    assert not (tmp_path / "out").exists()
 
 
-def test_scores_of_another_model_are_not_replaced(mine, evaluate, tmp_path, capsys):
+def test_scores_of_another_model_are_not_replaced(mine, evaluate, tmp_path):
     out = tmp_path / "scores.json"
-    assert evaluate(out, f"{mine}:letters") == 0
+    evaluate(out, f"{mine}:letters")
     before = out.read_bytes()
-    assert evaluate(out, f"{mine}:letters[dims=2]") == 2
+    printed = evaluate(out, f"{mine}:letters[dims=2]", status=2)
     told = f"{out} has the scores of another model, {mine}:letters, or of other options; name"
-    assert told in capsys.readouterr().err
+    assert told in printed.err
     assert out.read_bytes() == before

@@ -21,11 +21,7 @@ CLOSE = {torch.float32: 5e-6, torch.bfloat16: 5e-2}
 @pytest.fixture(autouse=True)
 def padded(monkeypatch):
     """A processor lacks the kernel."""
-
-    def attend(queries, keys, values, ends, key_ends, longest, longest_keys, rate):
-        return attend_padded(queries, keys, values, ends, key_ends, rate)
-
-    monkeypatch.setattr(fused_forward, "attend_fused", attend)
+    monkeypatch.setattr(fused_forward, "attend_fused", attend_padded)
 
 
 def states(model, fused, kind, first_only=True):

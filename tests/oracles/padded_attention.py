@@ -4,7 +4,7 @@ import torch
 from torch.nn import functional as F
 
 
-def attend_padded(queries, keys, values, ends, key_ends, rate):
+def attend_padded(queries, keys, values, ends, key_ends, longest, longest_keys, rate):
     """`bench.models.fused_forward.attend_fused` on padded sequences."""
     padded = [
         torch.nn.utils.rnn.pad_sequence(list(rows.split(of.diff().tolist())), batch_first=True)

@@ -69,8 +69,8 @@ POWER_NOTE = (
 )
 
 
-def percent(shares: Any, digits: int = 1) -> Any:
-    return np.round(100 * np.asarray(shares), digits)
+def percent(shares: Any) -> Any:
+    return np.round(100 * np.asarray(shares), 1)
 
 
 def false_verdicts(draws: int) -> pd.DataFrame:

@@ -229,11 +229,11 @@ def most(drawn: Array, planned: int, growths: tuple[str, ...] = GROWTHS) -> Rate
     return Rates(*np.max([false_words(looks, growth) for growth in growths], 0).tolist())
 
 
-def diverging(side: str, claims: int, planned: int, draws: int, share: float = 0.1) -> Rates:
-    """Where a share of the seeds diverges by chance: of the baseline, or of the methods."""
+def diverging(side: str, claims: int, planned: int, draws: int) -> Rates:
+    """Where a tenth of the seeds diverges by chance: of the baseline, or of the methods."""
     drawn = scores_of("normal", claims, LOOKS[-1] * planned, draws)
     rng = np.random.default_rng([claims, planned])
-    lost = rng.random((draws, claims if side == "method" else 1, drawn.shape[-1])) < share
+    lost = rng.random((draws, claims if side == "method" else 1, drawn.shape[-1])) < 0.1
     return most(np.where(lost, -np.inf if side == "method" else np.nan, drawn), planned)
 
 
@@ -362,14 +362,14 @@ def power(path: Path, planned: int, draws: int, looks: tuple[int, ...] = LOOKS) 
     return np.array(found)
 
 
-def needed(path: Path, draws: int, share: float = 0.8) -> list[int | None]:
+def needed(path: Path, draws: int) -> list[int | None]:
     """The fewest planned seeds with which the last look finds each claim's gain, and each 0 below
-    it, in that share of cases; None if more than `MOST_PLANNED`."""
+    it, in 80 % of cases; None if more than `MOST_PLANNED`."""
     fewest: list[int | None] = [None] * len(plan_of(path).claims)
     for planned in range(FEWEST, MOST_PLANNED + 1):
         if None in fewest:
             for place, least in enumerate(power(path, planned, draws, LOOKS[-1:])[0].min(0)):
-                if fewest[place] is None and least >= share:
+                if fewest[place] is None and least >= 0.8:
                     fewest[place] = planned
     return fewest
 

@@ -14,7 +14,7 @@ halves: 2.675 becomes 2.67 in Python and 2.68 in numpy.
 """
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -184,11 +184,7 @@ def kfold(
 
 
 def split(
-    splits: Mapping[str, Labelled],
-    classes: int,
-    settings: Settings,
-    regularisers: Sequence[float] = REGULARISERS,
-    dtype: torch.dtype = F32,
+    splits: Mapping[str, Labelled], classes: int, settings: Settings, dtype: torch.dtype = F32
 ) -> Scores:
     """(dev, test) of SST2 and probing: tuned on dev, refitted the same way."""
 
@@ -197,25 +193,23 @@ def split(
         head.fit(*splits["train"], splits["dev"])
         return head
 
-    scores = [round(100 * fitted(decay).score(*splits["dev"]), 2) for decay in regularisers]
-    head = fitted(regularisers[int(np.argmax(scores))])
+    scores = [round(100 * fitted(decay).score(*splits["dev"]), 2) for decay in REGULARISERS]
+    head = fitted(REGULARISERS[int(np.argmax(scores))])
     return max(scores), round(100 * head.score(*splits["test"]), 2)
 
 
 def tuned_mlp(
     splits: Mapping[str, Labelled], classes: int, settings: Settings, dtype: torch.dtype = F32
-) -> tuple[float, float, tuple[int, float]]:
-    """(dev, test, (hidden, dropout)) of the best network on dev, the first of equals, without a
-    tuned regulariser.
+) -> Scores:
+    """(dev, test) of the best network on dev, the first of equals, without a tuned regulariser.
 
     It is scored as it is: a refit would repeat the same fit bit for bit.
     """
-    grid = list(product(HIDDEN, DROPOUT))
     scores = []
-    for hidden, dropout in grid:
+    for hidden, dropout in product(HIDDEN, DROPOUT):
         chosen = replace(settings, hidden=hidden, dropout=dropout)
         head = Head(splits["train"][0].shape[1], classes, NO_REGULARISER, chosen, dtype)
         head.fit(*splits["train"], splits["dev"])
         scores.append([round(100 * head.score(*splits[name]), 2) for name in ("dev", "test")])
-    best = int(np.argmax([dev for dev, _ in scores]))
-    return scores[best][0], scores[best][1], grid[best]
+    dev, test = max(scores, key=lambda score: score[0])
+    return dev, test

@@ -15,9 +15,6 @@ def take_gpu_path(patch):
     """Trainings within the patch take the path of a GPU; only its kernels are others."""
     is_fused, to_device = context.is_fused, base.to_device
 
-    def attend(queries, keys, values, ends, key_ends, longest, longest_keys, rate):
-        return attend_padded(queries, keys, values, ends, key_ends, rate)
-
     def pinned(tensor, device):
         """As pinned memory does, copy into a storage of the tensor's own strides."""
         tensor = to_device(tensor, device)
@@ -25,7 +22,7 @@ def take_gpu_path(patch):
 
     patch.setattr(context.RunContext, "on_gpu", True)
     patch.setattr(context, "is_fused", lambda model, device: is_fused(model, "cuda"))
-    patch.setattr(fused_forward, "attend_fused", attend)
+    patch.setattr(fused_forward, "attend_fused", attend_padded)
     patch.setitem(loop.SYNC_EVERY, "cpu", loop.SYNC_EVERY["cuda"])
     for module in [*sys.modules.values()]:
         if getattr(module, "to_device", None) is to_device:

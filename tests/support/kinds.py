@@ -4,9 +4,8 @@ import torch
 from transformers import AutoConfig, AutoModelForMaskedLM
 
 from bench.models.transformer import load_backbone
-from bench.runs.resolve import resolve
 from tests.support.tiny_backbones import make_sentences
-from tests.support.tiny_suite import SMALL
+from tests.support.tiny_suite import tiny_run
 
 TEMPLATES = "template=the <sentence> is <mask> .,template_2=a <sentence> was <mask> ."
 CT_BERT = "ct-bert[batch_size=4,drawn=12,negatives=3]"
@@ -70,6 +69,4 @@ def documents(folder):
 def run_of_kind(text, backbone, data, corpus, precision="float32"):
     """A run of a few steps."""
     recipe = {"precision": precision, "dropout": 0.0, "corpus": str(corpus)}
-    recipe |= {key: value for key, value in SMALL.items() if f"{key}=" not in text}
-    places = {"backbone_name": str(backbone), "corpus": str(corpus), "data": str(data)}
-    return resolve(text, **places, seed=1, recipe=recipe)
+    return tiny_run(text, backbone, data, corpus, **recipe)

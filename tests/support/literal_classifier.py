@@ -76,8 +76,8 @@ def literal_values(task, chosen):
         if task.name == "MRPC":
             result["f1", "test"] = round(100 * float(f1_score(parts["test"][1], predicted)), 2)
     else:
-        dev, test = literal.split(parts, *common, dtype=torch.float64)
+        dev, test = literal.split(parts, *common, torch.float64)
         if task.protocol == "probing":
-            mlp_dev, mlp_test, _ = literal.tuned_mlp(parts, *common, torch.float64)
+            mlp_dev, mlp_test = literal.tuned_mlp(parts, *common, torch.float64)
             result |= {("accuracy_mlp", "dev"): mlp_dev, ("accuracy_mlp", "test"): mlp_test}
     return result | {("accuracy", "dev"): dev, ("accuracy", "test"): test}

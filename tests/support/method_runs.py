@@ -18,6 +18,7 @@ from bench.training.context import RunContext
 from methods.base import Step
 from tests.support.method_cases import Gradients, difference, gradients
 
+ROWS = [3, 6, 17, 30]  # of a batch of the tiny corpus
 BERT, LARGE = "bert-base-uncased", "bert-large-uncased"
 ROBERTA, ROBERTA_LARGE = "roberta-base", "roberta-large"
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
@@ -51,6 +52,14 @@ def disagreement(
 
     result, leaves = step(own, dtype)
     return difference(result, step(oracle, torch.float64)[0], leaves, floor, unit)
+
+
+def step_disagreement(
+    loss: Tensor, expected: Tensor, weights: Sequence[Tensor], floor: float = 1e-3
+) -> float:
+    """The largest `method_cases.difference` of a step's loss from its oracle, by its weights."""
+    result, wanted = (gradients(value, weights) for value in (loss, expected))
+    return difference(result, wanted, weights, floor, lambda weight: 1.0)
 
 
 def vectors(kind: str, *shape: int, seed: int = 0) -> Tensor:
@@ -125,6 +134,16 @@ class Runs:
 
 def step(index: int, rows: Sequence[int]) -> Step:
     return Step(index, 10, len(rows), 1, rows)
+
+
+def assert_same_step(step: Step, *methods: tuple[Any, RunContext]) -> None:
+    """Check that two methods have the same loss and gradient bit for bit."""
+    (loss, slopes), (other_loss, other_slopes) = (
+        gradients(method.step_loss(context, step), weights_of(context))
+        for method, context in methods
+    )
+    assert torch.equal(loss, other_loss)
+    assert all(map(torch.equal, slopes, other_slopes))
 
 
 def stored(encoder: Any, folder: Path, texts: Sequence[str]) -> Any:

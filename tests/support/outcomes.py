@@ -12,6 +12,8 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 import bench.training.loop
+from bench.datasets import sts
+from bench.evaluation.scoring import score_tasks
 
 
 def log_of(folder: Path) -> list[dict[str, Any]]:
@@ -24,6 +26,11 @@ def outcome_of(folder: Path) -> dict[str, Any]:
 
 def weights_of(folder: Path) -> dict[str, Tensor]:
     return load_file(folder / "encoder" / "model.safetensors")
+
+
+def dev_score(encoder: Any, data: Path) -> float:
+    (record,) = score_tasks(encoder, [sts.read("STS-B", data, "dev")])
+    return record["value"]
 
 
 def timeless(outcome: dict[str, Any]) -> dict[str, Any]:

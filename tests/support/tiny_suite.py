@@ -12,7 +12,7 @@ SMALL = {"batch_size": 8, "learning_rate": 1e-3, "select_every": 2, "sentences":
 
 
 def tiny_run(
-    text: str, bert: Path, data: Path, corpus: Path, seed: int = 1, **recipe: object
+    text: str, bert: Path, data: Path, corpus: Path, /, seed: int = 1, **recipe: object
 ) -> Run:
     """A run of four steps, unless its text or `recipe` says otherwise."""
     names = {key: value for key, value in {**SMALL, **recipe}.items() if f"{key}=" not in text}

@@ -11,7 +11,6 @@ import torch
 
 import bench.training.checkpoint
 import bench.training.loop
-from bench.__main__ import main
 from bench.runs.config import plan, validate
 from bench.runs.run import Recipe
 from bench.training.checkpoint import Checkpoints, Log
@@ -276,50 +275,49 @@ def told(at, *numbers):
         ([signal.SIGINT], 130, "interrupted"),
     ],
 )
-def test_a_signal_leaves_a_checkpoint(make, unstopped, tmp_path, capsys, numbers, status, how):
+def test_a_signal_leaves_a_checkpoint(make, unstopped, said, tmp_path, numbers, status, how):
     run = make()
     folder = tmp_path / "runs" / run.id
     handlers = [signal.getsignal(number) for number in interrupts.SIGNALS]
     with told(1, *numbers):
-        assert main(training_words(run, tmp_path)) == status
-    last = capsys.readouterr().err.splitlines()[-1]
+        last = said(*training_words(run, tmp_path), status=status).err.splitlines()[-1]
     kept = f"{run.id} has a checkpoint after step 2 of 4"
     assert last == f"{how}: {kept}; {CONTINUE}"
     assert steps_of(folder) == [2]
     assert not (tmp_path / "trained").exists()
     assert [signal.getsignal(number) for number in interrupts.SIGNALS] == handlers  # as they were
-    assert main(training_words(run, tmp_path)) == 0
+    said(*training_words(run, tmp_path))
     assert_left(folder, unstopped(run))
 
 
 @pytest.mark.parametrize("place", ["RunContext", "save_encoder"])
 def test_outside_of_the_steps_a_signal_stops_at_once(
-    make, unstopped, tmp_path, monkeypatch, capsys, place
+    make, unstopped, said, tmp_path, monkeypatch, place
 ):
     run = make()
     with monkeypatch.context() as patch:
         patch.setattr(bench.training.loop, place, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
-        assert main(training_words(run, tmp_path)) == 75
-    assert capsys.readouterr().err.splitlines()[-1] == f"stopped by SIGTERM; {CONTINUE}"
-    assert main(training_words(run, tmp_path)) == 0
+        last = said(*training_words(run, tmp_path), status=75).err.splitlines()[-1]
+    assert last == f"stopped by SIGTERM; {CONTINUE}"
+    said(*training_words(run, tmp_path))
     assert_left(tmp_path / "runs" / run.id, unstopped(run))
 
 
 def test_several_runs_in_one_process_go_on(
-    make, unstopped, tiny_bert, tiny_data, tiny_corpus, tmp_path
+    make, unstopped, said, tiny_bert, tiny_data, tiny_corpus, tmp_path
 ):
     methods = ["gs-infonce[multiple=1]", "simcse", "sscl"]
     places = tiny_bert, tiny_data, tiny_corpus
     planned = plan(validate(tiny_configuration(*places, recipe=SMALL, methods=methods)))
     planned.write(tmp_path / "plan.json")
     first, second, third = (run.id for run in planned.runs)
-    command = ["job", "--suite", str(tmp_path), "--stages", "train"]
+    command = ["job", "--suite", tmp_path, "--stages", "train"]
     with told(2, signal.SIGTERM):
-        assert main(command) == 75
+        said(*command, status=75)
     assert [path.stem for path in (tmp_path / "trained").iterdir()] == [first]
     assert steps_of(tmp_path / "runs" / second) == [3]
     assert not (tmp_path / "runs" / third).exists()
-    assert main(command) == 0
+    said(*command)
     assert len(list((tmp_path / "trained").iterdir())) == 3
     assert_left(tmp_path / "runs" / second, unstopped(make()))
 

@@ -9,15 +9,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from bench.datasets import sts
-from bench.evaluation.scoring import score_tasks
 from bench.models.load import load_encoder
 from bench.models.transformer import load_backbone
 from bench.training.loop import train
 from bench.utils.errors import UserError
 from methods.projection import Affine
 from tests.oracles.poolers import pooled_alone
-from tests.support.outcomes import assert_same_training, log_of, outcome_of, weights_of
+from tests.support.outcomes import assert_same_training, dev_score, log_of, outcome_of, weights_of
 from tests.support.tiny_backbones import CLOSE
 from tests.support.tiny_suite import tiny_run
 
@@ -25,11 +23,6 @@ pytestmark = pytest.mark.usefixtures("global_state")
 
 TEXTS = ["a man sleeps", "the old dog sees two birds on the road", "a"]
 UPPER = ("encoder.layer.2.", "encoder.layer.3.")
-
-
-def dev_score(encoder, data):
-    (record,) = score_tasks(encoder, [sts.read("STS-B", data, "dev")])
-    return record["value"]
 
 
 # Layers

@@ -11,8 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bench.training.loop
-from bench.datasets import sts
-from bench.evaluation.scoring import score_tasks
 from bench.models.load import load_encoder
 from bench.runs.run import Recipe, Run
 from bench.training import optimiser
@@ -26,16 +24,20 @@ from bench.training.optimiser import (
 )
 from bench.utils.errors import UserError
 from methods.simcse import SimCSE
-from tests.support.outcomes import assert_same_training, log_of, outcome_of, script_dev, weights_of
+from tests.support.outcomes import (
+    assert_same_training,
+    dev_score,
+    log_of,
+    outcome_of,
+    script_dev,
+    weights_of,
+)
 
 pytestmark = pytest.mark.usefixtures("global_state")
 
 METHODS = [
     "simcse", "gs-infonce", "is-cse[buffer=20,neighbours=3]", "sscl", "gs-infonce+is-cse+sscl",
 ]  # fmt: skip
-
-
-# What decides a training
 
 
 # What two methods share
@@ -285,8 +287,7 @@ def test_what_is_kept_scores_what_the_log_says(train_tiny, tiny_data, every, sel
     training head."""
     folder = train_tiny("simcse", select_every=every)
     encoder = load_encoder(folder / "encoder")
-    (record,) = score_tasks(encoder, [sts.read("STS-B", tiny_data, "dev")])
-    assert record["value"] == outcome_of(folder)["best_dev"]
+    assert dev_score(encoder, tiny_data) == outcome_of(folder)["best_dev"]
     assert encoder.pooler == "cls_before_pooler"
     assert [row["step"] for row in log_of(folder) if "dev" in row] == selected
 

@@ -17,7 +17,7 @@ from bench.models.load import load_encoder, save_encoder
 from bench.stages.jobs import score_encoder
 from bench.utils.errors import UserError
 from tests.support.method_runs import encoder_of
-from tests.support.outcomes import log_of, outcome_of
+from tests.support.outcomes import dev_score, log_of, outcome_of
 from tests.support.tiny_suite import tiny_run
 from tests.support.tiny_tasks import Words
 
@@ -149,10 +149,8 @@ def test_a_training_is_that_of_its_host_and_what_is_saved_is_mapped(
     assert isinstance(encoder.base, TransformerEncoder)
     assert encoder.base.identity == plain.identity
     assert encoder.identity == load_encoder(again).identity
-    dev = [sts.read("STS-B", tiny_data, "dev")]
-    (best,) = score_tasks(encoder.base, dev)
-    assert best["value"] == outcome_of(folder)["best_dev"]
-    assert score_tasks(encoder, dev) != score_tasks(plain, dev)
+    assert dev_score(encoder.base, tiny_data) == outcome_of(folder)["best_dev"]
+    assert dev_score(encoder, tiny_data) != dev_score(plain, tiny_data)
 
 
 def test_a_missing_source_is_refused_before_the_training(train_tiny, monkeypatch):
