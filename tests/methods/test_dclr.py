@@ -6,8 +6,8 @@ import torch
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
-from methods.base import Step
-from methods.dclr import DCLR
+from methods.base import Shape, Step, Views
+from methods.dclr import DCLR, one_vs_rest
 from methods.is_cse import ISCSE
 from methods.simcse import SimCSE
 from tests.oracles.edits import Mutation, edits
@@ -121,6 +121,36 @@ def test_a_zero_vector_gives_finite_numbers(dtype):
 
 
 test_a_mutation_is_caught = caught(MUTATIONS, CASES)
+
+
+# Noise and loss
+
+
+def test_in_768_dimensions_the_direction_hardly_moves():
+    """Four steps of 1e-3 change vectors of norm 28 by about 1e-4: in effect plain Gaussian noise.
+
+    Source: docs/reference/methods.md#dclr.
+    """
+    anchors = torch.randn(4, 768, generator=torch.Generator().manual_seed(0))
+    views = Views((anchors, anchors), lambda layer: ())
+    start, end = (
+        build((DCLR, {"ascent_steps": steps}), shape=Shape(768, 12))
+        .negatives(anchors, views, Step(0, 1, 128, 1))[0]
+        .vectors
+        for steps in (0, 4)
+    )
+    assert start.shape == (128, 768)
+    moved = F.normalize(end, dim=1) - F.normalize(start, dim=1)
+    assert 5e-5 < moved.norm(dim=1).mean() < 2e-4
+
+
+def test_one_vs_rest_of_a_share_near_1():
+    """A lost row, where 1 - p has no digits."""
+    lost = torch.tensor([[0.0, 1000.0]], requires_grad=True)
+    loss = one_vs_rest(lost)
+    loss.backward()
+    assert loss.item() == 1000.0
+    torch.testing.assert_close(lost.grad, torch.tensor([[-1.0, 1.0]]))
 
 
 # The complementary model

@@ -28,8 +28,8 @@ STEPS = (0, 1, 2, 3, 4)
 Part = tuple[type, dict[str, Any]]
 
 
-def build(*parts: Part) -> Any:
-    return compose([(cls, cls.Hyper(**hyper)) for cls, hyper in parts], Shape(WIDTH, DEPTH))
+def build(*parts: Part, shape: Shape = Shape(WIDTH, DEPTH)) -> Any:  # noqa: B008 (frozen)
+    return compose([(cls, cls.Hyper(**hyper)) for cls, hyper in parts], shape)
 
 
 @dataclass(frozen=True, eq=False)
