@@ -224,16 +224,8 @@ def test_scores_equal_the_oracle(made, seed, real):
     assert values(task, table) == pytest.approx(expected, abs=1e-9)
 
 
-def angles(degrees):
-    """A table in which "NAME" and its partner "NAME'" are so many degrees apart."""
-    table = {}
-    for name, angle in degrees.items():
-        turned = [math.cos(math.radians(angle)), math.sin(math.radians(angle))]
-        table |= {name: np.float32([1, 0]), f"{name}'": np.float32(turned)}
-    return table
-
-
 def subset_of(name, golds):
+    """Pairs of a name and its partner, "NAME'"."""
     partners = tuple(f"{pair}'" for pair in golds)
     return sts.Subset(name, tuple(golds), partners, np.array(list(golds.values())))
 
@@ -262,7 +254,9 @@ def test_close_pairs_are_told_apart():
     assert values(task, table) == pytest.approx({"all": 100})
 
 
-FLAT = angles({"a": 10, "b": 20, "c": 30, "d": 30})
+# The vectors of partners, beside (1, 0) of "a" to "d": only "c" and "d" are equally far from it.
+FLAT = {**dict.fromkeys("abcd", (1.0, 0.0)), "a'": (1.0, 0.2), "b'": (1.0, 0.4)}
+FLAT |= dict.fromkeys(["c'", "d'"], (1.0, 0.6))
 
 
 @pytest.mark.parametrize(

@@ -38,9 +38,9 @@ def sha256(content):
     return hashlib.sha256(content).hexdigest()
 
 
-def pin(key, **entry):
+def pin(**entry):
     content = json.loads(downloads.PINS.read_text())
-    content["repositories"].setdefault(key, {}).update(entry)
+    content["repositories"][BERT] = entry
     downloads.PINS.write_text(json.dumps(content))
 
 
@@ -230,7 +230,7 @@ def test_scores_name_the_commits_of_encoders(text, backbone, commits, hub, tiny_
 @pytest.mark.parametrize("place", [BERT, "bert-base-uncased"])
 def test_a_copy_in_the_folder_of_models_serves_a_known_one(place, hub, tmp_path, monkeypatch):
     copy = shutil.copytree(fetch_backbone(BERT), tmp_path / "own" / place)
-    pin(BERT, files={"model.safetensors": {"sha256": sha256_file(copy / "model.safetensors")}})
+    pin(files={"model.safetensors": {"sha256": sha256_file(copy / "model.safetensors")}})
     monkeypatch.setenv("BENCH_MODELS", str(tmp_path / "own"))
     hub.repositories.clear()
     requests = len(hub.requests)
@@ -274,7 +274,7 @@ def test_a_revision_is_followed_once(hub):
     folder = fetch_backbone(f"{BERT}@refs/pr/1")
     assert folder.name == commit
     assert list(recorded()) == [f"{BERT}@refs/pr/1"]
-    pin(BERT, revision="refs/pr/1")
+    pin(revision="refs/pr/1")
     assert fetch_backbone(BERT) == folder
     assert downloads.pinned(BERT)[0] == commit
     hub.revisions[BERT, "refs/pr/1"] = {**hub.revisions[BERT, "refs/pr/1"], "vocab.txt": b"new"}
@@ -306,7 +306,7 @@ def test_without_a_connection_no_retries_take_long(revision, monkeypatch):
     for module in (tenacity.nap, _http):
         monkeypatch.setattr(module, "time", SimpleNamespace(sleep=slept.append))
     if revision:
-        pin(BERT, revision=revision)
+        pin(revision=revision)
     with pytest.raises(TransientError, match="no answer from"):
         fetch_backbone(BERT)
     assert sum(slept) <= 2

@@ -56,7 +56,7 @@ class Victim:
         assert trainings.run(training_words(run, folder / "whole"), NEVER).status == 0
         self.expected = left(folder / "whole" / "runs" / run.id)
         # How many events each phase has: of a training up to its last file, and of one from there.
-        first, second = self.sit(0, "end", 1), self.sit(0)
+        first, second = self.sit("end", 1), self.sit()
         assert (first.status, second.status) == (-9, 0)
         self.counts = first.counts | second.counts  # the larger of both
         self.seconds = first.seconds
@@ -73,18 +73,16 @@ class Victim:
     def kill(self, entry, draw):
         """One sitting, killed in a phase or at some time; whether it was, or ended before."""
         if entry == "time":
-            sitting = self.sit(0, delay=draw.uniform(0, self.seconds))
+            sitting = self.sit(delay=draw.uniform(0, self.seconds))
         else:
-            sitting = self.sit(0, entry, draw.randint(1, self.counts[entry]))
+            sitting = self.sit(entry, draw.randint(1, self.counts[entry]))
         if sitting.status != -9:
             assert sitting.status == 0
             self.check()
         return sitting.status == -9
 
-    def sit(self, interval, phase="", event=0, delay=-1):
-        return self.trainings.run(
-            training_words(self.run, self.suite), interval, phase, event, delay
-        )
+    def sit(self, phase="", event=0, delay=-1):
+        return self.trainings.run(training_words(self.run, self.suite), 0, phase, event, delay)
 
     def check(self):
         """The training has ended, as if nothing had been; the next sitting begins another one."""
@@ -114,7 +112,7 @@ def test_killed_anywhere_a_training_ends_as_if_nothing_had_been(make, tmp_path, 
             tries += 1
             assert tries < 10 * KILLS
         for victim in victims:
-            assert victim.sit(0).status == 0
+            assert victim.sit().status == 0
             victim.check()
     record_property("hit", dict(hit))
     print(f"killed {hit.total()} times: {dict(hit)}")
