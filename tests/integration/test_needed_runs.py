@@ -41,7 +41,6 @@ def weights(suite, run):
     return torch.cat([tensor.flatten() for tensor in encoder.model.parameters()])
 
 
-@pytest.mark.usefixtures("global_state")
 def test_teacher_and_student_are_trained_in_order(make, tiny_bert, tmp_path):
     """Fails if the student learns from its own backbone, from another encoder, or without one."""
     content, teacher, student = make()
@@ -62,7 +61,6 @@ def test_teacher_and_student_are_trained_in_order(make, tiny_bert, tmp_path):
         assert torch.equal(weights(tmp_path, same), weights(tmp_path, student)) is equal
 
 
-@pytest.mark.usefixtures("global_state")
 def test_a_planned_run_keeps_its_name(make, tmp_path):
     """Fails if a job trains what is not the run that is planned: its results are nobody's then."""
     _, run, _ = make(methods=[OWN_VALUE])

@@ -23,7 +23,7 @@ from tests.support.outcomes import assert_left, left, outcome_of
 from tests.support.programs import SNAKEMAKE
 from tests.support.tiny_suite import SMALL, tiny_configuration, tiny_run, training_words
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("global_state")]
+pytestmark = pytest.mark.slow
 
 KILLS = int(os.environ.get("SENTBENCH_KILLS", "10"))
 METHODS = [
