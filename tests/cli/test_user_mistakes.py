@@ -113,13 +113,6 @@ def test_a_mistake_is_one_sentence(row, folder, said):
     assert sorted(folder.rglob("*")) == before
 
 
-def test_a_configuration_that_is_not_utf_8_is_one_sentence(folder, said):
-    (folder / "suite.yaml").write_bytes(f"# café\n{TEXT}".encode("latin-1"))
-    err = said("plan", "suite.yaml", status=2).err
-    assert "can't decode byte 0xe9" in err
-    assert err.endswith("; save it as UTF-8\n")
-
-
 def test_a_valid_configuration_says_what_it_plans(folder, said):
     values = CONFIG | {"methods": ["simcse", "word-overlap", "sscl"], "seeds": [1, 2, 3]}
     (folder / "suite.yaml").write_text(yaml.safe_dump(values | {"compare": "simcse"}))

@@ -21,7 +21,6 @@ from bench.report.leaderboard import (
     write_leaderboards,
 )
 from bench.reported.address import address, find_rows
-from bench.runs.resolve import resolve
 from tests.support.compared_runs import scored, suite
 from tests.support.judged_rows import (
     BASE,
@@ -260,12 +259,6 @@ def test_controls_with_labels_come_last():
     runs = [scored(name, 1, x, labelled=name == "sup-simcse") for name, x in points.items()]
     methods = [row.method for row in system_rows(suite(*runs), STS)]
     assert methods == ["sscl", "simcse", "sup-simcse"]
-
-
-def test_only_a_method_that_reads_labelled_triples_is_marked():
-    of = {"backbone_name": "toy-bert", "corpus": "world", "data": "world", "seed": 1}
-    assert resolve("sup-simcse[corpus=world-nli]", **of).labelled
-    assert not resolve("simcse", **of).labelled
 
 
 # --- The command ---
