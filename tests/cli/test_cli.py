@@ -15,6 +15,7 @@ from bench.results.records import read_scores
 from bench.utils.interrupts import Stopped
 from bench.utils.version import __version__
 from methods.simcse import SimCSE
+from tests.support.fake_hub import isolate
 from tests.support.programs import ROOT, ended
 from tests.support.tiny_suite import train_words
 
@@ -44,9 +45,7 @@ def test_a_diverged_run_is_recorded_and_scored_as_such(job, monkeypatch):
 
 
 def test_a_model_is_looked_for_before_data_are_fetched(tmp_path, monkeypatch, said):
-    monkeypatch.delenv("BENCH_DATA", raising=False)
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.setenv("SENTBENCH_CACHE", str(tmp_path / "cache"))
+    isolate(monkeypatch, tmp_path)
     words = ["evaluate", "/nope", "--out", tmp_path / "o.json"]
     assert "/nope does not exist" in said(*words, status=2).err
 

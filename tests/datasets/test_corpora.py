@@ -3,11 +3,9 @@
 import gzip
 import hashlib
 import json
-import os
 import random
 import re
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -287,13 +285,11 @@ REAL = {"wiki1m_fallback": 1_000_000, "wiki1m_for_simcse.head11914": 11_914}
 
 
 @pytest.mark.slow
-@pytest.mark.skipif("BENCH_DATA" not in os.environ, reason="BENCH_DATA is not set")
 @pytest.mark.parametrize(("name", "rows"), REAL.items())
-def test_the_real_corpora(name, rows):
-    folder = Path(os.environ["BENCH_DATA"])
-    if not (folder / f"{name}.txt.gz").is_file():
+def test_the_real_corpora(name, rows, real_data):
+    if not (real_data / f"{name}.txt.gz").is_file():
         pytest.skip("BENCH_DATA holds none of the corpora")
-    path = download.corpus_path(name, folder)
+    path = download.corpus_path(name, real_data)
     assert corpora.corpus_identity(path)["rows"] == rows  # and its pinned sum
     if name == "wiki1m_fallback":
         documents = corpora.read_documents(path, rows)

@@ -2,10 +2,8 @@
 language."""
 
 import json
-import os
 import re
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -170,10 +168,8 @@ def test_a_training_whose_data_lack_its_dev_set_is_not_planned(folder):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif("BENCH_DATA" not in os.environ, reason="BENCH_DATA is not set")
-def test_the_real_chinese_sts_b():
+def test_the_real_chinese_sts_b(real_data):
     """docs/reference/methods.md#word-noise: 10,462 training sentences, 9,424 of them distinct."""
-    data = Path(os.environ["BENCH_DATA"])
-    sentences = corpora.cnsd_sentences(data)
+    sentences = corpora.cnsd_sentences(real_data)
     assert len(sentences) == 10_462
     assert len(set(sentences)) == 9_424
