@@ -82,7 +82,6 @@ COMMANDS = [
 def folder(tmp_path, monkeypatch):
     """The working folder, with a data folder that has a fault."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.delenv("BENCH_METHODS", raising=False)
     Path("mydata/downstream").mkdir(parents=True)
     Path("results/smoke/scores").mkdir(parents=True)

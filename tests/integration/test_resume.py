@@ -127,11 +127,10 @@ def test_killed_anywhere_a_training_ends_as_if_nothing_had_been(make, tmp_path, 
 # Real commands
 
 
-def command(*inputs, **environment):
-    """`python -m bench ...`, begun; checkpoints are written at each step."""
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    words = [sys.executable, "-m", "bench", *inputs]
-    return subprocess.Popen(words, env=os.environ | HERE | environment, **pipes)
+def begun(*words, cwd):
+    """A command, begun; checkpoints are written at each step."""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    return subprocess.Popen(words, cwd=cwd, env=os.environ | HERE, **pipes)
 
 
 def wait_for_checkpoint(process, folder, step):
@@ -143,17 +142,6 @@ def wait_for_checkpoint(process, folder, step):
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
     raise AssertionError(f"no checkpoint of step {step} in {folder}")
-
-
-# The workflow
-
-
-def snakemake(*inputs, cwd):
-    words = [*SNAKEMAKE, "--cores", "1", *inputs]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    # A process group of its own, for Ctrl-C.
-    pipes["start_new_session"] = True
-    return subprocess.Popen(words, cwd=cwd, env=os.environ | HERE, **pipes)
 
 
 def worker_of(folder):
@@ -175,18 +163,20 @@ def test_a_killed_worker_is_retried_and_goes_on(make, tiny_bert, tiny_data, tiny
     content = tiny_configuration(tiny_bert, tiny_data, tiny_corpus, recipe=recipe, methods=["sscl"])
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(content))
     target = f"results/tiny/trained/{run.id}.json"
+    words = [*SNAKEMAKE, "--cores", "1", target, "--configfile", "config.yaml"]
     folder = tmp_path / "results" / "tiny" / "runs" / run.id
-    workflow = snakemake(target, "--configfile", "config.yaml", "--printshellcmds", cwd=tmp_path)
+    workflow = begun(*words, "--printshellcmds", cwd=tmp_path)
     wait_for_checkpoint(workflow, folder, 3)
     worker = worker_of(folder)
     os.kill(worker, signal.SIGSTOP)
     try:
-        second = snakemake(target, "--configfile", "config.yaml", cwd=tmp_path)
-        same = command(*training_words(run, tmp_path / "results" / "tiny"))
+        second = begun(*words, cwd=tmp_path)
+        training = training_words(run, tmp_path / "results" / "tiny")
+        same = begun(sys.executable, "-m", "bench", *training, cwd=tmp_path)
         said, _ = second.communicate(timeout=120)
         assert second.returncode != 0
         assert "another workflow is at work on results/tiny here; wait for its end" in said
-        _, said = same.communicate(timeout=120)
+        said, _ = same.communicate(timeout=120)
         assert same.returncode == 2
         told = r"error: another process is at work on \S+; wait for it"
         assert re.fullmatch(told, said.splitlines()[-1])
