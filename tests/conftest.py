@@ -7,6 +7,7 @@ import gc
 import os
 import random
 from itertools import product
+from pathlib import Path
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -150,6 +151,14 @@ def world():
     from bench.world import world_data_folder
 
     return world_data_folder()
+
+
+@pytest.fixture(scope="session")
+def real_data():
+    """The folder of real data, where there is one."""
+    if not os.environ.get("BENCH_DATA"):
+        pytest.skip("BENCH_DATA is not set")
+    return Path(os.environ["BENCH_DATA"])
 
 
 @pytest.fixture(scope="session")

@@ -124,8 +124,6 @@ def run_scores(name: str, folder: Path, plan: Plan) -> None:
     if not (folder / "inputs").is_symlink():
         (folder / "inputs").symlink_to(INPUTS)
     plan.write(folder / "plan.json")
-    if not plan.runs:
-        return
     print(f"{name}: {len(plan.runs)} runs", flush=True)
     processes, count = [], min(len(plan.runs), max(1, CORES // threads_of(name)))
     command = [sys.executable, "-m", "bench", "job", "--suite", str(folder)]

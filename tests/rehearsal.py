@@ -131,8 +131,6 @@ def copy_project(folder: Path) -> None:
     for name, changes in CHANGES.items():
         text = (folder / name).read_text(encoding="utf-8")
         for old, new in changes.items():
-            if old not in text:
-                raise UserError(f"{name} has no '{old}'; correct CHANGES in tests/rehearsal.py")
             text = text.replace(old, new)
         write_text(folder / name, text)
     # The sums of random models and the length of the corpus in place of the published ones.

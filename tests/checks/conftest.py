@@ -3,7 +3,6 @@
 import shutil
 
 import pytest
-import torch
 
 from bench.__main__ import main
 from tests.support.tiny_suite import train_words
@@ -12,12 +11,9 @@ from tests.support.tiny_suite import train_words
 @pytest.fixture(scope="session")
 def trained(tiny_bert, tiny_data, tiny_corpus, tmp_path_factory):
     """A suite's folder without a plan, and the identity of its run, which is trained and scored."""
-    threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     suite = tmp_path_factory.mktemp("suite") / "mine"
     words = train_words("simcse", tiny_bert, tiny_data, tiny_corpus)
     assert main([*words, "--suite", str(suite), "--tasks", "STS12", "STS-B"]) == 0
-    torch.set_num_threads(threads)
-    torch.use_deterministic_algorithms(deterministic)
     (run,) = (suite / "runs").iterdir()
     return suite, run.name
 

@@ -245,9 +245,9 @@ def parsing(texts):
 def test_an_error_is_placed_in_the_users_own_code():
     """Not in this project, in Python's library or in a package, where the error may come from."""
     line = parsing.__code__.co_firstlineno + 1
-    told = rf"failed on 1 texts \(JSONDecodeError in {__file__}, line {line}: "
-    with pytest.raises(UserError, match=told):
-        FunctionEncoder(lambda texts: parsing(texts), "mine:encode").encode(["{"])
+    told = f"failed on 1 texts (JSONDecodeError in {__file__}, line {line}: "
+    encoder = FunctionEncoder(lambda texts: parsing(texts), "mine:encode")
+    refused(lambda: encoder.encode(["{"]), told)
 
 
 # Files
@@ -294,8 +294,7 @@ def test_files_and_folders_are_found_and_do_not_clash(write, add, monkeypatch, t
     ]
     third = add(SOURCE, "three/queue.py")
     told = f"two methods have the name 'queue', in {first} and in {third}; rename"
-    with pytest.raises(UserError, match=told):
-        registered.method_classes()
+    refused(registered.method_classes, told)
 
 
 def test_a_method_that_fails_in_training_is_a_sentence(
@@ -354,8 +353,7 @@ def test_an_edited_module_of_the_user_is_another_run(add, write):
 def test_code_that_could_change_unnoticed_is_refused(code, add, write):
     helper = write(f"def f(name):\n    {code}", "helper_e.py")
     add(f"{SOURCE}\ndef g(): import helper_e")
-    with pytest.raises(UserError, match=rf"{helper}, line 2 calls .*: use import statements\)"):
-        run_of("queue")
+    refused(lambda: run_of("queue"), f"{helper}, line 2 calls", ": use import statements)")
 
 
 def test_annotations_may_be_texts(add):
@@ -376,5 +374,8 @@ def test_a_configuration_names_paths_from_the_working_folder(write, tmp_path, mo
     suite = config.validate(content | {"method_paths": ["my_methods"]})
     monkeypatch.chdir("/")
     assert [run.method for run in config.planned(suite)] == ["queue", "other-queue"]
-    with pytest.raises(UserError, match=r"there is no Python file at .*nowhere; fix"):
-        config.validate(content | {"method_paths": ["nowhere"]})
+    refused(
+        lambda: config.validate(content | {"method_paths": ["nowhere"]}),
+        "there is no Python file at",
+        "nowhere; fix",
+    )

@@ -16,8 +16,6 @@ from bench.utils.files import read_json, write_json
 from methods.untrained import Untrained
 from tests.support.tiny_suite import train_words
 
-pytestmark = pytest.mark.usefixtures("global_state")
-
 TASKS = ["STS12", "STS-B"]
 EQUAL = "confirmed, to the bit"
 
@@ -72,7 +70,7 @@ def test_a_result_is_confirmed_and_nothing_is_written(suite, result, nothing_lef
     assert state(suite) == before
 
 
-def test_scores_say_on_how_many_threads_they_were_made(job, tmp_path):
+def test_scores_say_on_how_many_threads_they_were_made(job, tmp_path, global_state):
     torch.set_num_threads(3)
     result = job("untrained", tmp_path, "--tasks", "STS-B")
     assert read_json(result)["provenance"]["device"]["threads"] == 3

@@ -1,12 +1,14 @@
 """The commands show and reproduce: tables before and after a run, and what is missing for one."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from bench.datasets.tasks import STS_TASKS
 from bench.runs import config
 from bench.stages import workflow
+from tests.support.fake_hub import isolate
 from tests.support.synthetic_suite import seeds, write_suite
 
 ROW = [
@@ -21,11 +23,7 @@ NAME = "gs-infonce-v2-table-2-gs-infonce-m-3x-bert-base-uncased"
 def elsewhere(tmp_path, monkeypatch):
     """No data, no models, and no hub."""
     monkeypatch.chdir(tmp_path)
-    for name in ("BENCH_DATA", "BENCH_MODELS"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("SENTBENCH_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    isolate(monkeypatch, tmp_path)
 
 
 def test_a_table_before_and_after_anything_was_run(tmp_path, said):
@@ -63,7 +61,7 @@ def test_the_workflow_runs_the_configuration_and_the_row_is_shown(tmp_path, monk
             write_suite(tmp_path / "results" / NAME, seeds("gs-infonce", ROWS), name=NAME)
             return 0
 
-    monkeypatch.setattr(workflow.subprocess, "Popen", Process)
+    monkeypatch.setattr(workflow, "subprocess", SimpleNamespace(Popen=Process))
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     out = said(*ROW, "--seeds", "3", "--cores", "4", "--yes").out
     (words,) = started

@@ -13,10 +13,10 @@ from bench.stages import workflow
 from bench.utils.files import write_json
 from tests.support.tiny_suite import seeds_of_simcse, tiny_configuration
 
-LONG = {
-    "suite": "s", "data": "senteval", "corpus": "wiki1m", "tasks": ["MR"], "seeds": [1, 2],
-    "backbones": {"bert-base-uncased": None}, "methods": ["simcse"],
-}  # fmt: skip
+LONG = tiny_configuration(
+    "bert-base-uncased", "senteval", "wiki1m", suite="s", tasks=["MR"], seeds=[1, 2],
+    methods=["simcse"],
+)  # fmt: skip
 SHORT = tiny_configuration("toy-bert", "world", "world", methods=["simcse"])
 COSTS = "4 trainings and scorings: some 0.1 h on a GPU or 200 h on a thread of a processor"
 HINT = "not started, because it takes long; add --yes to start it, or -n to look at it"

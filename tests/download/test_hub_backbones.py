@@ -12,7 +12,7 @@ from huggingface_hub import constants
 from bench.registry import backbones
 from bench.registry.backbones import BUILT_IN, backbone
 from bench.runs.resolve import resolve
-from bench.utils.errors import UserError
+from tests.support.refusals import refused
 from tests.support.tiny_architectures import write_architecture
 
 MODERN = "answerdotai/ModernBERT-base"
@@ -94,5 +94,4 @@ def test_a_copy_is_identified_by_its_files(hub, modern, monkeypatch, tmp_path):
 )
 def test_what_is_no_encoder_is_refused_in_the_plan(files, message, hub):
     hub.repositories["a/b"] = files
-    with pytest.raises(UserError, match=message):
-        planned("simcse", "a/b")
+    refused(lambda: planned("simcse", "a/b"), message)

@@ -12,7 +12,7 @@ from bench.stages.jobs import run_plan
 from tests.support.outcomes import assert_left, left
 from tests.support.programs import ROOT
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("global_state")]
+pytestmark = pytest.mark.slow
 
 CONTENT = config.load(ROOT / "config" / "all-methods.yaml")
 PLAN = config.plan(CONTENT.changed(recipe={**CONTENT.recipe, "sentences": 192}))

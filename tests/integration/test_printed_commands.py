@@ -23,6 +23,7 @@ from bench.runs.plan import plan_command
 from bench.utils.files import sha256_file
 from tests.support.programs import ROOT, ended
 from tests.support.synthetic_suite import seeds, write_suite
+from tests.support.tiny_suite import tiny_configuration
 
 DOCUMENTS = [
     ROOT / name
@@ -255,13 +256,11 @@ def project(tiny_bert, tiny_data, tiny_corpus, tmp_path):
         shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=ignored)
     shutil.copy(ROOT / "sentbench.py", folder)
     shutil.copy(ROOT / "Snakefile", folder)
-    tiny = {"suite": "paper", "data": "senteval", "corpus": str(tiny_corpus), "tasks": ["sts"]}
-    tiny |= {
-        "seeds": [1],
-        "backbones": {"bert-base-uncased": None},
-        "methods": ["simcse", "gs-infonce"],
-    }
-    tiny["recipe"] = {"batch_size": 8, "sentences": 28, "select_every": 2}
+    tiny = tiny_configuration(
+        "bert-base-uncased", "senteval", tiny_corpus, suite="paper",
+        methods=["simcse", "gs-infonce"],
+        recipe={"batch_size": 8, "sentences": 28, "select_every": 2},
+    )  # fmt: skip
     (folder / "config" / "paper.yaml").write_text(yaml.safe_dump(tiny), encoding="utf-8")
     shutil.copytree(tiny_bert, models / "bert-base-uncased")
     shape = {"hidden_size": 768, "num_hidden_layers": 1, "num_attention_heads": 12}

@@ -23,7 +23,7 @@ from tests.support.outcomes import assert_left, left, outcome_of
 from tests.support.programs import SNAKEMAKE
 from tests.support.tiny_suite import SMALL, tiny_configuration, tiny_run, training_words
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("global_state")]
+pytestmark = pytest.mark.slow
 
 KILLS = int(os.environ.get("SENTBENCH_KILLS", "10"))
 METHODS = [
@@ -56,7 +56,7 @@ class Victim:
         assert trainings.run(training_words(run, folder / "whole"), NEVER).status == 0
         self.expected = left(folder / "whole" / "runs" / run.id)
         # How many events each phase has: of a training up to its last file, and of one from there.
-        first, second = self.sit(0, "end", 1), self.sit(0)
+        first, second = self.sit("end", 1), self.sit()
         assert (first.status, second.status) == (-9, 0)
         self.counts = first.counts | second.counts  # the larger of both
         self.seconds = first.seconds
@@ -73,18 +73,16 @@ class Victim:
     def kill(self, entry, draw):
         """One sitting, killed in a phase or at some time; whether it was, or ended before."""
         if entry == "time":
-            sitting = self.sit(0, delay=draw.uniform(0, self.seconds))
+            sitting = self.sit(delay=draw.uniform(0, self.seconds))
         else:
-            sitting = self.sit(0, entry, draw.randint(1, self.counts[entry]))
+            sitting = self.sit(entry, draw.randint(1, self.counts[entry]))
         if sitting.status != -9:
             assert sitting.status == 0
             self.check()
         return sitting.status == -9
 
-    def sit(self, interval, phase="", event=0, delay=-1):
-        return self.trainings.run(
-            training_words(self.run, self.suite), interval, phase, event, delay
-        )
+    def sit(self, phase="", event=0, delay=-1):
+        return self.trainings.run(training_words(self.run, self.suite), 0, phase, event, delay)
 
     def check(self):
         """The training has ended, as if nothing had been; the next sitting begins another one."""
@@ -114,7 +112,7 @@ def test_killed_anywhere_a_training_ends_as_if_nothing_had_been(make, tmp_path, 
             tries += 1
             assert tries < 10 * KILLS
         for victim in victims:
-            assert victim.sit(0).status == 0
+            assert victim.sit().status == 0
             victim.check()
     record_property("hit", dict(hit))
     print(f"killed {hit.total()} times: {dict(hit)}")
@@ -129,11 +127,10 @@ def test_killed_anywhere_a_training_ends_as_if_nothing_had_been(make, tmp_path, 
 # Real commands
 
 
-def command(*inputs, **environment):
-    """`python -m bench ...`, begun; checkpoints are written at each step."""
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    words = [sys.executable, "-m", "bench", *inputs]
-    return subprocess.Popen(words, env=os.environ | HERE | environment, **pipes)
+def begun(*words, cwd):
+    """A command, begun; checkpoints are written at each step."""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    return subprocess.Popen(words, cwd=cwd, env=os.environ | HERE, **pipes)
 
 
 def wait_for_checkpoint(process, folder, step):
@@ -145,17 +142,6 @@ def wait_for_checkpoint(process, folder, step):
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
     raise AssertionError(f"no checkpoint of step {step} in {folder}")
-
-
-# The workflow
-
-
-def snakemake(*inputs, cwd):
-    words = [*SNAKEMAKE, "--cores", "1", *inputs]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    # A process group of its own, for Ctrl-C.
-    pipes["start_new_session"] = True
-    return subprocess.Popen(words, cwd=cwd, env=os.environ | HERE, **pipes)
 
 
 def worker_of(folder):
@@ -177,18 +163,20 @@ def test_a_killed_worker_is_retried_and_goes_on(make, tiny_bert, tiny_data, tiny
     content = tiny_configuration(tiny_bert, tiny_data, tiny_corpus, recipe=recipe, methods=["sscl"])
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(content))
     target = f"results/tiny/trained/{run.id}.json"
+    words = [*SNAKEMAKE, "--cores", "1", target, "--configfile", "config.yaml"]
     folder = tmp_path / "results" / "tiny" / "runs" / run.id
-    workflow = snakemake(target, "--configfile", "config.yaml", "--printshellcmds", cwd=tmp_path)
+    workflow = begun(*words, "--printshellcmds", cwd=tmp_path)
     wait_for_checkpoint(workflow, folder, 3)
     worker = worker_of(folder)
     os.kill(worker, signal.SIGSTOP)
     try:
-        second = snakemake(target, "--configfile", "config.yaml", cwd=tmp_path)
-        same = command(*training_words(run, tmp_path / "results" / "tiny"))
+        second = begun(*words, cwd=tmp_path)
+        training = training_words(run, tmp_path / "results" / "tiny")
+        same = begun(sys.executable, "-m", "bench", *training, cwd=tmp_path)
         said, _ = second.communicate(timeout=120)
         assert second.returncode != 0
         assert "another workflow is at work on results/tiny here; wait for its end" in said
-        _, said = same.communicate(timeout=120)
+        said, _ = same.communicate(timeout=120)
         assert same.returncode == 2
         told = r"error: another process is at work on \S+; wait for it"
         assert re.fullmatch(told, said.splitlines()[-1])

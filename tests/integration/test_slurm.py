@@ -81,9 +81,9 @@ def snakemake(cluster, config, *words, checkpoints=3600):
         return subprocess.Popen(command, **options, stdout=said, stderr=said)
 
 
-def finish(process, folder, seconds=900):
+def finish(process, folder):
     try:
-        status = process.wait(seconds)
+        status = process.wait(900)
     finally:
         process.kill()
     assert status == 0, (folder / "said").read_text()

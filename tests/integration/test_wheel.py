@@ -20,6 +20,7 @@ from packaging.requirements import Requirement
 from bench.results.records import read_scores
 from bench.utils.version import __version__
 from tests.support.programs import ROOT, ended
+from tests.support.tiny_suite import tiny_configuration
 
 BUILD = "import sys, setuptools.build_meta as build; print(build.build_{}(sys.argv[1]))"
 
@@ -153,9 +154,9 @@ def test_it_checks_a_method_and_knows_the_printed_numbers_and_the_suites(program
 
 
 def test_it_runs_a_suite_in_an_empty_folder(programs, tmp_path):
-    content = {"suite": "mine", "data": "world", "corpus": "world", "tasks": ["sts"]}
-    content |= {"seeds": [1], "backbones": {"toy-bert": {}}, "methods": ["word-overlap", "simcse"]}
-    content["recipe"] = {"batch_size": 8, "sentences": 64, "select_every": 4}
+    recipe = {"batch_size": 8, "sentences": 64, "select_every": 4}
+    own = {"suite": "mine", "methods": ["word-overlap", "simcse"], "recipe": recipe}
+    content = tiny_configuration("toy-bert", "world", "world", **own)
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(content))
     command = [programs / "sentbench", "run", "mine.yaml", "--cores", "2"]
     done(*command, cwd=tmp_path)

@@ -8,9 +8,9 @@ from bench.judge.claims import Claimed, decide, explained
 from bench.judge.sample import Sample
 
 
-def claimed(*differences, margin=1.0, first=None, **more):
+def claimed(*differences, first=None):
     values = dict(enumerate(differences))
-    return Claimed(Sample(values, range(len(values)), first or len(values), **more), margin)
+    return Claimed(Sample(values, range(len(values)), first or len(values)), 1.0)
 
 
 def test_each_question_is_a_t_test_corrected_by_itself_for_all_claims_of_the_family():
@@ -33,7 +33,7 @@ def test_a_claim_before_its_look_has_p_1():
 
 
 def test_a_sentence_has_all_that_an_answer_rests_on():
-    pair = claimed(1.0, 2.0, 3.0, first=3)
+    pair = claimed(1.0, 2.0, 3.0)
     assert explained(pair.sample, ["p = 0.074 that the gain is 0"], "Holm over 2 claims") == (
         "look at 3 seeds (N = 3); mean 2.00 of n = 3, 98 % interval -2.02 to 6.02; p = 0.074 that "
         "the gain is 0; level 2 %, Holm over 2 claims; next look at 6 seeds, 3 made"

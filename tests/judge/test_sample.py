@@ -19,10 +19,9 @@ several = st.lists(points, min_size=3, max_size=8)
 STS, ACCURACIES = LEADERBOARDS["sts"].cells("Avg"), LEADERBOARDS["transfer"].cells("Avg")
 
 
-def sample(*values, planned=None, **more):
-    """Values of seeds 0, 1, ..., of which `planned` are planned, by default all."""
-    count = len(values) if planned is None else planned
-    return Sample(dict(enumerate(values)), range(count), more.pop("first", 5), **more)
+def sample(*values, first=5):
+    """Values of seeds 0, 1, ..., which are all planned."""
+    return Sample(dict(enumerate(values)), range(len(values)), first)
 
 
 # --- One formula ---

@@ -17,9 +17,9 @@ from tests.support.refusals import refused
 OURS = [74.5, 75.5, 74.5, 75.5, 75.0]
 
 
-def side(printed, ours=OURS, allowed=1.0, planned=None, first=5, **more):
+def side(printed, ours=OURS, allowed=1.0, planned=None, **more):
     seeds = range(planned or len(ours))
-    return VerdictInput(printed, Sample(dict(enumerate(ours)), seeds, first), allowed, **more)
+    return VerdictInput(printed, Sample(dict(enumerate(ours)), seeds, 5), allowed, **more)
 
 
 def verdict(*args, **more):

@@ -1,15 +1,15 @@
-"""Fixtures of all tests of tables, figures and the page: no fsync, the suite of
-`synthetic_figures.py`, and that of `table_suite.py`, which is judged once."""
+"""Fixtures of all tests of tables, figures and the page: no fsync, the folder of
+`synthetic_figures.py`, and the suite of `table_suite.py`, which is judged once."""
 
 import pytest
 
 from bench.judge.stage import read_suite
 from tests.support.no_fsync import no_fsync
-from tests.support.synthetic_figures import folder, suite
+from tests.support.synthetic_figures import folder
 from tests.support.synthetic_suite import write_suite
 from tests.support.table_suite import CLAIMS, ENTRIES
 
-__all__ = ["folder", "no_fsync", "suite"]
+__all__ = ["folder", "no_fsync"]
 
 
 @pytest.fixture(scope="session")

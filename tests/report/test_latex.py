@@ -36,7 +36,7 @@ needs_latex = pytest.mark.skipif(
 DOCUMENTS = [("{article}", "table*"), ("[twocolumn]{article}", "table*"), ("{article}", "table")]
 
 
-def compiled(folder, tables, document="{article}", environment="table*"):
+def compiled(folder, tables, document, environment):
     """Compile tables in one article and return LaTeX's log."""
     body = "\n\\clearpage\n".join(tables).replace("{table*}", f"{{{environment}}}")
     packages = ", ".join(re.findall(r"% Packages: ([^.]*)", body))

@@ -21,7 +21,6 @@ from bench.report.leaderboard import (
     write_leaderboards,
 )
 from bench.reported.address import address, find_rows
-from bench.runs.resolve import resolve
 from tests.support.compared_runs import scored, suite
 from tests.support.judged_rows import (
     BASE,
@@ -72,13 +71,6 @@ def test_a_table_is_what_was_read(tables, name):
 # --- Cells ---
 
 
-def cells(heading, column, rows, **more):
-    """The texts of a column, by name of the system."""
-    table = shown_leaderboard(heading, STS, rows, **more)
-    assert column in table.columns
-    return {line["Method"]: line[column] for line in table.rows}
-
-
 @pytest.mark.parametrize(
     ("verdict", "sign", "is_bold"),
     [("better", "⇑", True), ("better, gain below the margin", "⇑<", True),
@@ -86,9 +78,9 @@ def cells(heading, column, rows, **more):
 )  # fmt: skip
 def test_a_claim_that_is_better_alone_is_bold(verdict, sign, is_bold):
     rows = [ISCSE.changed(verdict=verdict), SIMCSE, ISCSE.changed(name="SSCL", verdict=None)]
-    lines = [*cells(COMPARED, "Minus baseline", rows).values()]
-    assert lines == [f"+2.03 ± 0.14 {sign} {verdict}", "baseline", "+2.03 ± 0.14"]
     table = shown_leaderboard(COMPARED, STS, rows)
+    lines = [line["Minus baseline"] for line in table.rows]
+    assert lines == [f"+2.03 ± 0.14 {sign} {verdict}", "baseline", "+2.03 ± 0.14"]
     bold = [text for line in table.texts for text in line if isinstance(text, Bold)]
     assert bold == [lines[0]] * is_bold
 
@@ -267,12 +259,6 @@ def test_controls_with_labels_come_last():
     runs = [scored(name, 1, x, labelled=name == "sup-simcse") for name, x in points.items()]
     methods = [row.method for row in system_rows(suite(*runs), STS)]
     assert methods == ["sscl", "simcse", "sup-simcse"]
-
-
-def test_only_a_method_that_reads_labelled_triples_is_marked():
-    of = {"backbone_name": "toy-bert", "corpus": "world", "data": "world", "seed": 1}
-    assert resolve("sup-simcse[corpus=world-nli]", **of).labelled
-    assert not resolve("simcse", **of).labelled
 
 
 # --- The command ---

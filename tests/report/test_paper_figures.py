@@ -62,10 +62,6 @@ def values(table):
     return table[["x", "value"]].to_numpy(float)
 
 
-def legend_of(picture):
-    return [text.get_text() for text in picture.legends[0].get_texts()]
-
-
 def text_of(picture):
     texts = [picture.legends[0].get_title(), *picture.texts]
     return " ".join(text.get_text().replace("\n", " ") for text in texts)
@@ -80,7 +76,8 @@ def unequal(rows):
 
 
 def test_a_legend_gives_the_fewest_and_the_most_seeds(unequal):
-    assert legend_of(unequal) == ["SimCSE, n = 3", "GS-InfoNCE, n = 2 to 3", "a seed", "printed"]
+    texts = [text.get_text() for text in unequal.legends[0].get_texts()]
+    assert texts == ["SimCSE, n = 3", "GS-InfoNCE, n = 2 to 3", "a seed", "printed"]
 
 
 def test_a_place_with_fewer_seeds_has_a_mean(unequal):
@@ -135,15 +132,12 @@ def test_a_printed_best_step_is_a_dotted_line(pictures):
     assert [list(line.get_xdata()) for line in dotted if line.get_color() == INK] == [[1500, 1500]]
 
 
-def logs_of(panel):
-    return [line.get_xydata().tolist() for line in panel.get_lines() if line.get_color() == GREY]
-
-
 def test_logs_are_drawn_up_to_our_last_step(rows, pictures):
     for panel, part in zip(pictures["L1"].axes, parts(rows["L1"]), strict=True):
         logs = part[(part["origin"] == LOG) & (part["x"] <= 3125)]
         expected = [values(log).tolist() for _, log in logs.groupby("series", sort=False)]
-        assert logs_of(panel) == expected
+        drawn = [line for line in panel.get_lines() if line.get_color() == GREY]
+        assert [line.get_xydata().tolist() for line in drawn] == expected
         assert len(expected) == 2
 
 

@@ -1,6 +1,5 @@
 """The audit of printed numbers: its findings in the papers, and no false alarms."""
 
-import os
 from collections import Counter
 from fractions import Fraction
 from math import floor
@@ -121,12 +120,11 @@ def test_a_mean_may_be_that_of_rounded_runs():
     assert attainable(Fraction("83.44"), Fraction(1, 100), 1821, 3)
 
 
-@pytest.mark.skipif(not os.environ.get("BENCH_DATA"), reason="BENCH_DATA is not set")
 @pytest.mark.parametrize("task", TRANSFER_TASKS)
-def test_majorities_are_those_of_the_files(task):
+def test_majorities_are_those_of_the_files(task, real_data):
     from bench.datasets.labelled import read
 
-    splits = read(task, Path(os.environ["BENCH_DATA"])).splits
+    splits = read(task, real_data).splits
     counts = Counter(list((splits.get("test") or splits["all"]).labels)).values()
     assert TASKS[task].majority == Fraction(100 * max(counts), sum(counts))
     assert TASKS[task].sizes.get("test") == (sum(counts) if "test" in splits else None)

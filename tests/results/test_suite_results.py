@@ -203,8 +203,7 @@ def test_the_baseline_of_earlier_plans_has_no_setting(name, baseline):
 
 def test_a_baseline_that_is_no_run_says_how_to_write_the_plan_again():
     told = "the baseline 'sscl' of suite paper is no run of its plan; write it again with: "
-    with pytest.raises(UserError, match=told):
-        _ = suite(scored("simcse", 1, 70.0), baseline="sscl").baseline
+    refused(lambda: suite(scored("simcse", 1, 70.0), baseline="sscl").baseline, told)
 
 
 def test_runs_that_differ_in_their_seeds_alone_are_a_system():

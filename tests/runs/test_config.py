@@ -10,7 +10,6 @@ import pytest
 from bench.registry.methods import method_classes
 from bench.reported.number import numbers
 from bench.runs import config as suites
-from bench.utils.errors import UserError
 from tests.support.refusals import refused
 from tests.support.tiny_suite import tiny_configuration
 
@@ -77,10 +76,20 @@ def test_mistakes_name_the_key(changes, message, tiny_data, monkeypatch):
 
 def test_files_that_are_not_configurations(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for text in (b"", b"suite: caf\xe9", b"suite: !!python/object/apply:os.mkdir ['ran']"):
-        Path("mine.yaml").write_bytes(text)
-        with pytest.raises(UserError, match=r"^configuration mine.yaml: .* (empty|not YAML)"):
-            suites.load(Path("mine.yaml"))
+    path = Path("mine.yaml")
+    for text, told in (
+        (b"", "the file is empty"),
+        (
+            b"suite: caf\xe9",
+            "can't decode byte 0xe9 in position 0: unexpected end of data); save it as UTF-8",
+        ),
+        (
+            b"suite: !!python/object/apply:os.mkdir ['ran']",
+            "it is not YAML (could not determine a constructor ",
+        ),
+    ):
+        path.write_bytes(text)
+        refused(lambda: suites.load(path), "configuration mine.yaml: ", told)
     assert not Path("ran").exists()
 
 

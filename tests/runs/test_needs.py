@@ -12,8 +12,8 @@ from tests.support.tiny_suite import tiny_configuration
 STUDENT = "rankcse[teacher=run:simcse]"
 
 
-def run(text, seed=1, backbone="toy-bert", **recipe):
-    return run_of(text, backbone, "world", "world", seed, **recipe)
+def run(text, seed=1, **recipe):
+    return run_of(text, "toy-bert", "world", "world", seed, **recipe)
 
 
 def suite(*methods, **changes):

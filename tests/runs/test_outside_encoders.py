@@ -197,7 +197,6 @@ def test_methods_need_what_encoders_do_not(content, key):
     refused(lambda: suites.validate(made), f"'{key}' is missing")
 
 
-@pytest.mark.usefixtures("global_state")
 def test_its_row_stands_beside_those_of_methods(content, model, tmp_path):
     """The same weights with the same pooler have the scores of the suite's own row."""
     entry = {"model": str(model), "label": "Ours", "pooler": "avg"}

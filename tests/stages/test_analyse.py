@@ -21,7 +21,6 @@ from bench.runs.paths import Files, describe_data
 from bench.runs.resolve import resolve
 from bench.stages import analyse as module
 from bench.stages.jobs import analyse_run
-from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
 from methods.base import stream
 from methods.whitening import Whitened
@@ -31,6 +30,7 @@ from tests.oracles.geometry import (
     token_similarity_by_loop,
     uniformity_by_loop,
 )
+from tests.support.refusals import refused
 from tests.support.tiny_backbones import make_sentences
 from tests.support.tiny_suite import tiny_run
 from tests.support.tiny_tasks import Words
@@ -276,8 +276,9 @@ def test_what_is_not_finite_is_refused(material_of, tiny_bert, name, monkeypatch
     else:
         encoder = Words()
         encoder.vector = lambda text: [math.nan if text.count("a") == 2 else 1.0, 1.0]
-    with pytest.raises(UserError, match=r"is not finite, .* the encoder has diverged"):
-        analyse(encoder, material_of(), name)
+    refused(
+        lambda: analyse(encoder, material_of(), name), "is not finite,", "the encoder has diverged"
+    )
 
 
 def test_an_analysis_carries_the_sums_of_what_was_read(tiny_bert, tiny_data, tiny_corpus, tmp_path):

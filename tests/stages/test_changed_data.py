@@ -26,8 +26,6 @@ from bench.utils.files import read_json, sha256_file, write_json
 from tests.support.synthetic_suite import write_suite
 from tests.support.tiny_suite import SMALL, tiny_run
 
-pytestmark = pytest.mark.usefixtures("global_state")
-
 
 @pytest.fixture
 def data(tiny_data, tmp_path):

@@ -6,7 +6,7 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Any, TypeVar, get_args, get_origin
 
-from bench.datasets.tasks import STS_TASKS, leaderboards_of
+from bench.datasets.tasks import LEADERBOARDS, STS_TASKS
 from bench.judged.rows import (
     Heading,
     Judged,
@@ -41,12 +41,9 @@ def row(model: type[AnyModel], **values: Any) -> AnyModel:
     return model(**values)
 
 
-def leaderboard(
-    name: str = "sts", planned: Sequence[str] = (), tasks: Sequence[str] = ()
-) -> LeaderboardRow:
-    """A leaderboard; `planned`: the tasks that are planned, by default all; `tasks`: those of a
-    user."""
-    whole = leaderboards_of(tasks)[name]
+def leaderboard(name: str = "sts", planned: Sequence[str] = ()) -> LeaderboardRow:
+    """A leaderboard; `planned`: the tasks that are planned, by default all."""
+    whole = LEADERBOARDS[name]
     part = replace(whole, tasks=tuple(planned), subject=listed(planned)) if planned else whole
     return LeaderboardRow(whole=whole, planned=part)
 

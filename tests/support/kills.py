@@ -149,8 +149,7 @@ class Trainings:
             refuse: the call that fails, where refuse.c is loaded.
         """
         request = {"words": words, "interval": interval, "phase": phase, "event": event}
-        request["refuse"] = refuse
-        self._tell(request | {"delay": delay, "output": self.output})
+        self._tell(request | {"delay": delay, "refuse": refuse, "output": self.output})
         answer = json.loads(self._process.stdout.readline())
         return Sitting(**answer | {"counts": Counter(answer["counts"])})
 

@@ -42,15 +42,15 @@ PRINT = (68.4, 82.41, 74.38, 80.91, 78.56, 76.85, 72.23, 76.25)
 COMMAND = "sentbench reproduce sscl 'Table 2' --row SimCSE --backbone bert-base-uncased"
 
 
-def png(width: int, height: int) -> bytes:
+def png(width: int) -> bytes:
     """A grey picture."""
     written = io.BytesIO()
-    Image.new("L", (width, height), 128).save(written, "PNG")
+    Image.new("L", (width, 20), 128).save(written, "PNG")
     return written.getvalue()
 
 
-def curve(steps: int, start: float = 60.0) -> dict[str, list[float]]:
-    at = [*range(50, steps + 1, 50)]
+def curve(start: float) -> dict[str, list[float]]:
+    at = [*range(50, 251, 50)]
     lines = {
         "step": at, "dev": [start + step / 10 for step in at],
         "loss": [2 - step / 100 for step in at],
@@ -73,7 +73,7 @@ def _runs() -> list[RunRow]:
     }  # fmt: skip
     for seed in range(5):
         date, analyses = f"2026-11-2{seed}T05:54:00+00:00", () if seed else ANALYSES
-        more = {"steps": 250, "best_step": 200, "seconds": 0, "curve": curve(250, 60 + seed)}
+        more = {"steps": 250, "best_step": 200, "seconds": 0, "curve": curve(60 + seed)}
         rows.append(run("simcse", seed, date=date, origin=origin, analyses=analyses, **more))
     plain = {"date": None, "origin": {"device": {"kind": "cpu"}}}
     rows += [run("simcse-paper", seed, setting="paper", **plain) for seed in (0, 1)]
@@ -210,7 +210,7 @@ def write_project(root: Path) -> Project:
     figures.mkdir(parents=True)
     stems = ("leaderboard", "leaderboard_chinese", "sscl_table-2", "sscl_figure-6", "compare")
     for place, stem in enumerate(stems):
-        (figures / f"{stem}.png").write_bytes(png(40 + place, 20))
+        (figures / f"{stem}.png").write_bytes(png(40 + place))
         (figures / f"{stem}.csv").write_text("a,b\n")
     for kind in ("csv", "md", "tex"):  # as `bench render` writes them
         (suite / "tables" / f"compare.{kind}").write_text("")
