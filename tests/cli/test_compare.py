@@ -1,10 +1,14 @@
 """Two encoders compared over test items, and two rows of a suite over seeds."""
 
+import os
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 import sentbench
 from bench.judge.items import compare_items
@@ -31,6 +35,15 @@ def rows_of(text):
     """The cells of each line of the table, by its first."""
     lines = text.split("---\n")[1].split("\n\n")[0].splitlines()
     return {cells[0]: cells[1:] for cells in (re.split(r"  +", line.strip()) for line in lines)}
+
+
+def sets_of(items):
+    """The rows of items that are joined by sentences."""
+    _, numbers = np.unique([items["first"], items["last"]], return_inverse=True)
+    first, last = numbers.reshape(2, -1)
+    edges = coo_array((np.ones(len(first)), (first, last)), shape=[numbers.max() + 1] * 2)
+    count, labels = connected_components(edges, directed=False)
+    return [np.flatnonzero(labels[first] == label) for label in range(count)]
 
 
 def spearman(items):
@@ -121,6 +134,25 @@ def test_an_encoder_that_fails_is_one_sentence(b, told, said, monkeypatch):
     error = said(*words, status=2).err.splitlines()[-1]
     assert error.startswith("error: ")
     assert told in error
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not {"BENCH_DATA", "BENCH_MODELS"} <= os.environ.keys(), reason="needs data and models"
+)
+def test_real_poolers_have_the_difference_of_scipy(tmp_path):
+    model = Path(os.environ["BENCH_MODELS"], "wiki-minilm")
+    sources = [f"{model}[pooler={pooler}]" for pooler in ("avg", "cls_before_pooler")]
+    (row,) = sentbench.compare(*sources, "STS-B", out=tmp_path).to_dict("records")
+    a, b = (read_items(file)["STS-B"] for file in sorted((tmp_path / "items").iterdir()))
+    assert (row["a"], row["b"]) == pytest.approx((spearman(a), spearman(b)))
+    assert (row["n"], row["verdict"]) == (1379, "lower")
+    sets, rng, differences = sets_of(a), np.random.default_rng(1), []
+    for _ in range(500):
+        rows = np.concatenate([sets[number] for number in rng.integers(len(sets), size=len(sets))])
+        differences.append(spearman(a[rows]) - spearman(b[rows]))
+    expected = stats.norm.ppf(0.975) * np.std(differences, ddof=1)
+    assert row["half_width"] == pytest.approx(expected, rel=0.1)
 
 
 # --- Rows of a suite ---
