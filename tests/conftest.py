@@ -184,7 +184,7 @@ def said(capsys):
 
 @pytest.fixture
 def global_state():
-    """A training sets torch's threads and determinism; other tests should not see that."""
+    """Restore torch's threads, determinism and generators after a test that sets them."""
     import torch
 
     threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
