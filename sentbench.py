@@ -4,8 +4,8 @@
 >>> suite = sentbench.read_suite("results/wiki-mini")
 >>> sentbench.leaderboard(suite)[["label", "n", "Avg", "Avg sd"]].head(2).round(2)
      label  n    Avg  Avg sd
-0  ESimCSE  5  70.15    0.32
-1   MixCSE  5  70.12    0.21
+0      PCL  5  70.23    0.41
+1  ESimCSE  5  70.15    0.32
 >>> rows, printed = sentbench.against(suite, "simcse")
 >>> rows = rows.query("leaderboard == 'sts' and method == 'mixcse' and task == 'Avg'")
 >>> rows[["difference", "half_width", "verdict"]].round(2).reset_index(drop=True)
