@@ -9,7 +9,6 @@ import sys
 import time
 from collections import Counter
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -38,7 +37,10 @@ HERE = {"PYTHONPATH": str(ROOT), "SENTBENCH_CHECKPOINT_SECONDS": "0", "CUDA_VISI
 
 @pytest.fixture(scope="module")
 def make(tiny_bert, tiny_data, tiny_corpus):
-    return partial(tiny_run, bert=tiny_bert, data=tiny_data, corpus=tiny_corpus)
+    def make_run(text, **recipe):
+        return tiny_run(text, tiny_bert, tiny_data, tiny_corpus, **recipe)
+
+    return make_run
 
 
 @pytest.mark.parametrize("method", ["simcse", METHODS[0]])
