@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -185,7 +186,7 @@ def describe_error(error: BaseException) -> str:
     lines = [
         (frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)
     ]
-    words = " ".join(str(error).split())[:_LONGEST]
+    words = shorten(str(error), _LONGEST, placeholder=" ...")
     if isinstance(error, SyntaxError):
         lines.append((error.filename or "<", error.lineno or 1))
         words = error.msg
