@@ -247,7 +247,7 @@ def write(
         provenance = read_scores(suite / "scores" / f"{first[name].id}.json").provenance
         device, arithmetic = provenance.device, provenance.arithmetic
         processor = f"{device.name} ({arithmetic.cpu_capability}, {device.threads} thread)"
-        code, torch = provenance.code["commit"], provenance.versions["torch"]
+        code, torch = provenance.code.commit, provenance.versions["torch"]
         identity = seedless_identity(first[name])
         origins.append([*name, identity, code, processor, torch, provenance.date])
     columns = [*BACKBONE_RUN, "identity", "commit", "processor", "torch", "date"]

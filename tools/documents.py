@@ -6,7 +6,6 @@ With paths, the figures of these names are drawn there, of `FIGURES`.
 
 import re
 import sys
-import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from functools import cache, partial
@@ -42,6 +41,7 @@ from bench.results.suite_results import read_results
 from bench.runs.naming import planned_text
 from bench.runs.run import Recipe, read_runs
 from bench.runs.suite import Compare, MethodEntry, Suite
+from bench.utils.files import read_toml
 from tools import commands, printed_gains
 
 ROOT = Path(__file__).parents[1]
@@ -51,7 +51,7 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 METHODS = ROOT / "docs/reference/methods.md"
 LEADERBOARDS = {"STS": "sts", "transfer": "transfer"}
 
-_CONTENT = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+_CONTENT = read_toml(Path(__file__).with_suffix(".toml"))
 PAIRS, SMOKE, EXAMPLES = _CONTENT.values()
 
 
@@ -230,8 +230,7 @@ def keys_list(model: type[BaseModel]) -> str:
         default = format_value(field.default).replace("e-0", "e-")
         key = f"{name}={default}" if model is Recipe else name
         required = " (required)" * field.is_required()
-        description = linked(" ".join((field.description or "").split()))
-        text = f"* `{key}`{required}: {description}"
+        text = f"* `{key}`{required}: {linked(lists.description(field))}"
         items.append(fill(text, 100, subsequent_indent="  ", break_on_hyphens=False))
     return "\n".join(items)
 

@@ -1,7 +1,6 @@
 """The tables and the figure of docs/explanation/findings.md on printed gains: what the seeds of 50
 public runs of SimCSE alone make of them."""
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -17,8 +16,9 @@ from bench.report.figures.compared import BAND, Mark, Strip, figure_of_rows
 from bench.reported import FOLDER, public_sd
 from bench.reported.address import find_rows
 from bench.runs.resolve import resolve
+from bench.utils.files import read_toml
 
-_CONTENT = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+_CONTENT = read_toml(Path(__file__).with_suffix(".toml"))
 OWN, SWEEPS = _CONTENT.values()
 BACKBONES = ("bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large")
 NORMAL = 1.96  # standard deviations of a 95 % interval

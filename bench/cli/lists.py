@@ -76,9 +76,14 @@ def hyper_parameters(cls: Any) -> list[dict[str, Any]]:
     return rows
 
 
+def description(field: Any) -> str:
+    """The text below a field of a model, in one line."""
+    return " ".join((field.description or "").split())
+
+
 def _meaning(field: Any) -> str:
     """The description of a hyper-parameter, with the choices that it leaves out."""
-    text = " ".join((field.description or "").split())
+    text = description(field)
     choices = _choices(field.annotation)
     # Poolers have a table of their own.
     if len(choices) < 6 and not all(choice in text for choice in choices):

@@ -32,11 +32,8 @@ def start(file: Path, plan: Plan[Any], options: Sequence[str], yes: bool) -> int
     from bench.stages.status import stages_left
     from bench.stages.workflow import run_workflow
 
-    work = [
-        (run, stage)
-        for run, stage in work_of(plan.runs)
-        if stage in stages_left(RESULTS / plan.suite, run)
-    ]
+    left = {run.id: stages_left(RESULTS / plan.suite, run) for run in plan.runs}
+    work = [(run, stage) for run, stage in work_of(plan.runs) if stage in left[run.id]]
     if not work:
         return run_workflow(file, options)
     is_on_cluster = bool(_CLUSTER.search(" ".join(options)))

@@ -215,7 +215,7 @@ def longest_input(model: Any, tokenizer: Any) -> int:
     padding = getattr(table, "padding_idx", None)
     if padding is not None:  # RoBERTa and MPNet: the position of padding comes first
         positions -= padding + 1
-    return int(min(positions, tokenizer.model_max_length))
+    return int(min(positions, tokenizer.model_max_length, LONGEST))
 
 
 def load_language_head(folder: Path, backbone: Any) -> Any:

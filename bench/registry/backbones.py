@@ -110,8 +110,8 @@ def local_models() -> dict[str, Path]:
     root = local_folder("BENCH_MODELS")
     if root is None:
         return {}
-    tables = {path.stem: path for path in root.glob("*.txt")}
-    return tables | {path.parent.name: path.parent for path in root.glob("*/config.json")}
+    tables = {path.stem: path for path in sorted(root.glob("*.txt"))}
+    return tables | {path.parent.name: path.parent for path in sorted(root.glob("*/config.json"))}
 
 
 def backbone(name: str) -> Backbone:

@@ -68,6 +68,14 @@ class DescribedRun(_Written):
     identity: dict[str, Any] = {}
 
 
+class Code(_Written):
+    """The version of the suite, its commit, and whether the code differed from that."""
+
+    version: str = ""
+    commit: str | None = None
+    dirty: bool | None = None
+
+
 class Device(_Written):
     """The device that computed a result."""
 
@@ -111,7 +119,7 @@ class Provenance(_Written):
 
     run: DescribedRun = DescribedRun()
     outcome: Outcome = Outcome(status="finished")
-    code: dict[str, Any] = {}  # version of the suite, its commit, and whether the code differed
+    code: Code = Code()
     versions: dict[str, str] = {}
     device: Device = Device()
     arithmetic: Arithmetic = Arithmetic()

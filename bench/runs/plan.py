@@ -224,12 +224,12 @@ class Plan(Document, Generic[AnyRun]):
         Identities are not compared, since tables take two versions of a method as one."""
         ids: dict[tuple[object, ...], str] = {}
         for run in self.runs:
-            if run.place in ids:
+            place = run.place
+            if place in ids:
                 raise ValueError(
-                    f"'{ids[run.place]}' and '{run.id}' are one experiment with one seed, "
-                    f"{run.draw}"
+                    f"'{ids[place]}' and '{run.id}' are one experiment with one seed, {run.draw}"
                 )
-            ids[run.place] = run.id
+            ids[place] = run.id
         return self
 
     def after(self, path: Path, lost: bool = False) -> Self:

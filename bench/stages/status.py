@@ -111,9 +111,10 @@ def stages_left(suite: Path, run: Run) -> list[str]:
 
 def _open_run(suite: Path, run_id: str, stage: str) -> OpenRun:
     """The state of a run whose next stage is `stage`."""
-    current, failure = stage_at_work(suite, run_id), last_failure(suite, run_id)
+    current = stage_at_work(suite, run_id)
     file = suite / "logs" / (current or stage) / f"{run_id}.log"
-    if failure is None or failure.stage != stage:
+    failure = None if current else last_failure(suite, run_id)
+    if not current and (failure is None or failure.stage != stage):
         # A job may fail before it reaches a run.
         error = _error(file)
         failure = Failure(stage, error) if error else None
@@ -122,7 +123,7 @@ def _open_run(suite: Path, run_id: str, stage: str) -> OpenRun:
         "running" if current else "failed" if failure else "left",
         current or stage,
         step=_last_step(suite, run_id) if stage == "train" else None,
-        failure=None if current else failure,
+        failure=failure,
         log=str(file) if file.is_file() else "",
     )
 

@@ -2,14 +2,14 @@
 
 import re
 import sys
-import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT))
+from bench.utils.files import read_toml  # noqa: E402
 from tools import commands, documents  # noqa: E402
 
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PROJECT = read_toml(ROOT / "pyproject.toml")["project"]
 # Documents outside docs/, and the pages that include them.
 INCLUDED = {
     "CONTRIBUTING.md": "project/contributing.md",
